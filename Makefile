@@ -20,8 +20,9 @@ UV := VIRTUAL_ENV=.venv UV_PYTHON_DOWNLOADS=never $(BIN)/uv --quiet
 SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
 	$(shell find nbagent kernels -name __pycache__ -prune -o -print)
 
-# Most of the tests' time is waiting for kernels. Those of a file stay together, since they share some.
-PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile
+# Much of the tests' time is waiting for kernels, so there is one process more than there are cores. Tests of a file and
+# an engine stay together, since they share kernels; tests/conftest.py says which files come first.
+PARALLEL := --numprocesses $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4))) --dist loadfile
 
 # Empty, as in `make pins UPGRADE=`, only what is new in pyproject.toml is added and all other pins stay.
 UPGRADE ?= --upgrade

@@ -166,7 +166,7 @@ async def _ask(
                     return (await session.ask(task.prompt)).text, None
             finally:
                 if session.turns:
-                    session.export(notebook)
+                    await session.export(notebook)
     except TimeoutError:
         if not limit.expired():
             raise

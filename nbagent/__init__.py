@@ -2,7 +2,7 @@
 
     async with Session(model="openai:gpt-5.6", data=["sales.csv"]) as session:
         answer = await session.ask("Which region grew fastest?")
-        session.export("growth.ipynb")
+        await session.export("growth.ipynb")
 
 Names are imported when they are first used: `import nbagent` itself costs next to nothing.
 """

@@ -6,7 +6,9 @@ import fcntl
 import inspect
 import logging
 import os
+import re
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -16,6 +18,14 @@ from pathlib import Path
 import hypothesis
 import platformdirs
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+# The tests start hundreds of programs. Where nothing compiled is kept, each compiles all that it imports, which takes
+# as long again as what it is started for.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A slow machine is no failure.
 hypothesis.settings.register_profile("nbagent", deadline=None)
@@ -37,9 +47,43 @@ FOLDERS = {
 }
 
 
+ENGINE = re.compile(r"[\[-](bubblewrap|docker)(?=[]-])")
+LONG = tuple(
+    f"tests/{each}.py"
+    for each in (
+        *("test_docs", "session/test_owner_death", "session/test_controller_death", "agent/test_sandbox_tools"),
+        *("agent/test_providers", "safety/sanitize/test_browser", "faces/test_selfcheck", "test_notebooks"),
+    )
+)
+"""Files that take longer than the number of their tests, and where they are, let expect."""
+QUICK = re.compile("tests/(agent|core|evals|observability|safety)/")
+"""Files that start few sandboxes or none: they fill what time is left at the end."""
 NEEDS = ("docker", "root")
 NEED_ROOT = frozenset({"whole_world", "below", "noted", "other_first", "hierarchy"})
 """Fixtures that make networks, file systems, control groups and users, which only root can everywhere."""
+
+
+class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Keeps a file's tests of one engine together, since they share kernels, and begins the files that take longest."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/test_docs.py"):  # the longest of all; its functions share nothing that is costly
+            return nodeid.partition("[")[0]
+        file, found = nodeid.partition("::")[0], ENGINE.search(nodeid)
+        return f"{file} {found[1]}" if found else file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        self.workqueue.move_to_end(min(self.workqueue, key=self._place), last=False)
+        super()._assign_work_unit(node)
+
+    def _place(self, scope: str) -> tuple[bool, bool, int]:
+        return not scope.startswith(LONG), bool(QUICK.match(scope)), -len(self.workqueue[scope])
+
+
+@pytest.hookimpl(optionalhook=True)  # for `-p no:xdist`
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongestFirst | None:
+    """On several processes, `--dist loadfile` also puts the files that take longest first."""
+    return LongestFirst(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

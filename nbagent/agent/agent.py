@@ -18,7 +18,7 @@ from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.history import compact, mend
 from nbagent.agent.messages.reply import ANSWERED_BY, text_of
-from nbagent.agent.middleware.approve import Approvals
+from nbagent.agent.middleware.approve import ApprovalMiddleware
 from nbagent.agent.middleware.outgoing import untraced
 from nbagent.agent.middleware.spending import BudgetUsedUp, Spending
 from nbagent.agent.providers.models import Model
@@ -46,7 +46,7 @@ class Agent:
     graph: Any
     model: Model
     spending: Spending
-    approvals: Approvals | None = None
+    approvals: ApprovalMiddleware | None = None
     claims: Callable[[str], Sequence[Claim]] = lambda _: ()
     data: Sequence[DataSeen] = ()
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)

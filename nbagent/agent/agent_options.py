@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nbagent.core.budget import Budget
-from nbagent.core.errors import UsageError
 from nbagent.core.options import Options
 from nbagent.mcp.constraints import Constraints
 from nbagent.safety.redaction import Redactor
@@ -40,12 +39,6 @@ class AgentOptions:
         Raises:
             UsageError: One of them is wrong.
         """
-        if chosen.max_attempts < 1:
-            raise UsageError(f"max_attempts must be at least 1, not {chosen.max_attempts}.")
-        if chosen.replies not in (forms := ("tools", "structured")):
-            raise UsageError(
-                f"There is no form of replies {chosen.replies!r}.", mend=f"Use one of: {', '.join(forms)}."
-            )
         return cls(
             replies=chosen.replies,
             max_attempts=chosen.max_attempts,

@@ -12,7 +12,7 @@ from nbagent.agent.agent import Agent
 from nbagent.agent.agent_options import AgentOptions
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.history import remember, with_note
-from nbagent.agent.middleware.approve import Approvals
+from nbagent.agent.middleware.approve import ApprovalMiddleware
 from nbagent.agent.middleware.attempts import Attempts
 from nbagent.agent.middleware.evaluate import Check, Evaluation
 from nbagent.agent.middleware.exchange import ProviderExchange
@@ -82,7 +82,7 @@ async def build(
         ),
         programs=seen.programs,
         evaluation=Evaluation(model, check.checkable, rounds=options.max_iterations),
-        approvals=Approvals(consent),
+        approvals=ApprovalMiddleware(consent),
         memory=await open_memory() if open_memory and not model.is_replay else None,
         spending=spending,
         outgoing=outgoing,
@@ -139,7 +139,7 @@ def build_agent(
     outgoing: Outgoing | None = None,
     programs: bool = True,
     evaluation: Evaluation | None = None,
-    approvals: Approvals | None = None,
+    approvals: ApprovalMiddleware | None = None,
     memory: Memory | None = None,
     claims: Callable[[str], Sequence[Claim]] = lambda _: (),
     data: Sequence[DataSeen] = (),

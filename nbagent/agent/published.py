@@ -7,7 +7,7 @@
     async with Session(data=["sales.csv"]) as session:
         agent = create_agent("openai:gpt-5.6", middleware=[KernelMiddleware(session)])
         await agent.ainvoke({"messages": [{"role": "user", "content": "Which region grew fastest?"}]})
-        session.export("growth.ipynb")
+        await session.export("growth.ipynb")
 
 What the agent runs is in the session's notebook, log and audit log. A session that was not started yet starts with the
 first call; whoever made the session stops it.

@@ -16,9 +16,9 @@ from nbagent.core.errors import UsageError
 
 Kind = Literal["money", "tokens", "minutes", "steps"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-STEPS: Final = 30
+DEFAULT_STEPS: Final = 30
 """Calls of the model that a question may take by default."""
-MOST: Final = 1_000_000_000
+MAX_AMOUNT: Final = 1_000_000_000
 """The largest amount of any kind; a larger one is taken for a typing error."""
 _PART = re.compile(
     r"(?P<dollar>\$)?\s*(?P<amount>[0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*"
@@ -73,13 +73,26 @@ class Budget:
     money: float | None = None
     tokens: int | None = None
     minutes: float | None = None
-    steps: int | None = STEPS
+    steps: int | None = DEFAULT_STEPS
 
     def __post_init__(self) -> None:
         for kind in KINDS:
             bound = getattr(self, kind)
-            if bound is not None and not 0 < bound <= MOST:
+            if bound is not None and not 0 < bound <= MAX_AMOUNT:
                 raise UsageError(f"A budget of {bound:g} {_NAMES[kind]} is none.", mend=_FORM)
+
+    @classmethod
+    def read(cls, value: Any, *, base: Budget | None = None) -> Budget:
+        """A budget that was given as text, see `parse`, or as a `Budget`.
+
+        Raises:
+            UsageError: It is neither, or the text is wrong.
+        """
+        if isinstance(value, str):
+            return cls.parse(value, base=base)
+        if not isinstance(value, cls):
+            raise UsageError(f"A budget is a text, not {type(value).__name__}.", mend=_FORM)
+        return value
 
     @classmethod
     def parse(cls, text: str, *, base: Budget | None = None) -> Budget:

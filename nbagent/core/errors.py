@@ -21,7 +21,8 @@ An exception raised by code in a cell is an *output* of that cell, not one of th
     ├── ForgeError                a tool was not made, or one of the library can't be used  (exit code 1)
     ├── McpError                  an MCP server can't be started, was lost, or doesn't answer   (exit code 1)
     └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
-        └── OwnerGone             the process that owned a session has ended; raised to those that attached
+        ├── OwnerGone             the process that owned a session has ended; raised to those that attached
+        └── NewerLog              a session's log has an event that this version doesn't know
 """
 
 from __future__ import annotations
@@ -153,6 +154,10 @@ class StoreError(NbagentError):
 
 class OwnerGone(StoreError):
     """The process that owned a session has ended; its log is whole, and the session can be resumed."""
+
+
+class NewerLog(StoreError):
+    """A session's log has an event of a type that this version of nbagent doesn't know."""
 
 
 @contextlib.contextmanager

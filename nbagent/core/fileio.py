@@ -18,15 +18,15 @@ from typing import IO, Final
 
 from nbagent.core.errors import StoreError, UsageError
 
-PREFIX: Final = ".nbagent-"
+STAGED_PREFIX: Final = ".nbagent-"
 """The beginning of names of unfinished files, which no listing shows."""
-PRIVATE: Final = 0o600
+PRIVATE_MODE: Final = 0o600
 """The mode of a file that only its owner reads and writes."""
-_PAUSE: Final = 0.02
+_RETRY_SECONDS: Final = 0.02
 
 
 @contextlib.contextmanager
-def staged(folder: Path, *, mode: int = PRIVATE) -> Iterator[tuple[IO[bytes], Path]]:
+def staged(folder: Path, *, mode: int = PRIVATE_MODE) -> Iterator[tuple[IO[bytes], Path]]:
     """A new file in a folder, which the caller writes and moves to its place; otherwise it is removed.
 
     Args:
@@ -36,7 +36,7 @@ def staged(folder: Path, *, mode: int = PRIVATE) -> Iterator[tuple[IO[bytes], Pa
     Raises:
         OSError: The file can't be made.
     """
-    path = folder / f"{PREFIX}{os.urandom(8).hex()}"
+    path = folder / f"{STAGED_PREFIX}{os.urandom(8).hex()}"
 
     def create(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW, mode)
@@ -157,7 +157,7 @@ def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY_SECONDS)
 
 
 @contextlib.asynccontextmanager
@@ -174,14 +174,14 @@ async def locked(path: Path, *, shared: bool = False) -> AsyncIterator[None]:
         OSError: The file can't be opened.
     """
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_MODE)
     try:
         while True:
             try:
                 fcntl.flock(descriptor, how | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                await asyncio.sleep(_PAUSE / 2)
+                await asyncio.sleep(_RETRY_SECONDS / 2)
         yield
     finally:
         os.close(descriptor)

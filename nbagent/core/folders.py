@@ -21,7 +21,9 @@ from nbagent.core import fileio
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LOG_FILE = "log.jsonl"
+"""The name of a session's log in its folder."""
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def state_root(override: str | Path | None = None) -> Path:
@@ -34,9 +36,9 @@ def new_session_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
-def is_session_id(name: str) -> bool:
+def is_session_id(id: str) -> bool:
     """Whether a session can be called so."""
-    return _NAME.fullmatch(name) is not None
+    return _SESSION_ID.fullmatch(id) is not None
 
 
 def check_session_id(session: str) -> None:

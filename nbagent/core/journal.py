@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import stat
 import time
@@ -28,7 +29,7 @@ from typing import IO
 import msgspec
 
 from nbagent.core import fileio
-from nbagent.core.errors import StoreError, contained
+from nbagent.core.errors import NewerLog, StoreError, contained
 from nbagent.core.events import (
     CellFinished,
     CommandRun,
@@ -43,21 +44,23 @@ from nbagent.core.events import (
     from_json,
     to_json,
 )
-from nbagent.core.folders import check_session_id
+from nbagent.core.folders import LOG_FILE, check_session_id
 from nbagent.core.quota import Quota
 
 Reader = Callable[[Record], None]
-LIMIT = 4096 * 1024 * 1024
+DEFAULT_QUOTA_BYTES = 4096 * 1024 * 1024
 """Bytes that a session may keep by default."""
-LENT = ".sent-"
+SENT_PREFIX = ".sent-"
 """What the names of folders in the session's folder begin with, in which processes that are attached put files for its
 owner, each as long as a call takes. They are the person's own files, and don't count against the quota."""
-LOOKED = 0.5
+LOCK_SECONDS = 0.5
 """Seconds to wait for a process that has a session's lock only to look at it, or to write its summary."""
-SPILL_LIMIT = 256 * 1024 * 1024
+MAX_SPILLED_CHARACTERS = 256 * 1024 * 1024
 """Characters of each stream that a cell may spill; further ones are counted in the notebook, and dropped."""
-BULK = (OutputAdded, OutputUpdated, OutputsCleared, LateOutputAdded, WidgetsChanged, CommandRun)
+BULK_EVENTS = (OutputAdded, OutputUpdated, OutputsCleared, LateOutputAdded, WidgetsChanged, CommandRun)
 """Events that code can produce in any number and size."""
+_UNKNOWN_TYPE = re.compile(r"Invalid value .* - at `\$\.event\.type`", re.DOTALL)
+"""What msgspec says of an event whose type is a name that it doesn't know."""
 
 
 class Journal:
@@ -78,7 +81,7 @@ class Journal:
         StoreError: The folder can't be made or written, or another process holds it.
     """
 
-    def __init__(self, root: Path, session: str, *, limit: int = LIMIT) -> None:
+    def __init__(self, root: Path, session: str, *, limit: int = DEFAULT_QUOTA_BYTES) -> None:
         check_session_id(session)
         self.session = session
         self.folder = root / "sessions" / session
@@ -92,12 +95,12 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _check_own(self.folder)
             self._lock = os.fdopen(_open(self.folder / "lock", os.O_WRONLY | os.O_CREAT), "w")
-            fileio.lock(self._lock, patience=LOOKED)
+            fileio.lock(self._lock, patience=LOCK_SECONDS)
             self._truncate_cut_line()
-            for left in self.folder.glob(f"{LENT}*"):  # by a process that was killed while it sent a file
+            for left in self.folder.glob(f"{SENT_PREFIX}*"):  # by a process that was killed while it sent a file
                 shutil.rmtree(left, ignore_errors=True)
             self._log = os.fdopen(
-                _open(self.folder / "log.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0
+                _open(self.folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0
             )
             self.quota = Quota(limit, used=_size_of(self.folder))
         except BlockingIOError:
@@ -111,7 +114,7 @@ class Journal:
 
     def _truncate_cut_line(self) -> None:
         """Remove a last line that a killed process left cut, and read the number of the last whole record."""
-        log = self.folder / "log.jsonl"
+        log = self.folder / LOG_FILE
         if not log.exists():
             return
         whole = 0
@@ -126,15 +129,15 @@ class Journal:
     def emit(self, event: Event) -> Record:
         """Write an event to the log, then give it to every reader.
 
-        Once the quota is used up, the events of `BULK` are left out, and one `QuotaReached` says so. A reader's failure
-        is contained, unless the reader follows strictly.
+        Once the quota is used up, the events of `BULK_EVENTS` are left out, and one `QuotaReached` says so. A reader's
+        failure is contained, unless the reader follows strictly.
 
         Raises:
             StoreError: The event can't be written; no reader got it.
         """
         record = Record(self.last + 1, time.time(), event)
         record, line = self._encode(record)
-        if not isinstance(event, BULK):
+        if not isinstance(event, BULK_EVENTS):
             self.quota.add(len(line))
         elif not self.quota.take(len(line)):
             record = self._leave_out(record)
@@ -205,7 +208,7 @@ class Journal:
             path = folder / f"cell-{cell}.{stream}.txt"
             try:
                 size = path.stat().st_size if path.exists() else 0
-                data = text[: max(0, SPILL_LIMIT - size)].encode("utf-8", "replace")
+                data = text[: max(0, MAX_SPILLED_CHARACTERS - size)].encode("utf-8", "replace")
                 if data and self.quota.take(len(data)):
                     with path.open("ab") as file:
                         file.write(data)
@@ -224,7 +227,7 @@ class Journal:
 
 def _open(path: Path, flags: int) -> int:
     """A descriptor of a file that is no link."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, fileio.PRIVATE)
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, fileio.PRIVATE_MODE)
 
 
 def _check_own(folder: Path) -> None:
@@ -260,7 +263,7 @@ class Tail:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "log.jsonl"
+        self._path = folder / LOG_FILE
         self._decoder = msgspec.json.Decoder(Record)
         self._at = 0
 
@@ -271,6 +274,7 @@ class Tail:
             since: How many lines are passed over unread.
 
         Raises:
+            NewerLog: A line has an event of an unknown type.
             StoreError: The log can't be read, or a line of it is malformed.
         """
         try:
@@ -283,16 +287,17 @@ class Tail:
                     if number > since:
                         yield self._decoder.decode(line)
         except (OSError, msgspec.DecodeError) as error:
-            told = f"The log {self._path} can't be read: {error}"
-            if not str(error).endswith("at `$.event.type`"):
-                raise StoreError(told) from error
-            raise StoreError(told, mend="A newer nbagent may have written it: read it with that one.") from error
+            message = f"The log {self._path} can't be read: {error}"
+            if not _UNKNOWN_TYPE.fullmatch(str(error)):
+                raise StoreError(message) from error
+            raise NewerLog(message, mend="A newer nbagent may have written it: read it with that one.") from error
 
 
 def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
     """The records of a session's log after number `since`.
 
     Raises:
+        NewerLog: A line has an event of an unknown type.
         StoreError: The log can't be read, or a line of it is malformed.
     """
     return Tail(folder).new(since=since)

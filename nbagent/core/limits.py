@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from nbagent.core.errors import UsageError
 
-MOST = 1_000_000_000
+MAX_LIMIT = 1_000_000_000
 """The largest value of any limit, in its own unit: infinity would be no limit, and the system overflows above this."""
 
 
@@ -59,7 +59,7 @@ class Limits:
 def _check_bound(name: str, value: float, *, whole: bool) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"The limit {name} is a number, not {value!r}.")
-    if not 0 < value <= MOST and not (name == "unknown_names" and value == 0):
-        raise UsageError(f"The limit {name} must be above 0 and at most {MOST:,}, not {value}.")
+    if not 0 < value <= MAX_LIMIT and not (name == "unknown_names" and value == 0):
+        raise UsageError(f"The limit {name} must be above 0 and at most {MAX_LIMIT:,}, not {value}.")
     if whole and not isinstance(value, int):
         raise UsageError(f"The limit {name} must be a whole number, not {value}.")

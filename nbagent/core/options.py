@@ -119,7 +119,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limits: Annotated[Limits | None, Option("Limits in place of all those of the trust level.", setting=False)] = None
     security: Annotated[
         dict[str, Any],
-        Option("Security options that replace the trust level's own, see `nbagent.core.policy.OPTIONS`."),
+        Option("Security options that replace the trust level's own, see `nbagent.core.policy.SECURITY_OPTIONS`."),
     ] = {}
     restore: Annotated[
         Literal["replay", "nothing"],
@@ -282,7 +282,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dict[str, Any],
         Option(
             "Bounds on the tools of MCP servers that the model is offered: max_latency_ms, max_tools, read_only, "
-            "allow_servers, deny."
+            "allow_servers, deny; and capabilities, those that each question needs."
         ),
     ] = {}
     forge: Annotated[

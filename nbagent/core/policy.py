@@ -113,9 +113,9 @@ class Trust:
         return Network.FULL if self.allowed_hosts is None else Network.LISTED
 
     def options(self) -> dict[str, Any]:
-        """All security options by name, see `OPTIONS`."""
+        """All security options by name, see `SECURITY_OPTIONS`."""
         bounds = {name: getattr(self.limits, field) for name, field in LIMIT_NAMES.items()}
-        switches = {name: getattr(self, name) for name in OPTIONS if name not in LIMIT_NAMES}
+        switches = {name: getattr(self, name) for name in SECURITY_OPTIONS if name not in LIMIT_NAMES}
         hosts = None if self.allowed_hosts is None else list(self.allowed_hosts)
         return {**switches, **bounds, "allowed_hosts": hosts}
 
@@ -184,7 +184,7 @@ LIMIT_NAMES = {
     "download_mb": "download_mb", "unknown_names": "unknown_names", "install_mb": "install_mb",
 }  # fmt: skip
 """Security options that are limits, with their names in `Limits`."""
-OPTIONS = (
+SECURITY_OPTIONS = (
     "network_enabled", "allowed_hosts", "allow_shell", "allow_subprocess", "allow_network_tools", "memory_limit_mb",
     "cpu_limit", "timeout_seconds", "read_only_root", "log_all_commands", "upload_mb", "download_mb", "unknown_names",
     "install_mb",
@@ -206,8 +206,8 @@ def trust_for(
         level: The trust level.
         data_bytes: The size of all data. At `isolated` the memory limit grows to three times that, at most half of the
             machine's memory, since a table is larger in memory than in a file.
-        security: Security options by name (see `OPTIONS`) that replace the level's own. `allowed_hosts` enables the
-            network.
+        security: Security options by name (see `SECURITY_OPTIONS`) that replace the level's own. `allowed_hosts`
+            enables the network.
         **overrides: Fields of `Limits`; None is ignored.
 
     Raises:
@@ -229,8 +229,10 @@ def _options(security: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     switches: dict[str, Any] = {}
     bounds: dict[str, Any] = {}
     for name, value in security.items():
-        if name not in OPTIONS:
-            raise UsageError(f"There is no security option {name!r}.", mend=f"Use one of: {', '.join(OPTIONS)}.")
+        if name not in SECURITY_OPTIONS:
+            raise UsageError(
+                f"There is no security option {name!r}.", mend=f"Use one of: {', '.join(SECURITY_OPTIONS)}."
+            )
         if name in LIMIT_NAMES:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UsageError(f"The security option {name} is a number, not {value!r}.")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-RESERVE = 1024 * 1024
+RESERVE_BYTES = 1024 * 1024
 """Bytes, or a sixteenth of a small quota, for events that are logged even if the quota is used up, such as answers."""
-SMALL = 2048
+MAX_SPARED_BYTES = 2048
 """Bytes of the largest output that is logged then, while half of the reserve lasts."""
 
 
@@ -30,19 +30,24 @@ class Quota:
     @property
     def left(self) -> int:
         """Bytes that are left for the output of code."""
-        return max(0, self.limit - min(RESERVE, self.limit // 16) - self.used)
+        return max(0, self.limit - min(RESERVE_BYTES, self.limit // 16) - self.used)
 
-    def take(self, size: int) -> bool:
-        """Reserve room for bytes that are about to be written; False if they must not be written."""
-        if size > self.left:
+    def take(self, size: int, *, replaced: int = 0) -> bool:
+        """Reserve room for bytes that are about to be written; False if they must not be written.
+
+        Args:
+            size: Bytes that are written.
+            replaced: Bytes of the file that they replace, which are counted already.
+        """
+        if size - replaced > self.left:
             self.refused += size
             return False
-        self.used += size
+        self.used += size - replaced
         return True
 
     def spare(self, size: int) -> bool:
         """Reserve room for a small output in half of the reserve; False if that is used up, too."""
-        fits = size <= SMALL and self.used + size <= self.limit - min(RESERVE, self.limit // 16) // 2
+        fits = size <= MAX_SPARED_BYTES and self.used + size <= self.limit - min(RESERVE_BYTES, self.limit // 16) // 2
         self.used += size if fits else 0
         return fits
 

@@ -15,8 +15,9 @@ import math
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 import msgspec
 import platformdirs
@@ -51,7 +52,7 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
     `accept` and entries of `security` are added to those that are there.
 
     Raises:
-        UsageError: There is no such option, or two of them contradict each other.
+        UsageError: There is no such option, its value is of the wrong kind, or two options contradict each other.
     """
     default = Options()
     new = {
@@ -59,17 +60,22 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
         for name, value in given.items()
         if value is not None and not (value == "" and getattr(default, name, "") is None)
     }
+    for name in ("data", "allow", "accept"):
+        if isinstance(new.get(name), str):
+            new[name] = [new[name]]
     for name in new:
         declared(name)
-    if isinstance(text := new.get("budget"), str):
-        new["budget"] = Budget.parse(text, base=options.budget)
+    for name in fields():
+        if name == "budget" and name in new:
+            new[name] = Budget.read(new[name], base=options.budget)
+        elif name in new:
+            new[name] = _value_of(name, new[name])
+        elif (value := getattr(options, name)) != getattr(default, name):
+            _value_of(name, value)  # whoever makes `Options` may put anything into them
     if new.get("mcp") is True and options.mcp:
         del new["mcp"]  # True keeps the file that the settings name
     if new.get("forge") and new.get("replies", options.replies) == "structured":
         raise UsageError("A model with structured replies calls no tools, so it can't make any.", mend="Leave one out.")
-    for name in ("data", "allow", "accept"):
-        if isinstance(new.get(name), str):
-            new[name] = [new[name]]
     for name in ("allow", "accept"):
         new[name] = [*getattr(options, name), *new.get(name, ())]
     security = new.get("security", {})
@@ -80,10 +86,33 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
     return msgspec.structs.replace(options, **{**overruled, **new, "security": {**options.security, **security}})
 
 
+def _value_of(name: str, value: Any) -> Any:
+    """The value of an option, converted to the option's type."""
+    hint, option = fields()[name]
+    if name == "limits" and isinstance(value, dict):  # of which msgspec would pass over a misspelt name
+        raise UsageError("The option limits is no table.", mend="Write nbagent.Limits(memory_mb=…), for example.")
+    try:
+        return _require_finite(msgspec.convert(value, hint))
+    except msgspec.ValidationError as error:
+        words = get_args(get_args(hint)[0])  # of a `Literal`
+        if isinstance(value, str) and all(isinstance(each, str) for each in words):
+            mend = f"Use one of: {', '.join(words)}."
+            raise UsageError(f"The option {name} can't be {value[:80]!r}.", mend=mend) from None
+        raise UsageError(f"The option {name} is wrong: {error}.", mend=f"It is: {option.description}") from None
+
+
+def _require_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise msgspec.ValidationError("It is not a finite number")
+    return value
+
+
 def _as_json(value: Any) -> Any:
     """A value of JSON's own types."""
     if isinstance(value, Path):
         return os.fspath(value)
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Mapping):
         return {key: _as_json(each) for key, each in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -126,18 +155,15 @@ def _convert(name: str, value: Any, *, strict: bool) -> Any:
         return _budget(value)
     try:
         try:
-            found = msgspec.convert(value, hints[name], strict=strict)
+            return _require_finite(msgspec.convert(value, hints[name], strict=strict))
         except msgspec.ValidationError:
             if strict:
                 raise
-            found = msgspec.convert(msgspec.json.decode(value), hints[name], strict=False)
-        if isinstance(found, float) and not math.isfinite(found):
-            raise msgspec.ValidationError("It is not a finite number")
+            return _require_finite(msgspec.convert(msgspec.json.decode(value), hints[name], strict=False))
     except msgspec.DecodeError as error:
         raise UsageError(
             f"The setting {name} is wrong: {error}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."
         ) from error
-    return found
 
 
 def _budget(value: Any) -> Budget:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-PATIENCE = 15.0
+END_SECONDS = 15.0
 """Seconds that something has to end once Ctrl-C was pressed, or its start has failed."""
 
 
@@ -114,7 +114,7 @@ class BlockingSession:
             self._wait(self._session.start())
         except BaseException:
             with contextlib.suppress(BaseException):
-                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=PATIENCE)
+                asyncio.run_coroutine_threadsafe(self._session.stop(), self._loop).result(timeout=END_SECONDS)
             self._end_loop()
             raise
         self._has_started = True
@@ -155,12 +155,15 @@ class BlockingSession:
     deliver = _awaited(AnySession.deliver)
     closed = _awaited(AnySession.closed)
     system_prompt = _awaited(AnySession.system_prompt)
+    follow_since = _awaited(AnySession.follow_since)
+    artifacts = _awaited(AnySession.artifacts)
+    load_artifact = _awaited(AnySession.load_artifact)
+    check_export = _awaited(AnySession.check_export)
+    export = _awaited(AnySession.export)
     pull = _awaited(AnySession.pull)
     use_model = _awaited(AnySession.use_model)
     since = _settled(AnySession.since)
     follow = _settled(AnySession.follow)
-    artifacts = _settled(AnySession.artifacts)
-    load_artifact = _settled(AnySession.load_artifact)
     keep_figure = _settled(AnySession.keep_figure)
     interrupt_cell = _settled(AnySession.interrupt_cell)
     rename = _settled(AnySession.rename)
@@ -169,8 +172,6 @@ class BlockingSession:
     approve = _settled(AnySession.approve)
     approve_host = _settled(AnySession.approve_host)
     allow_host = _settled(AnySession.allow_host)
-    check_export = _settled(AnySession.check_export)
-    export = _settled(AnySession.export)
 
     def detach(self) -> None:
         """See `AnySession.detach`."""
@@ -213,7 +214,7 @@ class BlockingSession:
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(self._session.interrupt)
             with contextlib.suppress(BaseException):
-                future.result(timeout=PATIENCE)
+                future.result(timeout=END_SECONDS)
             raise
 
     def _end_loop(self) -> None:

@@ -1,27 +1,20 @@
-"""`nbagent mcp --http`: where it listens, who may send it requests, and the server around the SDK's application.
+"""`nbagent mcp --http`: where it listens, and the server around the SDK's application; `mcp_access.py` guards it.
 
-On loopback every user of the machine and every page in a browser can connect. So each request is checked before a byte
-of its body is read: it must name this server as its host (a page whose own name was rebound to 127.0.0.1 names itself),
-come from no page but one that was allowed, and carry the token. On a Unix socket the folder's and the socket's modes
-and the peer's user, which Linux tells, take the token's place.
-
-It listens nowhere else: without TLS the token and the data could be read on the way. A tunnel (`ssh -L`) encrypts them,
-with a key of the person's own.
+It listens on loopback or on a Unix socket only: without TLS the token and the data could be read on the way. A tunnel
+(`ssh -L`) encrypts them, with a key of the person's own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import json
 import os
 import re
-import secrets
 import socket
 import stat
 import struct
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,33 +22,20 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nbagent.core.errors import UsageError
+from nbagent.faces.mcp_access import MAX_BODY_BYTES, AccessControl, allowed_origin, checked_token
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 PATH = "/mcp"
-MAX_BODY = 15 * 1024 * 1024
-"""Bytes of a request: a file of 10 MB in base64, and what is around it."""
-CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 """Connections at a time. One more, and the one that has been silent for longest is cut."""
-SESSIONS = 32
+MAX_SESSIONS = 32
 """Sessions of the protocol at a time."""
 IDLE_SECONDS = 1800.0
-"""After which a session is forgotten."""
+"""Seconds after which a session is forgotten."""
 HEAD_SECONDS = 10.0
-"""For a request's head; also for the first one of a connection to begin."""
-BODY_SECONDS = 60.0
-"""For a request's body."""
-LEAST_TOKEN = 20
-"""Characters of a token that a person chose."""
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-# -- where
+"""Seconds for a request's head; also for the first one of a connection to begin."""
 
 
 def address(text: str) -> int | Path:
@@ -95,7 +75,7 @@ def listen(where: int | Path) -> socket.socket:
 
 
 def _listen_on_port(port: int) -> socket.socket:
-    return socket.create_server(("127.0.0.1", port), backlog=CONNECTIONS)
+    return socket.create_server(("127.0.0.1", port), backlog=MAX_CONNECTIONS)
 
 
 def _listen_at(path: Path) -> socket.socket:
@@ -111,7 +91,7 @@ def _listen_at(path: Path) -> socket.socket:
     try:
         listening.bind(str(path))
         path.chmod(0o600)
-        listening.listen(CONNECTIONS)
+        listening.listen(MAX_CONNECTIONS)
     except BaseException:
         listening.close()
         raise
@@ -124,163 +104,6 @@ def _remove_stale(path: Path) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as tried:
             if tried.connect_ex(str(path)) != 0:
                 path.unlink()
-
-
-def allowed_origin(text: str) -> str:
-    """The origin of a page that may talk to this server, as browsers write it.
-
-    Raises:
-        UsageError: It is not of this machine.
-    """
-    if not re.fullmatch(r"http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", text):
-        raise UsageError(
-            f"{text!r} is no origin of this machine.",
-            mend="Give --http-origin a page's, such as http://localhost:6274.",
-        )
-    return text.removesuffix(":80")
-
-
-def checked_token(text: str) -> str:
-    """The token that a person chose; without one, a new one.
-
-    Raises:
-        UsageError: It is short, or can't stand in a header.
-    """
-    if not text:
-        return secrets.token_urlsafe(32)
-    if not re.fullmatch(rf"[!-~]{{{LEAST_TOKEN},}}", text):
-        raise UsageError(
-            f"NBAGENT_MCP_TOKEN has no {LEAST_TOKEN} characters, or some that can't stand in a header.",
-            mend="Make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
-        )
-    return text
-
-
-# -- each request
-
-
-class _RefusedError(Exception):
-    """A request that is not let in."""
-
-    def __init__(self, status: int, reason: str, *headers: tuple[bytes, bytes]) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.headers = headers
-
-
-class AccessControl:
-    """ASGI middleware that checks each request as this module's docstring says, and reads its body within bounds.
-
-    Args:
-        app: What is behind it.
-        hosts: What a request may say in `Host`.
-        token: What it must say in `Authorization`, as a bearer token; empty if nothing.
-        origins: Pages that may send requests.
-    """
-
-    def __init__(self, app: App, *, hosts: Iterable[str], token: str, origins: Iterable[str] = ()) -> None:
-        self._app = app
-        self._hosts = frozenset(hosts)
-        self._token = token.encode()
-        self._origins = frozenset(origins)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        page: list[tuple[bytes, bytes]] = []
-        try:
-            if scope["type"] != "http":
-                raise _RefusedError(403, "Only HTTP is spoken here.")
-            page = self._let_in(scope)
-            if page and scope["method"] == "OPTIONS":
-                await _answer(send, 204, b"", page)
-                return
-            self._authorize(scope)
-            body = await _body(scope, receive)
-        except _RefusedError as refused:
-            body = json.dumps({"error": str(refused)}).encode()
-            await _answer(send, refused.status, body, [*page, *refused.headers, (b"connection", b"close")])
-            return
-
-        async def more(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *page]}
-            await send(message)
-
-        await self._app(scope, _replayed(body, receive), more)
-
-    def _let_in(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """Check whom the request names and where it comes from; returns the headers that an allowed page needs."""
-        hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            raise _RefusedError(403, "This server has another name than the request says.")
-        if not origins:
-            return []
-        if len(origins) != 1 or origins[0] not in self._origins:
-            raise _RefusedError(403, "Pages of this origin may not use this server; --http-origin allows one.")
-        headers = "authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id"
-        return [
-            (b"access-control-allow-origin", origins[0].encode()),
-            (b"access-control-allow-methods", b"GET, POST, DELETE"),
-            (b"access-control-allow-headers", headers.encode()),
-            (b"access-control-expose-headers", b"mcp-session-id"),
-            (b"vary", b"origin"),
-        ]
-
-    def _authorize(self, scope: Scope) -> None:
-        if not self._token:
-            return
-        given = _values(scope, b"authorization")
-        if not given:
-            raise _RefusedError(401, "A token is needed.", (b"www-authenticate", b'Bearer realm="nbagent"'))
-        scheme, _, token = given[0].partition(" ")
-        right = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
-        if len(given) != 1 or scheme.lower() != "bearer" or not right:
-            challenge = b'Bearer realm="nbagent", error="invalid_token"'
-            raise _RefusedError(401, "This is not the token.", (b"www-authenticate", challenge))
-
-
-def _values(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for each, value in scope["headers"] if each.lower() == name]
-
-
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The body, whole: what is slow or large ends here."""
-    length = next(iter(_values(scope, b"content-length")), "0")
-    body, is_whole = bytearray(), False
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while not is_whole:
-                if len(body) > MAX_BODY or not length.isdigit() or int(length[:12]) > MAX_BODY:
-                    raise _RefusedError(413, f"A request has at most {MAX_BODY:,} bytes.")
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise _RefusedError(400, "The request broke off.")
-                body += message.get("body", b"")
-                is_whole = not message.get("more_body", False)
-    except TimeoutError:
-        raise _RefusedError(408, f"The request took more than {BODY_SECONDS:g} s.") from None
-    if len(body) > MAX_BODY:
-        raise _RefusedError(413, f"A request has at most {MAX_BODY:,} bytes.")
-    return bytes(body)
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once more for the app, and then what comes."""
-    first: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> MutableMapping[str, Any]:
-        return first.pop() if first else await receive()
-
-    return again
-
-
-async def _answer(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
-    await send({"type": "http.response.body", "body": body})
 
 
 # -- each connection
@@ -297,7 +120,7 @@ class _Connection(H11Protocol):
         if not _is_own(transport.get_extra_info("socket")):
             transport.abort()
             return
-        if len(self.connections) > CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             # Whoever may talk has a request under way: those who have not are others, or have finished.
             silent = [each for each in self._open if each.is_silent]
             (silent[0] if silent else self).transport.abort()
@@ -366,8 +189,8 @@ async def serve(
     secret = checked_token(token) if token or isinstance(where, int) else ""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=MAX_BODY,
-        max_sessions=SESSIONS,
+        max_request_body_size=MAX_BODY_BYTES,
+        max_sessions=MAX_SESSIONS,
         session_idle_timeout=IDLE_SECONDS,
         # `AccessControl` has looked at all of this already; and the SDK's check knows no Unix sockets.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),

@@ -26,7 +26,7 @@ from nbagent import __version__
 from nbagent.agent.cell_view import cut, installed, render
 from nbagent.agent.tools import scripts
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.session.protocol import AnySession, export_last, settled
+from nbagent.session.protocol import AnySession, export_last
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -41,9 +41,9 @@ INSTRUCTIONS = """\
 A sandboxed Jupyter kernel with {network}, for data analysis in Python. Variables, imports and files stay between \
 calls. {data} Results that the person should keep go to /tmp/output; /workspace and /tmp are scratch. A missing \
 package is installed when it is imported. Every call becomes a cell of a notebook; export_notebook writes it."""
-FILES = 20
+MAX_NAMED_FILES = 20
 """Data files and hosts that the instructions name."""
-READING = ("download", "list_files")
+READING_TOOLS = ("download", "list_files")
 """Tools that change nothing, so that a client need not ask a person about them."""
 
 
@@ -229,7 +229,7 @@ def make(server: Server) -> MCPServer:
     app = Served("nbagent", version=__version__, instructions=server.instructions(), log_level="ERROR")
     for each in server.tools():
         name = each.__name__
-        hints = ToolAnnotations(read_only_hint=True, open_world_hint=False) if name in READING else None
+        hints = ToolAnnotations(read_only_hint=True, open_world_hint=False) if name in READING_TOOLS else None
         app.add_tool(
             _with_failures_as_results(each),
             name=name,
@@ -267,7 +267,7 @@ async def serve(
     app = make(server)
     try:
         if out is not None:
-            await settled(session.check_export(out, force=force))
+            await session.check_export(out, force=force)
         if http is None:
             await app.run_stdio_async()
         else:
@@ -309,8 +309,8 @@ def _wrong_arguments(tool: str, error: ValidationError) -> str:
 
 def _names(names: Sequence[str]) -> str:
     """Names for a sentence, quoted as JSON, so that a hostile name can't pass for a part of the sentence."""
-    more = f" and {len(names) - FILES:,} more" if len(names) > FILES else ""
-    return ", ".join(json.dumps(name, ensure_ascii=False) for name in names[:FILES]) + more
+    more = f" and {len(names) - MAX_NAMED_FILES:,} more" if len(names) > MAX_NAMED_FILES else ""
+    return ", ".join(json.dumps(name, ensure_ascii=False) for name in names[:MAX_NAMED_FILES]) + more
 
 
 def _contents(shown: str | list[dict[str, Any]]) -> list[Any]:

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import ForgeError, StoreError
-from nbagent.core.fileio import PRIVATE, cannot_write, save
+from nbagent.core.fileio import PRIVATE_MODE, cannot_write, save
 from nbagent.forge import tool as tools
 from nbagent.forge.tool import Tool
 
@@ -126,7 +126,7 @@ class Library:
                 )
             versions[tool.version] = tools.digest(data)
             gone = sorted(versions)[:-KEPT]
-            save(self._file(tool.name, tool.version), data, mode=PRIVATE)
+            save(self._file(tool.name, tool.version), data, mode=PRIVATE_MODE)
             kept = {number: digest for number, digest in versions.items() if number not in gone}
             entry = Listed(
                 name=tool.name, description=tool.description, versions=kept, made=tool.made, used=time.time()
@@ -184,7 +184,7 @@ class Library:
         data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
         if len(data) > MAX_FILE:  # `_read` would refuse it
             raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
-        save(self._path, data, mode=PRIVATE)
+        save(self._path, data, mode=PRIVATE_MODE)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[_Index]:

@@ -23,7 +23,7 @@ from nbagent.forge.tool import Draft, Tool, check
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.outputs.mime import clean
-from nbagent.kernel.recovery import LOST
+from nbagent.kernel.recovery import LOST_NOTE
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.sandbox.contract import Engine
@@ -238,7 +238,7 @@ async def _run(kernel: Kernel, draft: Draft, what: str, module: str, function: s
             why = f"did not end within {kernel.spec.trust.limits.timeout:g} s."
         case "died":
             # That state was lost concerns nobody in this sandbox.
-            why = f"took the kernel with it. {cell.note.replace(LOST, '')}"
+            why = f"took the kernel with it. {cell.note.replace(LOST_NOTE, '')}"
         case _:
             why = "was stopped."
     raise ForgeError(f"{what} of {draft.name} {why}".strip(), output=_output(cell))
@@ -250,7 +250,7 @@ def _value(cell: Cell) -> Any:
         if output["output_type"] == "execute_result":
             try:
                 # Neither files nor providers take lone surrogates.
-                said = str(output["data"].get(inside_calls.MIME, ""))
+                said = str(output["data"].get(inside_calls.RESULT_MIME, ""))
                 return clean(parse(said, limit=MAX_VALUE, digits=MAX_DIGITS))
             except UnreadableError:
                 return None

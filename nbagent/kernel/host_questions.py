@@ -14,7 +14,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Event, HostAsked, HostDecided
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.wait_timer import WaitTimer
 
 if TYPE_CHECKING:
     from nbagent.egress.gate import HostAnswer
@@ -24,21 +24,21 @@ MAX_DECISIONS = 1000
 """Decisions that become events without a question: code that tries hosts for ever must not fill the log."""
 
 
-class HostQuestions:
+class HostAsker:
     """The questions about hosts of one kernel.
 
     Args:
         loop: Where the events go.
         notify: Gets them.
         asking: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
-        waits: Counts the time in which code waits for an answer.
+        wait_timer: Counts the time in which code waits for an answer.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool, waits: Waits
+        self, loop: asyncio.AbstractEventLoop, notify: Callable[[Event], object], *, asking: bool, wait_timer: WaitTimer
     ) -> None:
         self._asking = asking
-        self._waits = waits
+        self._wait_timer = wait_timer
         self._loop = loop
         self._notify = notify
         self._open: dict[str, Future[HostAnswer]] = {}
@@ -56,12 +56,12 @@ class HostQuestions:
             return None
         self._asked += 1
         # No process of the session gives an id again: an answer to an old question must not be one to another.
-        name = f"h{self._asked}-{self._series}"
+        id = f"h{self._asked}-{self._series}"
         question: Future[HostAnswer] = Future()
-        self._open[name] = question
-        self._waits.begin()
-        question.add_done_callback(lambda _: self._close(name, _question_key(host, port)))
-        self._emit(HostAsked(id=name, host=host, port=port))
+        self._open[id] = question
+        self._wait_timer.begin()
+        question.add_done_callback(lambda _: self._close(id, _question_key(host, port)))
+        self._emit(HostAsked(id=id, host=host, port=port))
         return question
 
     def observe(self, seen: HostDecided | ConnectionEnded) -> None:
@@ -71,11 +71,11 @@ class HostQuestions:
         key = (seen.host, seen.port, seen.allowed, seen.by)
         with self._lock:
             answered = self._answered.get(_question_key(seen.host, seen.port))
-            name = answered.pop(0) if answered else ""
-        if not name and (key in self._decided or len(self._decided) >= MAX_DECISIONS):
+            id = answered.pop(0) if answered else ""
+        if not id and (key in self._decided or len(self._decided) >= MAX_DECISIONS):
             return
         self._decided.add(key)
-        self._emit(msgspec.structs.replace(seen, id=name))
+        self._emit(msgspec.structs.replace(seen, id=id))
 
     def _emit(self, event: Event) -> None:
         def work() -> None:
@@ -85,26 +85,26 @@ class HostQuestions:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody follows the events
             self._loop.call_soon_threadsafe(work)
 
-    def _close(self, name: str, where: tuple[str, int]) -> None:
+    def _close(self, id: str, where: tuple[str, int]) -> None:
         with self._lock:
             # Each face must see the end of a question, also if it repeats a decision.
-            self._answered.setdefault(where, []).append(name)
-        del self._open[name]
-        self._waits.end()
+            self._answered.setdefault(where, []).append(id)
+        del self._open[id]
+        self._wait_timer.end()
 
     # -- on any thread ------------------------------------------------------------------------------------------
 
-    def answer(self, name: str, *, allow: bool, remember: bool) -> bool:
+    def answer(self, id: str, *, allow: bool, remember: bool) -> bool:
         """Answer a question by its id; returns whether it was still open.
 
         Args:
-            name: The id in `HostAsked`.
+            id: That of the `HostAsked`.
             allow: Whether the host may be reached.
             remember: Whether that holds for the session; a denial always does.
         """
         from nbagent.egress.gate import HostAnswer
 
-        question = self._open.get(name)
+        question = self._open.get(id)
         if question is None:
             return False
         answer = HostAnswer.DENY if not allow else HostAnswer.SESSION if remember else HostAnswer.ONCE

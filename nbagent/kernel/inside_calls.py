@@ -15,12 +15,12 @@ from typing import Any, Final
 from nbagent.core.policy import MIB
 from nbagent.sandbox.untrusted import MAX_HEFT, UnreadableError, parse
 
-MIME: Final = "application/vnd.nbagent.result+json"
-"""The MIME type of a result, which is JSON; without it, Python's `repr` would have to be read."""
-MAX_RESULT: Final = 4 * MIB
+RESULT_MIME: Final = "application/vnd.nbagent.result+json"
+"""The RESULT_MIME type of a result, which is JSON; without it, Python's `repr` would have to be read."""
+MAX_RESULT_BYTES: Final = 4 * MIB
 """Bytes of a result; a list of ten thousand files has a fourth of that."""
 _MISSING: Final = "null"
-_BUNDLE: Final = f"{{'text/plain': '', {MIME!r}: text}}"
+_BUNDLE: Final = f"{{'text/plain': '', {RESULT_MIME!r}: text}}"
 _SHOW: Final = f"(lambda text: type('Result', (), {{'_repr_mimebundle_': lambda self, **_: {_BUNDLE}}})())"
 _DUMPS: Final = "__import__('json').dumps"
 _SPACE: Final = "{'__name__': 'nbagent'}"
@@ -58,7 +58,7 @@ def call(source: str, arguments: list[Any], *, kept: bool) -> str:
 
 
 def as_result(expression: str) -> str:
-    """An expression that shows the value of another one, a text in JSON, as `MIME`."""
+    """An expression that shows the value of another one, a text in JSON, as `RESULT_MIME`."""
     return f"{_SHOW}({expression})"
 
 
@@ -70,7 +70,7 @@ def is_missing(reply: dict[str, Any] | None) -> bool:
 def result(reply: dict[str, Any] | None) -> Any:
     """What `main` returned, which is untrusted; None if the reply has no result that can be read."""
     try:
-        found = parse(_text(reply), limit=MAX_RESULT, heft=2 * MAX_HEFT)
+        found = parse(_text(reply), limit=MAX_RESULT_BYTES, heft=2 * MAX_HEFT)
     except UnreadableError:
         return None
     return found[0] if isinstance(found, list) and len(found) == 1 else None
@@ -79,7 +79,7 @@ def result(reply: dict[str, Any] | None) -> Any:
 def _text(reply: dict[str, Any] | None) -> str:
     """The text of a reply's result; empty if it has none."""
     try:
-        text = (reply or {})["user_expressions"]["value"]["data"][MIME]
+        text = (reply or {})["user_expressions"]["value"]["data"][RESULT_MIME]
     except (KeyError, TypeError):
         return ""
     return text if isinstance(text, str) else ""

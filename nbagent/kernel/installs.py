@@ -15,19 +15,19 @@ from typing import Any
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInstalled
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import Queries
+from nbagent.kernel.queries import QueryClient
 from nbagent.kernel.router import Notify
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.packages.requirements import read_pins
 from nbagent.sandbox.contract import InstallHook
 
-SECONDS = 5.0
+REQUEST_SECONDS = 5.0
 """Seconds for a request to the kernel."""
 SERVE_SECONDS = 120.0
 """Seconds for an install that code inside waits for; the time that a person takes to approve it doesn't count."""
-TICK = 0.25
+LOOK_SECONDS = 0.25
 """Seconds between two looks at that time."""
 
 _INVALIDATE = "__import__('importlib').invalidate_caches()"
@@ -35,7 +35,7 @@ _SHELL = "__import__('IPython').get_ipython()"
 _UNCOUNT = f"setattr({_SHELL}, 'execution_count', {_SHELL}.execution_count - 1)"
 
 
-class Installs:
+class KernelInstaller:
     """Installs for one kernel.
 
     Args:
@@ -43,7 +43,7 @@ class Installs:
         queries: Sends the kernel requests.
         notify: Gets the events.
         busy: Held by whatever uses the kernel.
-        waits: Counts the time in which a person is asked.
+        wait_timer: Counts the time in which a person is asked.
         cell: Returns the number of the latest cell.
         confirm: Called with packages before they are installed; raises `InstallRefused` to keep them out.
         exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
@@ -53,11 +53,11 @@ class Installs:
     def __init__(
         self,
         process: KernelProcess,
-        queries: Queries,
+        queries: QueryClient,
         notify: Notify,
         *,
         busy: asyncio.Lock,
-        waits: Waits,
+        wait_timer: WaitTimer,
         cell: Callable[[], int],
         confirm: Confirm | None = None,
         exceed: Exceed | None = None,
@@ -67,7 +67,7 @@ class Installs:
         self._queries = queries
         self._notify = notify
         self._busy = busy
-        self._waits = waits
+        self._wait_timer = wait_timer
         self._cell = cell
         self._confirm = confirm
         self._exceed = exceed
@@ -109,11 +109,11 @@ class Installs:
 
     async def _wait_for_person(self, asking: Awaitable[None]) -> None:
         """Await a person's answer, and count the time."""
-        self._waits.begin()
+        self._wait_timer.begin()
         try:
             await asking
         finally:
-            self._waits.end()
+            self._wait_timer.end()
 
     async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
         """See `Kernel.install`."""
@@ -142,7 +142,7 @@ class Installs:
             return [], f"Not installed: {error}"
         await self._find_modules()
         # The code gets the same execution count again, as in a notebook that runs where the package is there.
-        await self._queries.ask({"count": _UNCOUNT}, seconds=SECONDS)
+        await self._queries.ask({"count": _UNCOUNT}, seconds=REQUEST_SECONDS)
         return added, ""
 
     async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
@@ -155,7 +155,7 @@ class Installs:
 
     async def _find_modules(self) -> None:
         """Have the running kernel look for new modules."""
-        await self._queries.ask({"seen": _INVALIDATE}, seconds=SECONDS)
+        await self._queries.ask({"seen": _INVALIDATE}, seconds=REQUEST_SECONDS)
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> InstallHook:
         """A function that serves `%pip install`: it is called on a thread of the sandbox's, and works on this loop."""
@@ -163,8 +163,8 @@ class Installs:
         def install(wanted: list[str]) -> list[dict[str, Any]]:
             work = self._add(self._cell(), wanted, self.installer.install(wanted), reason="%pip install")
             installing, started = asyncio.run_coroutine_threadsafe(work, loop), time.monotonic()
-            while not wait([installing], timeout=TICK).done:
-                if time.monotonic() - started - self._waits.seconds(started) > SERVE_SECONDS:
+            while not wait([installing], timeout=LOOK_SECONDS).done:
+                if time.monotonic() - started - self._wait_timer.seconds(started) > SERVE_SECONDS:
                     installing.cancel()
             added = installing.result()
             return [{"name": each.name, "version": each.version} for each in added]

@@ -22,17 +22,17 @@ from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
-from nbagent.kernel.host_questions import HostQuestions
-from nbagent.kernel.installs import Installs
+from nbagent.kernel.host_questions import HostAsker
+from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.outputs import OutputLimits
-from nbagent.kernel.outputs.widgets import Widgets
+from nbagent.kernel.outputs.widgets import WidgetTracker
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import Chunks, Queries
+from nbagent.kernel.queries import Chunks, QueryClient
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.time_limit import TimedRequests
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.packages.wheel_list import kernel_packages
@@ -99,9 +99,9 @@ class Kernel:
         self._notify = notify
         self._ask_hosts = ask_hosts
         self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
-        self._host_questions: HostQuestions | None = None
+        self._host_questions: HostAsker | None = None
         self._busy = asyncio.Lock()
-        self._waits = Waits()
+        self._wait_timer = WaitTimer()
         self._quota = quota
         self._router = Router(notify, limits=limits, spill=spill)
         self._replay = CellReplay() if restore == "replay" else None
@@ -110,13 +110,13 @@ class Kernel:
     def _assemble(self, process: KernelProcess) -> None:
         """Put together the parts that work on a process."""
         self._process = process
-        self._queries = Queries(process, self._router)
-        self._installs = Installs(
+        self._queries = QueryClient(process, self._router)
+        self._installs = KernelInstaller(
             process,
             self._queries,
             self._notify,
             busy=self._busy,
-            waits=self._waits,
+            wait_timer=self._wait_timer,
             cell=lambda: self.cells,
             **self._consent,
         )
@@ -124,7 +124,7 @@ class Kernel:
         self._runner = Runner(
             process,
             self._router,
-            requests=TimedRequests(process, self._router, waited=self._waits.seconds),
+            requests=TimedRequests(process, self._router, waited=self._wait_timer.seconds),
             installs=self._installs,
             recovery=self._recovery,
             notify=self._notify,
@@ -231,7 +231,9 @@ class Kernel:
     def _hooks(self) -> Hooks:
         """What the sandbox calls, on threads of its own: for packages, hosts, and to tell of programs and data."""
         loop = asyncio.get_running_loop()
-        hosts = self._host_questions = HostQuestions(loop, self._notify, asking=self._ask_hosts, waits=self._waits)
+        hosts = self._host_questions = HostAsker(
+            loop, self._notify, asking=self._ask_hosts, wait_timer=self._wait_timer
+        )
 
         def emit(event: Event) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody follows the events
@@ -311,7 +313,7 @@ class Kernel:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """What of the machine can change its results, see `sandbox/machine/traits.py`."""
+        """The properties of the machine that can change its results, see `sandbox/machine/traits.py`."""
         return traits(self.spec, self._process.target())
 
     @property
@@ -334,7 +336,7 @@ class Kernel:
         return self._process.memory_peak()
 
     @property
-    def widgets(self) -> Widgets:
+    def widgets(self) -> WidgetTracker:
         """The widget models that are open in it."""
         return self._router.widgets
 
@@ -419,9 +421,9 @@ class Kernel:
 
     # -- hosts --------------------------------------------------------------------------------------------------
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
-        """Answer a `HostAsked` by its id; see `HostQuestions.answer`."""
-        return self._host_questions is not None and self._host_questions.answer(name, allow=allow, remember=remember)
+    def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool:
+        """Answer a `HostAsked` by its id; see `HostAsker.answer`."""
+        return self._host_questions is not None and self._host_questions.answer(id, allow=allow, remember=remember)
 
     def allow_host(self, entry: str) -> None:
         """Let code reach a host from now on, whatever was decided before.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from nbagent.sandbox.limits.cgroup import Usage
+from nbagent.sandbox.limits.cgroup import GroupUsage
 
-FULL: Final = 0.25
+FULL_WEIGHT_SECONDS: Final = 0.25
 """Seconds, from the start of a cell, in which its sandbox has its full weight."""
 
 
@@ -20,9 +20,9 @@ class Precedence:
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
-        self._lowered: Usage | None = None
+        self._lowered: GroupUsage | None = None
 
-    def begin(self, usage: Usage | None) -> None:
+    def begin(self, usage: GroupUsage | None) -> None:
         """Give a sandbox its full weight for a cell that begins; None where the weight can't be set."""
         self.end()
         if usage is None:
@@ -30,7 +30,7 @@ class Precedence:
         if self._lowered is usage:
             usage.give_way(False)
             self._lowered = None
-        self._timer = asyncio.get_running_loop().call_later(FULL, self._lower, usage)
+        self._timer = asyncio.get_running_loop().call_later(FULL_WEIGHT_SECONDS, self._lower, usage)
 
     def end(self) -> None:
         """Leave the weight as it is, since the sandbox ends or gets another controller."""
@@ -38,7 +38,7 @@ class Precedence:
             self._timer.cancel()
             self._timer = None
 
-    def _lower(self, usage: Usage) -> None:
+    def _lower(self, usage: GroupUsage) -> None:
         self._timer = None
         self._lowered = usage
         usage.give_way(True)

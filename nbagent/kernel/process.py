@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.concurrency import finished
 from nbagent.core.errors import KernelDied, SandboxError, UsageError
 from nbagent.core.limits import Limits
-from nbagent.kernel.channels.kernel_connection import TICK, KernelConnection
+from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS, KernelConnection
 from nbagent.kernel.precedence import Precedence
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
@@ -24,7 +24,11 @@ from nbagent.sandbox.spec import SandboxSpec
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
     from nbagent.sandbox.channels.byte_stream import ByteStream
-    from nbagent.sandbox.limits.cgroup import Usage
+    from nbagent.sandbox.limits.cgroup import GroupUsage
+
+DYING = 60.0
+"""Seconds for the same, instead of `CLOSED`, where Linux has killed something in the sandbox for its memory since the
+last cell began: on a busy machine it takes long until so much memory is free, and only then is the cause known."""
 
 
 class KernelProcess:
@@ -45,6 +49,8 @@ class KernelProcess:
         self._started: Sandbox | None = None
         self._connection: KernelConnection | None = None
         self._precedence = Precedence()
+        self._kills = 0
+        self._may_be_dying = False
 
     @property
     def _sandbox(self) -> Sandbox:
@@ -122,7 +128,7 @@ class KernelProcess:
         connection.kernel_info()
         replied = welcomed = False
         while not (replied and welcomed):
-            for channel, message in await connection.receive(TICK):
+            for channel, message in await connection.receive(LOOK_SECONDS):
                 kind = message["header"].get("msg_type")
                 replied |= channel == "shell" and kind == "kernel_info_reply"
                 welcomed |= channel == "iopub"
@@ -146,6 +152,7 @@ class KernelProcess:
     def execute_cell(self, code: str, metadata: dict[str, Any]) -> str:
         """Send a cell's code, and give its sandbox precedence for a moment; returns the message id."""
         connection = self.connection
+        self._kills, self._may_be_dying = self._oom_kills(), False
         self._precedence.begin(self._sandbox.usage())
         return connection.execute(code, metadata=metadata)
 
@@ -166,9 +173,22 @@ class KernelProcess:
         """What a process did that can't be used any longer, as a clause; empty if it can be used."""
         if await self.has_ended():
             return str(self.last_exit or "ended")
-        return self.connection.lost
+        return self.lost
 
-    def usage(self) -> Usage | None:
+    @property
+    def lost(self) -> str:
+        """What the kernel did to end the connection, as a clause; empty while that works, or it may be dying."""
+        closed = self.connection.closed_for
+        if closed:
+            # Once it has ended, its control group may be gone before the engine knows.
+            self._may_be_dying |= self._oom_kills() > self._kills
+        return "" if self._may_be_dying and 0 < closed < DYING else self.connection.lost
+
+    def _oom_kills(self) -> int:
+        usage = self.usage()
+        return usage.oom_kills() if usage is not None else 0
+
+    def usage(self) -> GroupUsage | None:
         """The resources that the sandbox uses; None where the engine can't tell, or nothing runs."""
         return self._started.usage() if self._started is not None else None
 

@@ -14,11 +14,11 @@ from typing import Any
 from nbagent.core.errors import SandboxError
 from nbagent.kernel import inside_calls
 from nbagent.kernel.cell_replay import OUT_OF_TIME
-from nbagent.kernel.channels.kernel_connection import TICK
+from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 
-MIN_PATIENCE = 2.0
+MIN_ANSWER_SECONDS = 2.0
 """Seconds in which an idle kernel certainly answers."""
 
 Chunks = Callable[[bytes], None]
@@ -27,7 +27,7 @@ TakeMessage = Callable[[str, dict[str, Any]], None]
 """Gets a channel's name and one of its messages."""
 
 
-class Queries:
+class QueryClient:
     """Requests to a kernel's process whose outputs nobody sees.
 
     Args:
@@ -128,7 +128,7 @@ class Queries:
         """
         grace = self._process.limits.grace
         interrupted = False
-        for seconds in (max(patience, MIN_PATIENCE), grace):
+        for seconds in (max(patience, MIN_ANSWER_SECONDS), grace):
             msg_id = self._send({})
             # With `chunks`, it waits for IOPub, too: no message is missed from then on.
             if await self._reply(msg_id, seconds=seconds, take=self._router.take, chunks=lambda _: None) is not None:
@@ -182,7 +182,7 @@ class Queries:
         reply: dict[str, Any] | None = None
         idle = chunks is None
         while (reply is None or not idle) and time.monotonic() < end:
-            for channel, message in await connection.receive(TICK):
+            for channel, message in await connection.receive(LOOK_SECONDS):
                 kind = message["header"].get("msg_type")
                 if message["parent_header"].get("msg_id") != msg_id:
                     take(channel, message)

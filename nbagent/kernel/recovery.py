@@ -13,14 +13,14 @@ from nbagent.core.events import StateLost
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import ExecuteRequest, StopReason
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import Queries
+from nbagent.kernel.queries import QueryClient
 from nbagent.kernel.router import Notify, Router
 
 MAX_RESTARTS = 3
 """Kernels that may die in a row, without a cell that succeeds in between."""
 
 _STOPPED: dict[StopReason, str] = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped"}
-LOST = "Variables, imports and files of the sandbox are lost."
+LOST_NOTE = "Variables, imports and files of the sandbox are lost."
 
 
 class Recovery:
@@ -35,7 +35,7 @@ class Recovery:
     """
 
     def __init__(
-        self, process: KernelProcess, queries: Queries, router: Router, notify: Notify, *, replay: CellReplay | None
+        self, process: KernelProcess, queries: QueryClient, router: Router, notify: Notify, *, replay: CellReplay | None
     ) -> None:
         self._process = process
         self._queries = queries
@@ -69,7 +69,7 @@ class Recovery:
         Raises:
             KernelDied: It did not start.
         """
-        reason = f"{self._process.gone or 'The kernel had died.'} {LOST}"
+        reason = f"{self._process.gone or 'The kernel had died.'} {LOST_NOTE}"
         try:
             await self._replace(reason, cell=cell)
         except NbagentError as error:
@@ -104,7 +104,7 @@ class Recovery:
         changes = request.outputs.add({"header": {"msg_type": "error"}, "content": content})
         self._router.show(request.cell, changes, during=request.cell)
         self._deaths += 1
-        request.state_lost = f"{reason} {LOST}"
+        request.state_lost = f"{reason} {LOST_NOTE}"
         request.notes.append(request.state_lost)
         if self._deaths <= MAX_RESTARTS:
             await self._replace(request.state_lost, cell=request.cell)

@@ -13,22 +13,23 @@ from typing import Any
 
 from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import ExecuteRequest
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Displays, OutputLimits, Updated
-from nbagent.kernel.outputs.widgets import Widgets
+from nbagent.kernel.outputs.displays import DisplayIndex, Updated
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, OutputLimits
+from nbagent.kernel.outputs.widgets import WidgetTracker
 
-RECENT = 120
+MAX_RECENT_REQUESTS = 120
 """Requests that are remembered, so that late output is attributed to their cells."""
-SILENT = 100
+MAX_SILENT_REQUESTS = 100
 """How many of these may be silent ones: printed text comes up to 0.2 s late, and a file takes hundreds of requests."""
 
-PAUSE = 0.1
+DISPLAY_PAUSE_SECONDS = 0.1
 """Seconds between two events on the same display; further updates in between replace one another, and the last one is
 always emitted."""
-PACE = 1024 * 1024
+CHARACTERS_PER_SECOND = 1024 * 1024
 """Characters of a display for each of which another second is added to that."""
-DISPLAYS = 10_000
+MAX_DISPLAYS = 10_000
 """Displays for which the time of the last event is remembered."""
-SENTENCES = 10
+MAX_SENTENCES = 10
 """Sentences on late output in one cell's note."""
 
 Notify = Callable[[Event], object]
@@ -64,8 +65,8 @@ class Router:
         self._notify = notify
         self._limits = limits or OutputLimits()
         self._spill = spill
-        self._displays = Displays()
-        self.widgets = Widgets(displays=self._displays)
+        self._displays = DisplayIndex()
+        self.widgets = WidgetTracker(displays=self._displays)
         self._widgets_changed = False
         self._held: dict[str, tuple[int, Updated, int]] = {}
         self._due: dict[str, float] = {}
@@ -83,15 +84,15 @@ class Router:
         self.flush()
         self._recent.clear()
         self._silent.clear()
-        self._displays = Displays()
-        self.widgets = Widgets(displays=self._displays)
+        self._displays = DisplayIndex()
+        self.widgets = WidgetTracker(displays=self._displays)
 
     # -- requests -----------------------------------------------------------------------------------------------
 
     def remember(self, msg_id: str, cell: int, outputs: CellOutputs) -> None:
         """Remember the request of a cell, to attribute its late output."""
         self._recent[msg_id] = (cell, outputs)
-        if len(self._recent) > RECENT:
+        if len(self._recent) > MAX_RECENT_REQUESTS:
             self._recent.popitem(last=False)
 
     def remember_silent(self, msg_id: str) -> None:
@@ -103,7 +104,7 @@ class Router:
             return
         self.remember(msg_id, *next(reversed(self._recent.values())))
         self._silent.append(msg_id)
-        if len(self._silent) > SILENT:
+        if len(self._silent) > MAX_SILENT_REQUESTS:
             self._recent.pop(self._silent.popleft(), None)
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -152,7 +153,10 @@ class Router:
         self.flush()
 
     def show(self, cell: int, changes: list[Change], *, during: int) -> None:
-        """Emit changes of a cell's outputs, those of one display at most every `PAUSE`; the cell `during` runs now."""
+        """Emit changes of a cell's outputs while the cell `during` runs.
+
+        Those of one display are emitted at most every `DISPLAY_PAUSE_SECONDS`.
+        """
         for change in changes:
             if isinstance(change, Updated):
                 self._held[change.display_id] = cell, change, during
@@ -175,9 +179,9 @@ class Router:
 
     def _emit_held(self, name: str, now: float) -> None:
         cell, change, during = self._held.pop(name)
-        if len(self._due) >= DISPLAYS:
+        if len(self._due) >= MAX_DISPLAYS:
             self._due.clear()
-        self._due[name] = now + PAUSE + sum(map(_length, change.data.values())) / PACE
+        self._due[name] = now + DISPLAY_PAUSE_SECONDS + sum(map(_length, change.data.values())) / CHARACTERS_PER_SECOND
         changed = [each for each in change.cells if each != during]
         for each in changed:
             self._late[(each, during, "changed")] = None
@@ -190,8 +194,8 @@ class Router:
         """Sentences on the late output since the last call."""
         sentences = [late_sentence(cell, during, how) for cell, during, how in self._late]
         self._late.clear()
-        return sentences[:SENTENCES] + (
-            [f"So it went {len(sentences) - SENTENCES:,} more times."] if len(sentences) > SENTENCES else []
+        return sentences[:MAX_SENTENCES] + (
+            [f"So it went {len(sentences) - MAX_SENTENCES:,} more times."] if len(sentences) > MAX_SENTENCES else []
         )
 
     def take_widget_state(self) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from nbagent.core.events import Cell, CellFinished, OutputsCleared
 from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel.execution import ExecuteRequest, Job
-from nbagent.kernel.installs import Installs
-from nbagent.kernel.outputs.outputs import within
+from nbagent.kernel.installs import KernelInstaller
+from nbagent.kernel.outputs.within_quota import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
@@ -42,7 +42,7 @@ class Runner:
         router: Router,
         *,
         requests: TimedRequests,
-        installs: Installs,
+        installs: KernelInstaller,
         recovery: Recovery,
         notify: Notify,
         quota: Quota | None = None,

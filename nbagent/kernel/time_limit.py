@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable
 
 from nbagent.core.policy import MIB
-from nbagent.kernel.channels.kernel_connection import TICK
+from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS
 from nbagent.kernel.execution import ExecuteRequest, Job
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 
-HALF_DONE = 5.0
+HALF_DONE_SECONDS = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
-LAST_WORDS = 1.0
+LAST_MESSAGES_SECONDS = 1.0
 """Seconds for reading what a kernel sent before it died, or while it ran no cell."""
-UNSTOPPED = "was killed, since it did not stop when interrupted"
+UNSTOPPED_NOTE = "was killed, since it did not stop when interrupted"
 
 
 class TimedRequests:
@@ -40,13 +40,13 @@ class TimedRequests:
     async def catch_up(self) -> None:
         """Take the messages that came while no cell ran, which may need more than one reading."""
         connection = self._process.connection
-        end = time.monotonic() + LAST_WORDS
+        end = time.monotonic() + LAST_MESSAGES_SECONDS
         while True:
             for channel, message in connection.read():
                 self._router.take(channel, message)
             if not connection.is_behind or time.monotonic() > end:
                 return
-            await connection.wait(TICK)
+            await connection.wait(LOOK_SECONDS)
 
     def send(self, job: Job) -> ExecuteRequest:
         """Send the code; messages that came until now belong to the time before the cell."""
@@ -61,7 +61,7 @@ class TimedRequests:
         """Take messages until the request has ended, or its kernel has."""
         connection = self._process.connection
         while not request.done:
-            for channel, message in await connection.receive(TICK):
+            for channel, message in await connection.receive(LOOK_SECONDS):
                 self._router.take(channel, message, request)
             self._router.flush(only_due=True)
             if not request.done:
@@ -73,13 +73,13 @@ class TimedRequests:
         connection.interrupt()
         end = time.monotonic() + self._process.limits.grace
         while not request.done and time.monotonic() < end:
-            for channel, message in await connection.receive(TICK):
+            for channel, message in await connection.receive(LOOK_SECONDS):
                 self._router.take(channel, message, request)
             if await self._process.has_ended():
                 break
         request.stopped = "interrupted"
         if not request.done:
-            request.died = UNSTOPPED
+            request.died = UNSTOPPED_NOTE
 
     async def _watch(self, request: ExecuteRequest, job: Job) -> None:
         """Look at the clock and the process: interrupt or give up a request that takes too long, notice a death."""
@@ -87,17 +87,17 @@ class TimedRequests:
         if await self._process.has_ended():
             await self._hear_last_words(request)
             self._bury(request)
-        elif lost := self._process.connection.lost:
+        elif lost := self._process.lost:
             request.died = lost
         elif request.kill_at is not None and now >= request.kill_at:
-            request.died = UNSTOPPED
+            request.died = UNSTOPPED_NOTE
         elif request.kill_at is None and (job.stop or self._took(request, now) >= job.limit):
             request.stopped = job.stop or "timeout"
             request.kill_at = now + self._process.limits.grace
             self._process.interrupt()
         elif request.reply is not None or request.idle:
             request.half_done_at = request.half_done_at or now
-            if now - request.half_done_at > HALF_DONE:
+            if now - request.half_done_at > HALF_DONE_SECONDS:
                 request.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
                 request.reply, request.idle = request.reply or {"status": "ok"}, True
 
@@ -108,8 +108,8 @@ class TimedRequests:
     async def _hear_last_words(self, request: ExecuteRequest) -> None:
         """Take the last messages of a dead kernel, which end the cell's output."""
         connection = self._process.connection
-        end = time.monotonic() + LAST_WORDS
-        while time.monotonic() < end and await connection.wait(TICK):
+        end = time.monotonic() + LAST_MESSAGES_SECONDS
+        while time.monotonic() < end and await connection.wait(LOOK_SECONDS):
             for channel, message in connection.read():
                 self._router.take(channel, message, request)
 

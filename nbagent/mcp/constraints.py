@@ -18,6 +18,7 @@ class Constraints:
         read_only: Whether only tools that say that they only read are chosen.
         allow_servers: The servers whose tools may be chosen; None for all.
         deny: Tools, servers and capabilities that are excluded.
+        capabilities: Capabilities that each question needs besides those that follow from its words.
         max_tools: How many are chosen at most; None for the limits in `select.py`.
     """
 
@@ -25,6 +26,7 @@ class Constraints:
     read_only: bool = False
     allow_servers: frozenset[str] | None = None
     deny: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset()
     max_tools: int | None = None
 
     def __post_init__(self) -> None:
@@ -44,12 +46,12 @@ class Constraints:
         known = [each.name for each in fields(cls)]
         if unknown := next((name for name in table if name not in known), None):
             raise UsageError(f"There is no constraint {unknown!r}.", mend=f"Use some of: {', '.join(known)}.")
-        for name in ("allow_servers", "deny"):
-            if isinstance(table.get(name), str):
-                raise UsageError(f"The constraint {name} is a list of names.")
-            if table.get(name) is not None:
-                table[name] = frozenset(table[name])
         try:
+            for name in ("allow_servers", "deny", "capabilities"):
+                if isinstance(table.get(name), str):
+                    raise UsageError(f"The constraint {name} is a list of names.")
+                if table.get(name) is not None:
+                    table[name] = frozenset(table[name])
             return cls(**table)
         except TypeError as error:
             raise UsageError(f"A constraint on tools is of the wrong kind: {error}.") from error

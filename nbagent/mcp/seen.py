@@ -87,7 +87,7 @@ class Seen:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             data = json.dumps(self._accepted, indent=1, sort_keys=True).encode()
-            fileio.write(self._file, data, mode=fileio.PRIVATE)
+            fileio.write(self._file, data, mode=fileio.PRIVATE_MODE)
         except OSError as error:
             raise StoreError(f"The digests of MCP tools can't be written to {self._file}: {error}.") from error
 

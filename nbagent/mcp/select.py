@@ -95,7 +95,7 @@ def select(
         UsageError: A constraint is unknown or wrong.
     """
     bounds = Constraints.of(constraints)
-    demanded = tuple(dict.fromkeys(name.strip().lower() for name in explicit))
+    demanded = tuple(dict.fromkeys(name.strip().lower() for name in (*explicit, *sorted(bounds.capabilities))))
     needs = needs_of(question)
     needed = tuple(dict.fromkeys((*demanded, *needs.wanted)))
     unwanted = needs.unwanted - set(demanded)
@@ -224,10 +224,12 @@ class DynamicToolSelector:
         *,
         explicit_capabilities: Iterable[str] = (),
         constraints: Constraints | Mapping[str, Any] | None = None,
+        provided: frozenset[str] = frozenset(),
     ) -> Selection:
         """Choose the tools that a task needs, see `select`.
 
         Raises:
             UsageError: A constraint is unknown or wrong.
         """
-        return select(task_description, await self._catalog(), explicit_capabilities, constraints)
+        tools = await self._catalog()
+        return select(task_description, tools, explicit_capabilities, constraints, provided=provided)

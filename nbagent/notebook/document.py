@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,8 +13,14 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
+from nbagent.kernel.outputs.outputs import OutputLimits
+from nbagent.kernel.outputs.streams import Stream
+from nbagent.kernel.outputs.widgets import STATE_MIME
+from nbagent.notebook.compare.widgets import EVERY, models
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
+from nbagent.safety.sanitize import clean_output
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
 """Tags of cells, as in nbclient and Jupyter Book."""
@@ -82,6 +88,11 @@ class DocumentCell:
     at: float | None = None
 
     @property
+    def has_run(self) -> bool:
+        """Whether it ran when the notebook was saved."""
+        return bool(self.outputs) or self.count is not None or "status" in self.facts
+
+    @property
     def may_fail(self) -> bool:
         """Whether an error of its code is expected: by its tag, or since it showed one before."""
         return MAY_FAIL in self.tags or any(each["output_type"] == "error" for each in self.outputs)
@@ -114,6 +125,7 @@ class Document:
         facts: What nbagent wrote into its metadata; empty in anybody else's.
         lock: Its lock; None without one.
         raw: The whole, an nbformat node.
+        skipped: Its code cells that a tag keeps from running.
     """
 
     name: str
@@ -121,11 +133,49 @@ class Document:
     facts: Mapping[str, Any]
     lock: Lock | None
     raw: Any
+    skipped: list[DocumentCell] = field(default_factory=list)
 
     @property
     def has_outputs(self) -> bool:
         """Whether anything of it ever ran."""
-        return any(each.outputs or each.count is not None for each in self.cells)
+        return any(each.has_run for each in self.cells)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether nbagent wrote it."""
+        return "version" in self.facts
+
+    @property
+    def widgets(self) -> Mapping[str, Any]:
+        """The models of its widgets, by their names."""
+        return models(_part(_plain(self.raw.metadata), "widgets").get(STATE_MIME))
+
+    @property
+    def has_views(self) -> bool:
+        """Whether a cell shows a widget."""
+        return any(VIEW_MIME in output.get("data", {}) for cell in self.cells for output in cell.outputs)
+
+    def comparable(self, cell: DocumentCell) -> list[Output]:
+        """The outputs of a cell as an export has them; the views of widgets stay."""
+        if self.is_ours:
+            return cell.outputs
+        return [clean_output(_bounded(each), widgets=EVERY) for each in cell.outputs]
+
+    @property
+    def language(self) -> str:
+        """The language of its code, as far as it says so."""
+        info, spec = (_part(self.raw.metadata, name) for name in ("language_info", "kernelspec"))
+        return str(info.get("name") or spec.get("language") or {"ir": "R"}.get(str(spec.get("name")), ""))
+
+    @property
+    def allows_errors(self) -> bool:
+        """Whether each of its cells may fail, as its metadata says in the form of MyST-NB and Jupyter Book."""
+        return _part(self.raw.metadata, "execution").get("allow_errors") is True
+
+    def check_python(self) -> None:
+        """Raise a `UsageError` if its code is in another language than Python."""
+        if self.language and "python" not in self.language.lower():
+            raise UsageError(f"{self.name} is in {self.language[:40]}, and nbagent runs Python only.")
 
     @property
     def edits(self) -> list[str]:
@@ -137,10 +187,33 @@ class Document:
                 same = False
                 if cell.cell_type != "code":
                     found.append(f"The text {cell.get('id')} was edited since nbagent wrote it.")
+            elif known is not None and SKIPPED in cell.metadata.get("tags", []):
+                found.append(f"{cell.get('id')} was tagged to be skipped since nbagent wrote it.")
+        if self.lock and self.lock.data and self.facts.get("data") != msgspec.to_builtins(self.lock.data):
+            found.append("What the notebook says of its data was edited since nbagent wrote it.")
+        known, ids = self.facts.get("cells"), [cell.get("id") for cell in self.raw.cells]
+        moves = list(_moves(known, ids)) if isinstance(known, list) else []
         written = self.facts.get("cells_sha256")
-        if same and written and written != digest((each.cell_type, each.source) for each in self.raw.cells):
-            found.append("Cells were added, removed or moved since nbagent wrote the notebook.")
-        return found
+        if (
+            same
+            and not moves
+            and written
+            and written != digest((each.cell_type, each.source) for each in self.raw.cells)
+        ):
+            moves = ["Cells were added, removed or moved since nbagent wrote the notebook."]
+        return found + moves
+
+
+def _moves(known: list[str], ids: list[str]) -> Iterator[str]:
+    """What became of the cells by their ids, in sentences."""
+    for told, names in (
+        ("removed from", [each for each in known if each not in ids]),
+        ("added to", [each for each in ids if each not in known]),
+    ):
+        if names:
+            yield f"Cells were {told} the notebook since nbagent wrote it: {', '.join(names)}."
+    if [each for each in known if each in ids] != [each for each in ids if each in known]:
+        yield "Cells were moved since nbagent wrote the notebook."
 
 
 def parse(text: str, *, name: str) -> Document:
@@ -157,14 +230,31 @@ def parse(text: str, *, name: str) -> Document:
             warnings.simplefilter("ignore")
             notebook = nbformat.reads(text, as_version=4)
         msgspec.convert(_plain(notebook), _Form)
-        code = [each for each in notebook.cells if each.cell_type == "code"]
-        cells = [_cell(each, number) for number, each in enumerate(code, 1)]
-        facts = notebook.metadata.get("nbagent", {})
-        lock = msgspec.convert(_plain(facts["lock"]), Lock) if "lock" in facts else None
+        return of(notebook, name=name)
     except Exception as error:
         raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
-    running = [each for each in cells if each.code.strip() and SKIPPED not in each.tags]
-    return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook)
+
+
+def of(notebook: Any, *, name: str) -> Document:
+    """A notebook that was read, an nbformat node."""
+    code = [each for each in notebook.cells if each.cell_type == "code"]
+    cells = [_cell(each, number) for number, each in enumerate(code, 1)]
+    facts = notebook.metadata.get("nbagent", {})
+    lock = msgspec.convert(_plain(facts["lock"]), Lock) if "lock" in facts else None
+    given = [each for each in cells if each.code.strip()]
+    running, skipped = ([each for each in given if (SKIPPED in each.tags) is tagged] for tagged in (False, True))
+    return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook, skipped=skipped)
+
+
+def _bounded(output: Output) -> Output:
+    r"""A stream as nbagent keeps it: what `\r` overwrote is gone, and so is the middle of a long one."""
+    if output["output_type"] != "stream":
+        return output
+    limits = OutputLimits()
+    stream = Stream(output["name"], head=limits.stream_head, tail=limits.stream_tail, edits=limits.edits)
+    stream.add("".join(output["text"]))
+    stream.close()
+    return stream.output()
 
 
 def _cell(cell: Any, number: int) -> DocumentCell:
@@ -192,6 +282,12 @@ def _moment(metadata: Any) -> float | None:
         if 0 <= moment < LATEST:
             return moment
     return None
+
+
+def _part(metadata: Any, name: str) -> Mapping[str, Any]:
+    """What metadata has by a name, if it is of the right form."""
+    found = metadata.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,9 @@ class Inputs:
     problems: list[str] = field(default_factory=list)
 
 
-def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) -> Inputs:
+def inputs(
+    notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool, only: Container[str] | None = None
+) -> Inputs:
     """The data of a notebook.
 
     Args:
@@ -34,6 +36,7 @@ def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) 
         given: Folders in which the data is looked for by name, and files of it.
         root: The person's state, which remembers what was exported where.
         foreign: Whether it isn't nbagent's: then it sees the given folder, or its own.
+        only: Names of the data that is looked for; None for all.
 
     Raises:
         DataError: Some isn't there, or is a link that leads out of its folder.
@@ -46,6 +49,8 @@ def inputs(notebook: Path, *, given: Sequence[Path], root: Path, foreign: bool) 
     inputs = Inputs()
     for each in wanted:
         name = each.path.removeprefix(f"{DATA}/")
+        if only is not None and name not in only:
+            continue
         place = _given(name, given) or found.places.get(each.path)
         if place is None:
             raise DataError(

@@ -15,7 +15,7 @@ from nbagent.core.errors import StoreError
 from nbagent.core.text import safe
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import utc
-from nbagent.notebook.proof import CellProof, Proof
+from nbagent.notebook.verdict import CellProof, Proof
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -71,6 +71,7 @@ def write_into(document: Document, path: Path, proof: Proof) -> None:
         "result": proof.result,
         "cells": {each.id: each.result for each in proof.cells if each.result != "same"},
         "problems": proof.problems,
+        "edited": [each.id for each in document.cells if each.is_edited],
     }
     try:
         text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"

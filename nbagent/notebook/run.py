@@ -114,7 +114,9 @@ def parse(raw: bytes, *, name: str) -> list[Source]:
         raise _unreadable(name, None) from error
     if not name.endswith(".ipynb"):
         return [Source(text)]
-    return [Source(cell.code, MAY_FAIL in cell.tags) for cell in document.parse(text, name=name).cells]
+    found = document.parse(text, name=name)
+    found.check_python()
+    return [Source(cell.code, MAY_FAIL in cell.tags or found.allows_errors) for cell in found.cells]
 
 
 def _unreadable(name: str, reason: str | None) -> UsageError:

@@ -151,7 +151,8 @@ class Installer:
         They may be other versions of what the sandbox has: whoever wants these to be found first says so to Python.
 
         Raises:
-            InstallRefused: Policy forbids one, one is no plain name, version and hash, or the index has another wheel.
+            InstallRefused: Policy forbids one, one is no plain name, version and hash, the index has another wheel, or
+                all of them have too many bytes.
             InstallError: They can't be had.
         """
         wanted = [each for each in packages if self._version(each.name) != each.version]
@@ -163,7 +164,16 @@ class Installer:
             return
         async with self._lock, scratch_beside(self.site) as work:
             lines = [f"{parse(f'{each.name}=={each.version}')} --hash=sha256:{each.sha256}" for each in wanted]
-            await fetch_locked(lines, target=self.target, min_age_days=self.policy.min_age_days, work=work)
+            stated = 0
+
+            async def weigh(size: int) -> None:
+                nonlocal stated
+                self._refuse_large(await to_the_end(self._allowance.weigh, size))
+                stated = size
+
+            minimum = self.policy.min_age_days
+            await fetch_locked(lines, target=self.target, min_age_days=minimum, work=work, before_download=weigh)
+            await self._weigh_rest(stated, work)
             await to_the_end(self._publish, work / "site", wanted, "")
 
     async def _install_for(self, module: str) -> list[Package]:
@@ -250,8 +260,12 @@ class Installer:
             self._refuse_large(await to_the_end(self._allowance.weigh, stated))
         await fetch(wheels, target=self.target, work=work)
         if counted:
-            more = await to_the_end(size_of, work / "site") - stated
-            self._refuse_large(await to_the_end(functools.partial(self._allowance.weigh, max(0, more), came=True)))
+            await self._weigh_rest(stated, work)
+
+    async def _weigh_rest(self, stated: int, work: Path) -> None:
+        """Count what `work/site` has beyond the bytes that the index stated; refuse all if it is too much."""
+        more = await to_the_end(size_of, work / "site") - stated
+        self._refuse_large(await to_the_end(functools.partial(self._allowance.weigh, max(0, more), came=True)))
 
     @staticmethod
     def _refuse_large(reason: str) -> None:

@@ -15,7 +15,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,7 +68,7 @@ async def resolve(
     _write(work / "constraints.txt", (f"{name}=={version}" for name, version in have.items()))
     deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
     aged = _age_arguments(have, min_age_days)
-    arguments = await to_the_end(_compile, target)
+    arguments = await to_the_end(_compile, target, "requirements.in", "--constraints", "constraints.txt")
     code, output, error = await uv.run([*arguments, *aged], work=work, deadline=deadline)
     if code == 0:
         return [wheel for wheel in read_lock(output) if wheel.name not in have]
@@ -84,9 +84,9 @@ async def resolve(
     raise unsolved(error, target)
 
 
-def _compile(target: Target) -> list[str]:
-    files = ["requirements.in", "--constraints", "constraints.txt", "--format", "pylock.toml", "--no-header"]
-    return ["pip", "compile", *files, "--only-binary", ":all:", *uv.target_arguments(target)]
+def _compile(target: Target, *files: str) -> list[str]:
+    how = ["--format", "pylock.toml", "--no-header"]
+    return ["pip", "compile", *files, *how, "--only-binary", ":all:", *uv.target_arguments(target)]
 
 
 def _age_arguments(have: Iterable[str], min_age_days: float) -> list[str]:
@@ -137,18 +137,50 @@ async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
     await _unpack("pylock.toml", [], target=target, work=work)
 
 
-async def fetch_locked(lines: list[str], *, target: Target, min_age_days: float, work: Path) -> None:
+async def fetch_locked(
+    lines: list[str],
+    *,
+    target: Target,
+    min_age_days: float,
+    work: Path,
+    before_download: Callable[[int], Awaitable[None]],
+) -> None:
     """Unpack the wheels of lines with versions and hashes into `work/site`, from the cache if it has them all.
+
+    Args:
+        lines: Lines of a requirements file.
+        target: The sandbox's Python.
+        min_age_days: Days that a release must be old.
+        work: A private folder with a `uv.toml` of its own.
+        before_download: Called with the bytes of all wheels, as the index states them, unless the cache has them; what
+            it raises passes.
 
     Raises:
         InstallRefused: The index has no such wheel, or one with another hash.
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "locked.txt", lines)
-    await _unpack("locked.txt", _age_arguments((), min_age_days), target=target, work=work)
+    aged = _age_arguments((), min_age_days)
+
+    async def look() -> None:
+        deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
+        arguments = await to_the_end(_compile, target, "locked.txt")
+        code, output, error = await uv.run([*arguments, "--no-deps", *aged], work=work, deadline=deadline)
+        if code:
+            raise fetch_failure(error)
+        await before_download(sum(each.size for each in read_lock(output)))
+
+    await _unpack("locked.txt", aged, target=target, work=work, before_download=look)
 
 
-async def _unpack(listed: str, options: list[str], *, target: Target, work: Path) -> None:
+async def _unpack(
+    listed: str,
+    options: list[str],
+    *,
+    target: Target,
+    work: Path,
+    before_download: Callable[[], Awaitable[None]] | None = None,
+) -> None:
     """Unpack the wheels of a file with hashes, from the cache if it has them all."""
     deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
     wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))
@@ -156,6 +188,9 @@ async def _unpack(listed: str, options: list[str], *, target: Target, work: Path
     code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline)
     if code:
         await to_the_end(shutil.rmtree, work / "site", True)
+        if before_download is not None:
+            await before_download()
+            deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
         code, _, error = await uv.run(arguments, work=work, deadline=deadline)
     if code:
         raise fetch_failure(error)

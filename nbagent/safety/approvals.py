@@ -60,16 +60,16 @@ class Mode(enum.StrEnum):
             raise UsageError(f"There is no approval mode {name!r}.", mend=f"Use one of: {known}.") from None
 
 
-FREE: dict[Mode, frozenset[Kind]] = {
+FREE_KINDS: dict[Mode, frozenset[Kind]] = {
     Mode.ASK: frozenset(),
     Mode.AUTO_EDIT: frozenset({"cell", "edit"}),
     Mode.ALLOW_LIST: frozenset(),
     Mode.NEVER_ASK: frozenset({"cell", "shell", "edit", "install", "mcp", "tool"}),
 }
 """The kinds of actions that need no question, by mode. A person is always asked before a budget is exceeded."""
-MAX_NOES = 3
+MAX_REJECTIONS = 3
 """Refusals of more package names in a session, after which code is refused without a question."""
-MAX_WHAT = 500
+MAX_WHAT_CHARACTERS = 500
 """Characters of the line that describes an action; its code is shown whole."""
 
 
@@ -162,7 +162,7 @@ class Consent:
                 self._asked += 1
             elif isinstance(event, ApprovalsSet):
                 was = Mode(event.mode) if event.mode in set(Mode) else Mode.ASK
-        if keep and FREE[was] <= FREE[self._mode]:
+        if keep and FREE_KINDS[was] <= FREE_KINDS[self._mode]:
             self._mode = was
         if self._mode is not was:
             self._emit(ApprovalsSet(mode=self._mode.value))
@@ -171,7 +171,7 @@ class Consent:
     @property
     def asks(self) -> bool:
         """Whether the mode asks about any kind of action."""
-        return bool(FREE[Mode.NEVER_ASK] - FREE[self.mode])
+        return bool(FREE_KINDS[Mode.NEVER_ASK] - FREE_KINDS[self.mode])
 
     @property
     def waited(self) -> float:
@@ -198,9 +198,9 @@ class Consent:
         """The name of the policy that allows an action without a question; empty if a person must be asked."""
         if action.anyway:
             return ""
-        if action.kind in FREE[self.mode]:
+        if action.kind in FREE_KINDS[self.mode]:
             return f"policy:{self.mode.value}"
-        listed = [f"{kind}:*" for kind in FREE[self.mode]] + self._rules
+        listed = [f"{kind}:*" for kind in FREE_KINDS[self.mode]] + self._rules
         if all(any(allows(rule, each) for rule in listed) for each in action.subjects):
             return "policy:allow-list"
         return ""
@@ -213,20 +213,20 @@ class Consent:
         if policy := self.policy(action):
             return Approval(decision="approve", by=policy)
         self._asked += 1
-        name = f"a{self._asked}"
+        id = f"a{self._asked}"
         # Before the event: a reader may answer while it handles the event.
         question = _Pending(action)
         with self._lock:
-            self._open |= {name: question} if self.attended else {}
+            self._open |= {id: question} if self.attended else {}
         approval = STOPPED
         try:
             self._emit(
                 ApprovalAsked(
-                    id=name,
+                    id=id,
                     turn=action.turn,
                     kind=action.kind,
                     tool=action.tool,
-                    what=cut(action.what, MAX_WHAT),
+                    what=cut(action.what, MAX_WHAT_CHARACTERS),
                     code=action.code,
                     packages=list(action.packages),
                     rules=[] if action.anyway else list(action.rules),
@@ -242,10 +242,10 @@ class Consent:
                 approval = APPROVED if approves else REJECTED
         finally:
             with self._lock:
-                self._open.pop(name, None)
+                self._open.pop(id, None)
             # An answer is an event even if the turn was stopped at that very moment.
             given = msgspec.structs.asdict(question.approval or approval)
-            self._emit(ApprovalGiven(id=name, turn=action.turn, **given))
+            self._emit(ApprovalGiven(id=id, turn=action.turn, **given))
         return approval
 
     async def install(self, packages: Iterable[Package], *, turn: int) -> None:
@@ -263,12 +263,12 @@ class Consent:
     async def exceed(self, names: Iterable[str], reason: str, *, turn: int) -> None:
         """Ask a person whether code may ask the package index for names beyond its allowance.
 
-        After `MAX_NOES` refusals the person is not asked again: code that makes up names must not ask for ever.
+        After `MAX_REJECTIONS` refusals the person is not asked again: code that makes up names must not ask for ever.
 
         Raises:
             InstallRefused: It may not, or nobody is there to answer.
         """
-        if self._noes >= MAX_NOES:
+        if self._noes >= MAX_REJECTIONS:
             raise InstallRefused(reason, mend=NAMES_MEND)
         named = tuple(names)
         what = ", ".join(named)
@@ -278,11 +278,11 @@ class Consent:
             self._noes += 1
             raise InstallRefused(f"{reason} {approval.reason}".strip(), mend=NAMES_MEND)
 
-    def answer(self, name: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
+    def answer(self, id: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
         """Answer a question by the id in its event; may be called from any thread.
 
         Args:
-            name: The id.
+            id: That of the `ApprovalAsked`.
             decision: `approve`, `edit` or `reject`.
             code: For `edit`, the code that is to run.
             reason: For `reject`, why; the model is told.
@@ -297,7 +297,7 @@ class Consent:
         if decision not in get_args(Decision):
             raise UsageError(f"{decision!r} is no decision.", mend=f"Use one of: {', '.join(get_args(Decision))}.")
         with self._lock:
-            question = self._open.get(name)
+            question = self._open.get(id)
             if question is None or question.approval is not None:
                 return False
             if decision == "edit" and not (code.strip() and question.action.code):

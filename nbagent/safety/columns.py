@@ -34,7 +34,7 @@ _CUT = re.compile(r"\[(?:…|\\u2026) [\d,]+ (?:of [\d,]+ bytes \(|characters le
 See `cut` in `agent/cell_view.py` and `left_out` in `sandbox/inside/message_sizes_inside.py`.
 """
 _WORD = re.compile(r"\S+")
-LONGEST = 2_000
+MAX_LINE_CHARACTERS = 2_000
 """Characters of the longest line that is read; nobody prints wider tables."""
 
 Span = tuple[int, int]
@@ -51,7 +51,7 @@ def secret_columns(text: str) -> Iterator[Span]:
     while at < len(lines):
         line = lines[at]
         rows: list[list[Span]] = []
-        if len(line) <= LONGEST and _SIGNS.search(line):
+        if len(line) <= MAX_LINE_CHARACTERS and _SIGNS.search(line):
             rows = (
                 _description_values(line)
                 or _series_values(lines, at)
@@ -160,7 +160,7 @@ def _is_torn(lines: Sequence[str], number: int) -> bool:
 
 def _split(line: str, divider: str) -> list[Span]:
     """The spans of a line's cells, without the spaces around them; empty if the line is no row."""
-    if len(line) > LONGEST:
+    if len(line) > MAX_LINE_CHARACTERS:
         return []
     spans: list[Span] = []
     start = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nbagent.core.events import Event, Piece, SentToModel
 
-HERE = "this machine"
+THIS_MACHINE = "this machine"
 """The name that is shown for the host if nothing left the machine."""
 
 

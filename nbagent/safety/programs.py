@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_CHARACTERS = 50_000
+MAX_CODE_CHARACTERS = 50_000
 """Characters of the longest code with IPython's syntax that is read: IPython's rules take quadratic time."""
 PYTHON = "python: "
 """The prefix of a command that is a call in Python, or code that can't be parsed."""
@@ -89,7 +89,7 @@ def _as_python(code: str) -> str:
         with contextlib.suppress(SyntaxError):
             _module(code)
             return code
-    if len(code) > MAX_CHARACTERS:
+    if len(code) > MAX_CODE_CHARACTERS:
         raise SyntaxError
     from IPython.core.inputtransformer2 import TransformerManager
 

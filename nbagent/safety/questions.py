@@ -89,9 +89,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, record: Record) -> Question | None:
         """The question that an event asks; None for all other events."""
         match record.event:
-            case HostAsked(id=name) as asked:
+            case HostAsked(id=id) as asked:
                 return cls(
-                    id=name,
+                    id=id,
                     kind="host",
                     title=f"the code wants to reach {_place(asked)}",
                     text=f"Allow {_place(asked)}?",
@@ -109,10 +109,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         An owner that was killed emits no end of its questions; so the start of the next owner ends them.
         """
         match event:
-            case HostDecided(id=name):
-                return self.kind == "host" and self.id == name
-            case ApprovalGiven(id=name):
-                return self.kind != "host" and self.id == name
+            case HostDecided(id=id):
+                return self.kind == "host" and self.id == id
+            case ApprovalGiven(id=id):
+                return self.kind != "host" and self.id == id
             case SessionStarted() | SessionResumed() | SessionEnded():
                 return True
         return False
@@ -133,20 +133,20 @@ def still_open(records: Iterable[Record], *, now: float) -> list[Question]:
     return [each for each in found if each.deadline is None or each.deadline > now]
 
 
-class Answers(Protocol):
+class AnswerTaker(Protocol):
     """A session that takes answers: a `Session`, or an `Attached`, whose methods are asynchronous."""
 
     def approve(
-        self, name: str, decision: Any = ..., *, code: str = ..., reason: str = ..., always: bool = ...
+        self, id: str, decision: Any = ..., *, code: str = ..., reason: str = ..., always: bool = ...
     ) -> bool | Awaitable[bool]:
         """Answer an `ApprovalAsked`."""
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = ...) -> bool | Awaitable[bool]:
+    def approve_host(self, id: str, *, allow: bool, remember: bool = ...) -> bool | Awaitable[bool]:
         """Answer a `HostAsked`."""
 
 
 def answer(
-    session: Answers, question: Question, choice: Choice, *, code: str = "", reason: str = ""
+    session: AnswerTaker, question: Question, choice: Choice, *, code: str = "", reason: str = ""
 ) -> bool | Awaitable[bool]:
     """Answer a question.
 

@@ -22,11 +22,11 @@ from nbagent.safety.columns import secret_columns
 
 What = Literal["secrets", "pii", "none"]
 """What is hidden: secrets; secrets and personal data; nothing."""
-MIN_SECRET = 8
+MIN_SECRET_CHARACTERS = 8
 """Characters that an environment variable's value must have to be hidden; a shorter one may be a common word."""
 
 
-STRICT: tuple[What, ...] = ("none", "secrets", "pii")
+BY_STRICTNESS: tuple[What, ...] = ("none", "secrets", "pii")
 """What can be hidden, from nothing to the most."""
 
 
@@ -58,7 +58,7 @@ def _form(kind: str, pattern: str, *signs: str) -> SecretForm:
     return SecretForm(kind, re.compile(rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPED})(?:{pattern})", re.ASCII), signs)
 
 
-FORMS = (
+SECRET_FORMS = (
     # Twenty bases of DNA are no key.
     _form(
         "aws key",
@@ -100,7 +100,7 @@ _UNSAID = (
 )
 """Excludes values behind a secret's name that are no secrets: a variable, a placeholder, a path, a type, a call."""
 _IS = r"""\\?["']?[ \t]{0,4}(?::=|=>|==?|:)[ \t]{0,4}"""
-NAMED = (
+NAMED_FORMS = (
     SecretForm(
         "password",
         re.compile(
@@ -162,7 +162,7 @@ def _has_top_level(address: str) -> bool:
     return len(last) >= 2 and last[0].isalpha()
 
 
-PII = (
+PII_FORMS = (
     SecretForm(
         "email address",
         # A full stop behind it ends a sentence.
@@ -208,7 +208,7 @@ def in_past(events: Iterable[Event]) -> What:
     was: What = "secrets"
     for event in events:
         if isinstance(event, RedactionSet):
-            was = next((each for each in STRICT if each == event.what), "pii")
+            was = next((each for each in BY_STRICTNESS if each == event.what), "pii")
     return was
 
 
@@ -222,7 +222,7 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
         elif not _SECRET_NAMES.search(name):
             continue
         # A path, such as that of a file with the secret, is no secret.
-        if len(value) >= MIN_SECRET and not value.startswith(("/", "~", "./")):
+        if len(value) >= MIN_SECRET_CHARACTERS and not value.startswith(("/", "~", "./")):
             found.setdefault(value, name)
     return dict(sorted(found.items(), key=lambda each: -len(each[0])))
 
@@ -245,7 +245,7 @@ class Redactor:
         if what not in get_args(What):
             known = ", ".join(get_args(What))
             raise UsageError(f"There is nothing called {what!r} to redact.", mend=f"Use one of: {known}.")
-        self._rules = (*FORMS, *NAMED, *(PII if what == "pii" else ()))
+        self._rules = (*SECRET_FORMS, *NAMED_FORMS, *(PII_FORMS if what == "pii" else ()))
         self._secrets = secrets_of(os.environ) if secrets is None else secrets
         self.what: What = what  # type: ignore[assignment]  # checked above
         self._hides = what != "none"

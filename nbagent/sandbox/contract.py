@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nbagent.sandbox.data.mounts import Mount
     from nbagent.sandbox.data.tree import LeftOut
     from nbagent.sandbox.exit import Exit
-    from nbagent.sandbox.leases.lease import Lease, Terms
+    from nbagent.sandbox.leases.lease import Lease, LeaseTerms
     from nbagent.sandbox.spec import SandboxSpec
 
 LOGINS = Path("/run/user")
@@ -123,7 +123,7 @@ class About:
         output_folder: Where code leaves its results, as it sees it.
         workspace_folder: Where code works, as it sees it.
         mirrors: Whether code sees data at a mount's target; otherwise at its place on the host.
-        left_out: What of the data is not shown.
+        left_out: The data that is not shown, by the reason.
         user: The user and the group that code runs as, on the host; None if it runs elsewhere.
         folder: Its private folder on the host, if it has one.
     """
@@ -211,7 +211,7 @@ class Sandbox(abc.ABC):
         """The end of what it printed to its original stdout and stderr, for the error of a start that failed."""
         return ""
 
-    def usage(self) -> cgroup.Usage | None:
+    def usage(self) -> cgroup.GroupUsage | None:
         """What it uses of memory and cores; None if unknown. Cheap, like `poll`."""
         return None
 
@@ -336,7 +336,7 @@ class Engine(abc.ABC):
         del say, base, tag, force
         raise UsageError(f"The {self.name} engine needs nothing built.")
 
-    def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: B027 - for engines that have something to end
+    def end(self, folder: Path, terms: LeaseTerms | None) -> None:  # noqa: B027 - for engines that have something to end
         """End the processes of a sandbox whose controller is dead, for the reaper; nothing happens if there are none.
 
         Args:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.errors import KernelStartError, SandboxError
 
 if TYPE_CHECKING:
-    from nbagent.sandbox.limits.cgroup import Usage
+    from nbagent.sandbox.limits.cgroup import GroupUsage
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks at how many processes Linux has killed."""
@@ -71,7 +71,7 @@ class KillCount:
         self._started = self._looked = time.monotonic()
         self._seen: deque[tuple[float, int]] = deque(maxlen=MAX_SEEN)
 
-    def look(self, usage: Callable[[], Usage | None]) -> None:
+    def look(self, usage: Callable[[], GroupUsage | None]) -> None:
         """Count them, unless that was done just before.
 
         Args:
@@ -84,7 +84,7 @@ class KillCount:
             if kills > (self._seen[-1][1] if self._seen else 0):
                 self._seen.append((now, kills))
 
-    def exit(self, status: int, *, killed: bool, usage: Usage | None, words: Mapping[str, Any]) -> Exit:
+    def exit(self, status: int, *, killed: bool, usage: GroupUsage | None, words: Mapping[str, Any]) -> Exit:
         """How the kernel ended: by what process 1 said at its end if it could, else by what the engine knows.
 
         A status alone can't tell a signal from an exit code above 128.

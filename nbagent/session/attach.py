@@ -34,12 +34,12 @@ from nbagent.core.events import (
     SessionResumed,
     SessionStarted,
 )
-from nbagent.core.journal import LENT, Tail, read_log
+from nbagent.core.journal import SENT_PREFIX, Tail, read_log
 from nbagent.session import lookup
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
-from nbagent.session.sandbox_files import IN_MEMORY, Pulled, Uploaded
-from nbagent.session.stream import streamed
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Pulled, Uploaded
+from nbagent.session.stream import follow_since, streamed
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -158,15 +158,14 @@ class Attached:
         """See `AnySession.since`."""
         return read_log(self.folder, since=seq)
 
-    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         """See `AnySession.follow`."""
-        if since is not None:
-            for record in self.since(since):
-                if record.seq > self.last:
-                    break  # this one comes with the news
-                reader(record)
         self._readers.append(reader)
         return lambda: self._readers.remove(reader)
+
+    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
+        """See `AnySession.follow_since`."""
+        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     def _catch_up(self) -> None:
         """Read what was written before anybody follows; in a thread, for a log may be long."""
@@ -197,17 +196,17 @@ class Attached:
             case CellFinished() | SessionResumed():
                 self._cell = 0
 
-    def artifacts(self) -> list[Artifact]:
+    async def artifacts(self) -> list[Artifact]:
         """See `AnySession.artifacts`."""
-        from nbagent.state.views import Views
+        from nbagent.state.views import ViewReader
 
-        return Views(self.folder.parent.parent).artifacts(self.id)
+        return await asyncio.to_thread(ViewReader(self.folder.parent.parent).artifacts, self.id)
 
-    def load_artifact(self, artifact_id: str) -> bytes:
+    async def load_artifact(self, artifact_id: str) -> bytes:
         """See `AnySession.load_artifact`."""
-        from nbagent.state.views import Views
+        from nbagent.state.views import ViewReader
 
-        return Views(self.folder.parent.parent).load(artifact_id)[1]
+        return (await asyncio.to_thread(ViewReader(self.folder.parent.parent).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         """See `AnySession.keep_figure`; into a temporary folder, since the session's own is its owner's."""
@@ -232,7 +231,7 @@ class Attached:
     @contextlib.asynccontextmanager
     async def _shared_folder(self) -> AsyncGenerator[Path, None]:
         """A folder for files on their way, which the owner sees too, wherever it has its /tmp."""
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=LENT, dir=self.folder)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=SENT_PREFIX, dir=self.folder)
         try:
             yield Path(folder)
         finally:
@@ -278,7 +277,7 @@ class Attached:
             found: Path = await self.call("download", path=path, to=_absolute(to), overwrite=overwrite)
             return found
         async with self._shared_folder() as folder:
-            found = await self.call("download", path=path, to=str(folder / "file"), bound=IN_MEMORY)
+            found = await self.call("download", path=path, to=str(folder / "file"), bound=MAX_BYTES_IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
     async def pull(self, name: str, to: str | Path) -> Pulled:
@@ -286,13 +285,22 @@ class Attached:
         found: Pulled = await self.call("pull", name=name, to=_absolute(to))
         return found
 
-    def check_export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[None]:
+    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """See `AnySession.check_export`."""
-        return self._owner.soon(self.call("check_export", path=_absolute(path), force=force))
+        await self.call("check_export", path=_absolute(path), force=force)
 
-    def export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[Path]:
+    async def export(
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        environment: bool = False,
+        keep_attempts: bool | None = None,
+    ) -> Path:
         """See `AnySession.export`."""
-        return self._owner.soon(self.call("export", path=_absolute(path), force=force))
+        how = {"force": force, "environment": environment, "keep_attempts": keep_attempts}
+        written: Path = await self.call("export", path=_absolute(path), **how)
+        return written
 
     def attend(self, answers: bool = True) -> asyncio.Task[None]:
         """See `AnySession.attend`."""
@@ -388,7 +396,7 @@ def attach(session: str, *, state_dir: str | Path | None = None) -> Attached:
         state_dir: Where sessions are kept; where the settings say by default.
 
     Raises:
-        UsageError: There is no session of that name.
+        UsageError: There is no session of that id.
     """
     return Attached(session, state_dir=state_dir)
 

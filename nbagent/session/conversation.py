@@ -12,17 +12,17 @@ from nbagent.core.events import Answer, Event, Package
 from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
 from nbagent.safety.approvals import Consent
-from nbagent.session.cells import Cells
 from nbagent.session.files import Attachment, SessionFiles
 from nbagent.session.inputs import clean_question
 from nbagent.session.sandbox_files import Uploaded
+from nbagent.session.session_kernel import SessionKernel
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
 
 OpenAgent = Callable[[Sequence[tuple[str, str]]], Awaitable["Agent"]]
 """Makes the agent, given the questions so far, each with its answer."""
-LAST_WORDS = 1.0
+ANSWERED_SECONDS = 1.0
 """Seconds that a stopped question has to emit its `Answered`."""
 
 
@@ -45,7 +45,7 @@ class Conversation:
 
     def __init__(
         self,
-        cells: Cells,
+        cells: SessionKernel,
         files: SessionFiles,
         *,
         open_agent: OpenAgent,
@@ -109,7 +109,7 @@ class Conversation:
         asking = self._asking
         if asking is not None and asking is not by:
             asking.cancel()
-            await asyncio.wait([asking], timeout=LAST_WORDS)
+            await asyncio.wait([asking], timeout=ANSWERED_SECONDS)
 
     async def _ask(self, question: str, files: Sequence[Attachment]) -> Answer:
         if self._agent is None:
@@ -154,7 +154,7 @@ def _upload_note(uploads: Sequence[Uploaded]) -> str:
 
 
 def reachable_hosts(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
-    """What of the network the code may reach, in words for a model: rules, or None for all of it.
+    """The hosts that the code may reach, in words for a model: rules, or None for the whole network.
 
     Args:
         trust: What is permitted.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbagent")
 
-AT_ONCE = 32
+MAX_WAITING_CALLS = 32
 """Calls of one caller that may wait for their end, beside the urgent ones."""
 
 
@@ -121,11 +121,11 @@ class Door:
         try:
             while (data := await receive(reader)) is not None:
                 # Calls that wait are bounded in number, and never keep an interrupt waiting.
-                call = asyncio.create_task(self._answer(data, writer, is_too_much=len(own) >= AT_ONCE))
+                call = asyncio.create_task(self._answer(data, writer, is_too_much=len(own) >= MAX_WAITING_CALLS))
                 for calls in (own, self._calls):
                     calls.add(call)
                     call.add_done_callback(calls.discard)
-                if len(own) > 2 * AT_ONCE:
+                if len(own) > 2 * MAX_WAITING_CALLS:
                     await asyncio.wait(own, return_when=asyncio.FIRST_COMPLETED)
         finally:
             unfollow()
@@ -180,7 +180,7 @@ class Door:
         if rule is None:
             raise UsageError(f"A session has no call {name[:80]!r}.")
         if is_too_much and not rule.is_urgent:
-            raise UsageError(f"{AT_ONCE} calls of this face wait already.", mend="Wait for some of them.")
+            raise UsageError(f"{MAX_WAITING_CALLS} calls of this face wait already.", mend="Wait for some of them.")
         match name:
             case "attend":  # which is about this face alone
                 return self._attend(writer, answers=bool(arguments.get("answers")))

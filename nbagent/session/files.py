@@ -36,12 +36,12 @@ from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display,
 from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
-from nbagent.session.sandbox_files import IN_MEMORY, Listing, SandboxFile, Uploaded
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, SandboxFile, Uploaded
 
-LISTED = 1000
+DEFAULT_LISTED_FILES = 1000
 """Files and folders that are listed by default."""
-ARCHIVES = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
-OUTPUT = "/tmp/output"  # noqa: S108 - a path inside
+ARCHIVE_ENDINGS = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
+OUTPUT_FOLDER = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
 Attachment = UploadSource | tuple[str, UploadSource]
 """A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
@@ -194,7 +194,7 @@ class SessionFiles:
         """See `AnySession.download`; what is not durable may be lost if the machine fails soon afterwards."""
         place = file_at(path, self._kernel.about)
         if to is None:
-            most = IN_MEMORY if bound is None else min(bound, IN_MEMORY)
+            most = MAX_BYTES_IN_MEMORY if bound is None else min(bound, MAX_BYTES_IN_MEMORY)
             return await self._one_at_a_time(lambda: self._download_bytes(place, bound=most))
         target = Path(to).expanduser()
         if target.is_dir():
@@ -228,14 +228,14 @@ class SessionFiles:
         self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
 
-    async def files(self, folder: str | None = None, *, limit: int = LISTED) -> Listing:
+    async def files(self, folder: str | None = None, *, limit: int = DEFAULT_LISTED_FILES) -> Listing:
         """See `AnySession.files`."""
         if limit < 0:
             raise UsageError(f"The limit on files can't be {limit}.")
         about = self._kernel.about
         # Without isolation /tmp is the host's own, and others' files are no part of the session.
         isolates = self._kernel.engine.isolates
-        wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT]  # noqa: S108
+        wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT_FOLDER]  # noqa: S108
         places = [folder_at(each, about) for each in wanted]
         found = []
         for place in places:
@@ -251,8 +251,8 @@ class SessionFiles:
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
         """The first files in /tmp/output, by their names there, and how many there are."""
-        listing = await self.files(OUTPUT)
-        names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
+        listing = await self.files(OUTPUT_FOLDER)
+        names = [each.path.removeprefix(f"{OUTPUT_FOLDER}/") for each in listing if each.kind == "file"]
         return [display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
@@ -301,5 +301,5 @@ def _path_for(name: str, to: str, *, unpack: bool) -> str:
         # A name that begins at the root was not meant to lie in a folder.
         raise TransferLimit(INVALID)
     if unpack:
-        name = next((name.removesuffix(ending) for ending in ARCHIVES if name.endswith(ending)), name)
+        name = next((name.removesuffix(ending) for ending in ARCHIVE_ENDINGS if name.endswith(ending)), name)
     return f"{to.rstrip('/')}/{name}"

@@ -28,6 +28,7 @@ import msgspec
 from nbagent.core import fileio, folders
 from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, SandboxError, StoreError
+from nbagent.core.folders import LOG_FILE
 from nbagent.core.options import Keywords, Options
 from nbagent.session import lookup
 from nbagent.session.attach import Attached
@@ -36,17 +37,17 @@ from nbagent.session.wire import Failure
 if TYPE_CHECKING:
     from nbagent.session.session import Session
 
-LOG = "host.log"
-LOG_SIZE = 1024 * 1024
-"""Bytes that the log may have; when it has more, its last `LOG_KEPT` are kept."""
-LOG_KEPT = 256 * 1024
-LOOK = 1.0
+HOST_LOG_FILE = "host.log"
+MAX_LOG_BYTES = 1024 * 1024
+"""Bytes that the log may have; when it has more, its last `KEPT_LOG_BYTES` are kept."""
+KEPT_LOG_BYTES = 256 * 1024
+LOOK_SECONDS = 1.0
 """Seconds between two looks at whether anybody is attached."""
-BEGIN = 60.0
+BEGIN_SECONDS = 60.0
 """Seconds that a process has to tell that it has begun."""
-FIRST = 20.0
+FIRST_FACE_SECONDS = 20.0
 """Seconds that a host waits for its first face, however short `keep_minutes` is."""
-ENGINE = "host"
+LEASE_ENGINE = "host"
 """Stands in the lease of a host, where that of a sandbox has its engine."""
 
 
@@ -54,7 +55,7 @@ class Order(msgspec.Struct, frozen=True):
     """The session that a host is to own.
 
     Attributes:
-        session: The session's whole name.
+        session: The session's whole id.
         options: All options.
         given: Of a session that is resumed, the names of the options that hold from now on; None for a new one.
     """
@@ -91,9 +92,9 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
     """Start a process that owns a session and outlives this one, and attach to it.
 
     Args:
-        session: A session to resume, by its name or enough of its beginning; if a process owns it already, this
+        session: A session to resume, by its id or enough of its beginning; if a process owns it already, this
             attaches to that one. A new session by default.
-        new: A name for a new session.
+        new: An id for a new session.
         **keywords: Options by name, as for `Session`, or for `Session.resumed` where there is a session.
 
     Raises:
@@ -109,10 +110,10 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
         order = Order(new or folders.new_session_id(), options)
         folders.check_session_id(order.session)
     else:
-        name = lookup.find(root, session).name
-        order = Order(name, options, given=[*(name for name, value in keywords.items() if value is not None)])
-        if lookup.is_running(root / "sessions" / name):
-            return await _attach_when_ready(name, root)
+        id = lookup.find(root, session).name
+        order = Order(id, options, given=[*(name for name, value in keywords.items() if value is not None)])
+        if lookup.is_running(root / "sessions" / id):
+            return await _attach_when_ready(id, root)
     try:
         await _start(order, root / "sessions" / order.session)
     except StoreError:
@@ -153,9 +154,9 @@ async def _start(order: Order, folder: Path) -> None:
         for pid in begun:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGTERM)
-        if not was_there and not (folder / lookup.LOG).exists():
+        if not was_there and not (folder / LOG_FILE).exists():
             with contextlib.suppress(OSError):
-                (folder / LOG).unlink()
+                (folder / HOST_LOG_FILE).unlink()
                 folder.rmdir()
         raise
     finally:
@@ -179,7 +180,7 @@ def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: l
     waiting = select.poll()
     waiting.register(status, select.POLLIN)
     # The process has forked by now: its first message is there at once, or it has closed the pipe.
-    if waiting.poll(BEGIN * 1000) and (line := status.readline()):
+    if waiting.poll(BEGIN_SECONDS * 1000) and (line := status.readline()):
         message = _STATUS.decode(line)
         assert isinstance(message, Begun)  # noqa: S101 - it is the first message
         begun.append(message.pid)
@@ -188,7 +189,9 @@ def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: l
 def _spawn(order: Order, folder: Path, status: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        log = os.open(
+            folder / HOST_LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
     except OSError as error:
         raise fileio.cannot_write(folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
     try:
@@ -199,10 +202,12 @@ def _spawn(order: Order, folder: Path, status: int) -> None:
         ) as process:
             try:
                 # It forks the host, whose parent is then not this process, and ends.
-                process.communicate(msgspec.json.encode(order), timeout=BEGIN)
+                process.communicate(msgspec.json.encode(order), timeout=BEGIN_SECONDS)
             except subprocess.TimeoutExpired as error:
                 process.kill()
-                raise SandboxError(f"The process of the session did not begin within {BEGIN:g} seconds.") from error
+                raise SandboxError(
+                    f"The process of the session did not begin within {BEGIN_SECONDS:g} seconds."
+                ) from error
     except OSError as error:
         raise SandboxError(f"No process can be started for the session: {error}.") from error
     finally:
@@ -211,7 +216,7 @@ def _spawn(order: Order, folder: Path, status: int) -> None:
 
 async def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
     """Wait until the host tells that it is ready; on the loop, since a thread could not be cancelled."""
-    reader = asyncio.StreamReader(limit=LOG_SIZE)
+    reader = asyncio.StreamReader(limit=MAX_LOG_BYTES)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), status)
     with contextlib.closing(transport):
@@ -223,7 +228,7 @@ async def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
                     begun.clear()  # the host ends by itself
                     raise failure.as_error()
     with contextlib.suppress(OSError):
-        if said := (folder / LOG).read_bytes()[-2000:].decode(errors="replace").strip():
+        if said := (folder / HOST_LOG_FILE).read_bytes()[-2000:].decode(errors="replace").strip():
             raise SandboxError(f"The process of the session ended at its start: {said.splitlines()[-1]}")
     raise SandboxError("The process of the session was killed at its start.")
 
@@ -295,7 +300,9 @@ def _leased(order: Order) -> Iterator[None]:
     from nbagent.sandbox.leases.lease import HOST, Lease
     from nbagent.sandbox.spec import SandboxSpec
 
-    lease = Lease.take(ENGINE, SandboxSpec(trust=trust_for(TrustLevel.UNTRUSTED), owner=order.session), prefix=HOST)
+    lease = Lease.take(
+        LEASE_ENGINE, SandboxSpec(trust=trust_for(TrustLevel.UNTRUSTED), owner=order.session), prefix=HOST
+    )
     lease.write(parts={"pid": os.getpid()})
     try:
         yield
@@ -305,14 +312,14 @@ def _leased(order: Order) -> Iterator[None]:
 
 async def _stay(session: Session) -> None:
     """Serve the session until it ends, or nobody was attached and nothing ran for `keep_minutes`."""
-    keep, quiet = session.options.keep_minutes * 60, time.monotonic() + FIRST
+    keep, quiet = session.options.keep_minutes * 60, time.monotonic() + FIRST_FACE_SECONDS
     while True:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(session.closed(), LOOK)
+            await asyncio.wait_for(session.closed(), LOOK_SECONDS)
             return
         if not session.is_running:  # it is being stopped, which takes a moment
             continue
-        _bound(session.folder / LOG)
+        _bound(session.folder / HOST_LOG_FILE)
         if session.is_busy:
             quiet = time.monotonic()
         elif time.monotonic() > quiet + keep:
@@ -324,10 +331,10 @@ async def _stay(session: Session) -> None:
 def _bound(log: Path) -> None:
     """Keep the end of a log that has grown too long."""
     with contextlib.suppress(OSError):
-        if log.stat().st_size > LOG_SIZE:
+        if log.stat().st_size > MAX_LOG_BYTES:
             with log.open("rb+") as file:
-                file.seek(-LOG_KEPT, os.SEEK_END)
-                end = file.read(LOG_KEPT)
+                file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
+                end = file.read(KEPT_LOG_BYTES)
                 file.seek(0)
                 file.truncate()
                 file.write(end)

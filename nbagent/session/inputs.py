@@ -1,4 +1,4 @@
-"""Checks what a person gives a session: data, questions, MCP servers, and the names of engines and ways to restore."""
+"""Checks what a person gives a session: data, questions, MCP servers and the names of engines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
 
 from nbagent.core.errors import DataError, UsageError
 from nbagent.core.options import Data
-from nbagent.kernel.kernel import Restore
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.mcp import servers
 from nbagent.mcp.servers import ServerEntry
@@ -20,8 +18,6 @@ from nbagent.sandbox.registry import engines
 
 MAX_QUESTION = 200_000
 """Characters."""
-WAYS: tuple[Restore, ...] = get_args(Restore)
-"""What can become of a lost kernel's variables."""
 
 
 def resolve_data(data: Data) -> list[Mount]:
@@ -98,18 +94,6 @@ def mcp_servers(given: str | bool) -> list[ServerEntry]:
     if given is False:
         return []
     return servers.load(None if given is True else Path(given).expanduser())
-
-
-def known_restore(way: str) -> Restore:
-    """The way to restore a lost kernel.
-
-    Raises:
-        UsageError: There is no such way.
-    """
-    for each in WAYS:
-        if each == way:
-            return each
-    raise UsageError(f"There is no way {way!r} to restore a kernel.", mend=f"Use one of: {', '.join(WAYS)}.")
 
 
 def known_engine(name: str | None) -> str | None:

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from nbagent.core import fileio
 from nbagent.core.errors import UsageError
-from nbagent.core.folders import is_session_id
-
-LOG = "log.jsonl"
+from nbagent.core.folders import LOG_FILE, is_session_id
 
 
 def folders(root: Path) -> Iterator[os.DirEntry[str]]:
@@ -32,19 +30,19 @@ def _is_own(folder: os.DirEntry[str]) -> bool:
 
 
 def find(root: Path, session: str) -> Path:
-    """The folder of a session, given by its name or enough of its beginning.
+    """The folder of a session, given by its id or enough of its beginning.
 
     Raises:
         UsageError: There is none, or several begin so.
     """
-    names = {each.name: Path(each.path) for each in folders(root)}
-    found = [session] if session in names else [name for name in names if session and name.startswith(session)]
+    paths = {each.name: Path(each.path) for each in folders(root)}
+    found = [session] if session in paths else [id for id in paths if session and id.startswith(session)]
     if len(found) > 1:
-        found = [name for name in found if (names[name] / LOG).is_file()] or found
+        found = [id for id in found if (paths[id] / LOG_FILE).is_file()] or found
     if len(found) == 1:
-        return names[found[0]]
+        return paths[found[0]]
     if found:
-        raise UsageError(f"{len(found)} sessions begin with {session!r}.", mend="Give more of the name.")
+        raise UsageError(f"{len(found)} sessions begin with {session!r}.", mend="Give more of the id.")
     raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
 
 

@@ -24,21 +24,22 @@ import msgspec
 from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
-from nbagent.core.journal import LOOKED, Journal
-from nbagent.session import index, lookup, summary
+from nbagent.core.folders import LOG_FILE
+from nbagent.core.journal import LOCK_SECONDS, Journal
+from nbagent.session import lookup, session_list, summary
 from nbagent.session.attach import Attached, own_state_dir
-from nbagent.session.index import SessionInfo
 from nbagent.session.lookup import lock_held
+from nbagent.session.session_list import SessionInfo
 
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords
 
-MOST_HITS = 50
-MOST_READ = 256 * 1024 * 1024
+MAX_HITS = 50
+MAX_READ_BYTES = 256 * 1024 * 1024
 """Bytes of logs that a search reads."""
-EXCERPT = 160
+EXCERPT_CHARACTERS = 160
 """Characters of a hit that are shown."""
-PATIENCE = 10.0
+LET_GO_SECONDS = 10.0
 """Seconds for an owner to let go of a session that is to be deleted."""
 
 
@@ -58,7 +59,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Hits(msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a search.
 
     Attributes:
@@ -82,15 +83,15 @@ class SessionManager:
 
     async def list(self) -> list[SessionInfo]:
         """All sessions, the latest first."""
-        return await asyncio.to_thread(index.listed, self._root)
+        return await asyncio.to_thread(session_list.listed, self._root)
 
     async def find(self, session: str) -> SessionInfo:
-        """What is known of one session, given by its name or enough of its beginning.
+        """What is known of one session, given by its id or enough of its beginning.
 
         Raises:
             UsageError: There is none, or several begin so.
         """
-        return await asyncio.to_thread(index.look_up, self._root, session)
+        return await asyncio.to_thread(session_list.look_up, self._root, session)
 
     async def create(self, *, session: str | None = None, **keywords: Unpack[Keywords]) -> Attached:
         """Start a session in a process of its own, which outlives this one, and attach to it; see `nbagent.host`.
@@ -131,12 +132,12 @@ class SessionManager:
     def _rename(self, folder: Path, title: str) -> None:
         journal = Journal(self._root, folder.name)
         try:
-            keeper = summary.Keeper(folder, past=journal.since())
+            keeper = summary.SummaryKeeper(folder, past=journal.since())
             keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
         finally:
             journal.close()
 
-    async def search(self, text: str, *, most: int = MOST_HITS) -> Hits:
+    async def search(self, text: str, *, most: int = MAX_HITS) -> SearchResult:
         """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
 
         Args:
@@ -145,18 +146,18 @@ class SessionManager:
         """
         return await asyncio.to_thread(self._search, text, most)
 
-    def _search(self, text: str, most: int) -> Hits:
-        wanted, left = text.casefold(), MOST_READ
+    def _search(self, text: str, most: int) -> SearchResult:
+        wanted, left = text.casefold(), MAX_READ_BYTES
         hits: builtins.list[Hit] = []
-        for each in index.listed(self._root):
+        for each in session_list.listed(self._root):
             if len(hits) >= most or left <= 0:
-                return Hits(hits=hits[:most], is_whole=False)
+                return SearchResult(hits=hits[:most], is_whole=False)
             if wanted in each.title.casefold():
                 hits.append(Hit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
-                left -= (each.folder / lookup.LOG).stat().st_size
+                left -= (each.folder / LOG_FILE).stat().st_size
                 hits += _matches(each, wanted)
-        return Hits(hits=hits[:most], is_whole=len(hits) <= most)
+        return SearchResult(hits=hits[:most], is_whole=len(hits) <= most)
 
     async def delete(self, session: str, *, force: bool = False) -> None:
         """Remove a session: its whole folder, its kernel if that waits, and its conversation with models.
@@ -164,7 +165,7 @@ class SessionManager:
         What was exported stays, and so does the head of its audit log, which proves that there was one.
 
         Args:
-            session: Its whole name.
+            session: Its whole id.
             force: Stop it first if a process owns it.
 
         Raises:
@@ -187,7 +188,7 @@ class SessionManager:
         with contextlib.suppress(NbagentError):
             async with Attached(session, state_dir=self._root) as attached:
                 await attached.stop("It was deleted.")
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LET_GO_SECONDS
         while lookup.is_running(self._root / "sessions" / session) and time.monotonic() < end:
             await asyncio.sleep(0.05)
 
@@ -213,7 +214,7 @@ class SessionManager:
         if not folders:
             return []
         from nbagent.core import settings
-        from nbagent.state import StateManager, Threads
+        from nbagent.state import StateManager, ThreadMemory
 
         removed = []
         url = settings.load().state_url
@@ -221,13 +222,13 @@ class SessionManager:
             for folder in folders:
                 with contextlib.ExitStack() as stack:
                     try:
-                        is_held = stack.enter_context(lock_held(folder, patience=LOOKED))
+                        is_held = stack.enter_context(lock_held(folder, patience=LOCK_SECONDS))
                     except FileNotFoundError:
                         continue  # it was deleted meanwhile
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.
-                        await Threads(state.checkpointer, folder.name).forget()
+                        await ThreadMemory(state.checkpointer, folder.name).forget()
                         await asyncio.to_thread(_remove_folder, folder)
                         removed.append(folder)
         return removed
@@ -236,7 +237,7 @@ class SessionManager:
 def _last_used(session: SessionInfo) -> float:
     """When its log was written last, in seconds since the epoch; never, as infinity, if it was deleted meanwhile."""
     try:
-        return (session.folder / lookup.LOG).stat().st_mtime
+        return (session.folder / LOG_FILE).stat().st_mtime
     except FileNotFoundError:
         return math.inf
 
@@ -256,7 +257,7 @@ def _remove_folder(folder: Path) -> None:
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
-            elif each.name not in (lookup.LOG, "lock"):
+            elif each.name not in (LOG_FILE, "lock"):
                 each.unlink()
         shutil.rmtree(folder)
     except OSError as error:
@@ -267,7 +268,7 @@ def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
     """The first question and the first answer of a session that have a text in them."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
-    with (session.folder / lookup.LOG).open("rb") as log:
+    with (session.folder / LOG_FILE).open("rb") as log:
         for line in log:
             # Most of a log is what cells showed, which is not decoded.
             if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:
@@ -285,6 +286,6 @@ def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
 
 def _around(text: str, at: int) -> str:
     """An excerpt of a text around a place, in one line."""
-    start = max(0, at - EXCERPT // 3)
-    found = " ".join(text[start : start + EXCERPT].split())
-    return f"{'…' if start else ''}{found}{'…' if start + EXCERPT < len(text) else ''}"
+    start = max(0, at - EXCERPT_CHARACTERS // 3)
+    found = " ".join(text[start : start + EXCERPT_CHARACTERS].split())
+    return f"{'…' if start else ''}{found}{'…' if start + EXCERPT_CHARACTERS < len(text) else ''}"

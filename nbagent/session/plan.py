@@ -18,9 +18,9 @@ from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import index, saved
-from nbagent.session.index import SessionInfo
-from nbagent.session.inputs import known_engine, known_restore, mcp_servers, resolve_data
+from nbagent.session import saved, session_list
+from nbagent.session.inputs import known_engine, mcp_servers, resolve_data
+from nbagent.session.session_list import SessionInfo
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Plan:
     """What a session is to be, and which earlier session it resumes.
 
     Attributes:
-        id: The session's name.
+        id: The session's id.
         options: As they were given.
         root: The folder of the person's state.
         engine: The engine's name; None to have one chosen.
@@ -66,7 +66,7 @@ class Plan:
         Args:
             chosen: All options.
             keywords: Those of them that were given for this session alone.
-            session: Its name; None to have one made up.
+            session: Its id; None to have one made up.
 
         Raises:
             UsageError: An option is wrong.
@@ -74,10 +74,10 @@ class Plan:
         """
         if chosen.background:
             raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
-        name = session or folders.new_session_id()
+        id = session or folders.new_session_id()
         record = Path(chosen.record) if chosen.record else None
         plan = cls(
-            id=name,
+            id=id,
             options=chosen,
             root=folders.state_root(chosen.state_dir),
             engine=known_engine(chosen.engine),
@@ -90,8 +90,8 @@ class Plan:
                 priced=chosen.budget.money is not None,
                 structured=chosen.replies == "structured",
             ),
-            restore=known_restore(chosen.restore),
-            spec=SandboxSpec.of(chosen, owner=name, data=resolve_data(chosen.data)),
+            restore=chosen.restore,
+            spec=SandboxSpec.of(chosen, owner=id, data=resolve_data(chosen.data)),
             servers=mcp_servers(chosen.mcp),
             output=Path(chosen.output_dir).expanduser().absolute() if chosen.output_dir else None,
             audit_key=read_key(chosen.audit_key_file),
@@ -116,7 +116,7 @@ class Plan:
         if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = index.look_up(folders.state_root(chosen.state_dir), session)
+        found = session_list.look_up(folders.state_root(chosen.state_dir), session)
         plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved.read_spec(found), found
         if chosen.ask_hosts:

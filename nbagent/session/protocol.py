@@ -6,6 +6,7 @@ this process, and have to be awaited where it isn't: `settled` awaits what must 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
-NOTEBOOK = "notebook.ipynb"
+NOTEBOOK_FILE = "notebook.ipynb"
 """The name of a notebook that nobody named, in the session's folder."""
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class AnySession(Protocol):
     From another process each call may also raise `OwnerGone`: the process that owned the session has ended.
 
     Attributes:
-        id: The session's name, also of its folder.
+        id: The session's id, also its folder's name.
     """
 
     id: str
@@ -63,7 +64,7 @@ class AnySession(Protocol):
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
-        """What of the network the code may reach: rules, or None for all of it."""
+        """Rules of the hosts that the code may reach; None for the whole network."""
 
     @property
     def is_replay(self) -> bool:
@@ -129,18 +130,23 @@ class AnySession(Protocol):
     def since(self, seq: int = 0) -> Iterator[Record]:
         """The records of the log after number `seq`."""
 
-    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
-        """Call `reader` with each record, as it happens; returns a function that ends this.
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
+        """Call `reader` with each record from now on, once and in order; returns a function that ends this."""
 
-        Args:
-            reader: Called with the records, each once and in order.
-            since: Begin with the records after this number; with what happens from now on by default.
+    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
+        """Call `reader` with the records after number `seq`, and from then on as `follow` does.
+
+        Returns:
+            A function that ends this, once the reader has had all records that are in the log.
+
+        Raises:
+            StoreError: The log can't be read.
         """
 
-    def artifacts(self) -> list[Artifact]:
+    async def artifacts(self) -> list[Artifact]:
         """The files that reached the host, and the figures of the cells: each with its size, hash, type and cell."""
 
-    def load_artifact(self, artifact_id: str) -> bytes:
+    async def load_artifact(self, artifact_id: str) -> bytes:
         """The content of one of `artifacts()`.
 
         Raises:
@@ -298,18 +304,31 @@ class AnySession(Protocol):
 
     # -- the notebook -------------------------------------------------------------------------------------------
 
-    def check_export(self, path: str | Path, *, force: bool = False) -> Awaitable[None] | None:
+    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path | Awaitable[Path]:
+    async def export(
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        environment: bool = False,
+        keep_attempts: bool | None = None,
+    ) -> Path:
         """Write the session's notebook, and return its absolute path.
 
         Args:
-            path: Its name ends in `.ipynb`. A notebook that nbagent wrote, and nobody changed since, is replaced.
-            force: Whether any other notebook is replaced too; data and other files never are.
+            path: Its name ends in `.ipynb`; or in `.html`, `.md`, `.py` or `.zip`, for what is made of a notebook. A
+                notebook that nbagent wrote, and nobody changed since, is replaced.
+            force: Whether any other file is replaced too; data never is.
+            environment: Whether a requirements file with hashes and an `environment.yml` are written beside it.
+            keep_attempts: Whether the model's failed and superseded attempts stay. If not, a run of the rest in a fresh
+                sandbox must show the same without them, as of `nbagent export`. In both cases the columns of the data
+                are looked up, and the call must be awaited. With None, all is written at once, as it is.
 
         Raises:
             UsageError: It has another ending, or something is there that must not be replaced.
+            DataError: The data for a zip is no longer there.
             StoreError: It can't be written; a file that was there is intact.
         """
 
@@ -342,12 +361,12 @@ class AnySession(Protocol):
         """Say whether somebody at this face answers `ApprovalAsked`; if nobody does anywhere, a policy answers."""
 
     def approve(
-        self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
+        self, id: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool | Awaitable[bool]:
         """Answer an `ApprovalAsked`; the turn goes on, and the model is told of a no.
 
         Args:
-            name: The id of the `ApprovalAsked`.
+            id: That of the `ApprovalAsked`.
             decision: `approve`, `edit` or `reject`.
             code: For `edit`, what is to run instead.
             reason: For `reject`, why not.
@@ -360,11 +379,11 @@ class AnySession(Protocol):
             UsageError: There is no such decision, or an edit has no code, or is of something that has none.
         """
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool | Awaitable[bool]:
+    def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool | Awaitable[bool]:
         """Answer a `HostAsked`.
 
         Args:
-            name: The id of the `HostAsked`.
+            id: That of the `HostAsked`.
             allow: Whether the code may reach the host.
             remember: Whether that holds for the session, or for the requests that wait; a denial always holds.
 
@@ -412,8 +431,9 @@ async def export_last(
     refused: NbagentError | None = None
     if out is not None:
         try:
-            return await settled(session.export(out, force=force)), None
+            return await session.export(out, force=force, keep_attempts=True), None
         except NbagentError as error:
             refused = error
-    kept = await settled(session.export(place.free(session.folder / NOTEBOOK)))
+    place_kept = await asyncio.to_thread(place.free, session.folder / NOTEBOOK_FILE)
+    kept = await session.export(place_kept, keep_attempts=True)
     return kept, refused and type(refused)(refused.message, mend=f"The notebook is {kept}.")

@@ -22,11 +22,11 @@ from nbagent.observability.telemetry import Telemetry
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.requirements import script_requirements
 from nbagent.safety.approvals import Consent
-from nbagent.safety.redaction import STRICT, Redactor, in_past
+from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
-from nbagent.session.summary import Keeper
+from nbagent.session.summary import SummaryKeeper
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.mcp.client import McpClient
     from nbagent.sandbox.contract import Engine
-    from nbagent.session.cells import Cells
     from nbagent.session.conversation import Conversation
     from nbagent.session.files import SessionFiles
+    from nbagent.session.session_kernel import SessionKernel
     from nbagent.state import StateManager
 
 
@@ -49,7 +49,7 @@ class Running:
         engine: Starts its sandbox.
         consent: Decides whether the model's tools may act.
         telemetry: Counts, traces and logs its events.
-        hosts: What of the network the code may reach: rules, or None for all of it.
+        hosts: Rules of the hosts that the code may reach; None for the whole network.
         ask_hosts: Whether a person is asked about hosts that aren't listed.
 
     Attributes:
@@ -61,11 +61,10 @@ class Running:
         conversation: Asks the model.
         tools: The MCP servers; None without any.
         news: The events that the start emitted before anybody could follow.
-        packages: What the kernel has from the start.
 
     Raises:
         StoreError: The session's folder can't be written, or another process has it.
-        UsageError: The session is new, and there is one of its name.
+        UsageError: The session is new, and there is one of its id.
     """
 
     def __init__(
@@ -84,16 +83,15 @@ class Running:
         self._own = 0
         self._state: StateManager | None = None
         self.recording = Recording()
-        self.cells: Cells | None = None
+        self.cells: SessionKernel | None = None
         self.files: SessionFiles | None = None
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
         self.news: list[Record] = []
-        self.packages: list[Package] = []
         self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
-                mend = f"Resume it by: nbagent resume {plan.id}, or choose another name."
+                mend = f"Resume it by: nbagent resume {plan.id}, or choose another id."
                 raise UsageError(f"There is a session {plan.id} already.", mend=mend)
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
@@ -159,11 +157,10 @@ class Running:
             note: What has become of the kernel since the earlier questions, for the model.
         """
         # Imported here: `startup.import_the_rest` has done it while the kernel started.
-        from nbagent.session.cells import Cells
         from nbagent.session.conversation import Conversation
         from nbagent.session.files import SessionFiles
+        from nbagent.session.session_kernel import SessionKernel
 
-        self.packages = self.kernel.packages
         plan, journal, emit, alone = self._plan, self.journal, self.journal.emit, asyncio.Lock()
         # Results that landed outside of the session's folder are not counted with that.
         past = list(self.recording.files.values())
@@ -177,7 +174,7 @@ class Running:
             quota=journal.quota,
             past=past,
         )
-        cells = self.cells = Cells(
+        cells = self.cells = SessionKernel(
             self.kernel, files, recording=self.recording, emit=emit, alone=alone, hosts=self._hosts
         )
         if plan.servers:
@@ -206,14 +203,14 @@ class Running:
         )
         journal.follow(audit.on_event, strict=True)  # no code without a trace of it
         journal.follow(telemetry.on_event)
-        journal.follow(Keeper(journal.folder, past=journal.since()).on_event)
+        journal.follow(SummaryKeeper(journal.folder, past=journal.since()).on_event)
         return audit
 
     def _go_on_redacting(self) -> None:
         """Keep a resumed session's redaction at least as strict as it was, unless it was named; log a change."""
         plan = self._plan
         was, now = in_past(record.event for record in self.journal.since()), plan.agent.redact.what
-        if plan.found and plan.keeps_redaction and STRICT.index(was) > STRICT.index(now):
+        if plan.found and plan.keeps_redaction and BY_STRICTNESS.index(was) > BY_STRICTNESS.index(now):
             plan.agent = replace(plan.agent, redact=Redactor(was))
         elif was != now:
             self.journal.emit(RedactionSet(what=now))
@@ -233,7 +230,7 @@ class Running:
             allowance=self._allowance,
         )
 
-    async def _open_agent(self, cells: Cells, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+    async def _open_agent(self, cells: SessionKernel, note: str, past: Sequence[tuple[str, str]]) -> Agent:
         from nbagent.agent.build import build
 
         return await build(
@@ -262,16 +259,16 @@ class Running:
 
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""
-        from nbagent.state import StateManager, Threads
+        from nbagent.state import StateManager, ThreadMemory
 
         plan = self._plan
         self._state = StateManager(url=plan.options.state_url, session_id=plan.id, root=plan.root)
         await self._state.initialize()
-        return Threads(self._state.checkpointer, plan.id)
+        return ThreadMemory(self._state.checkpointer, plan.id)
 
     # -- a person's own work ------------------------------------------------------------------------------------
 
-    async def run(self, cells: Cells, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
+    async def run(self, cells: SessionKernel, code: str, *, timeout: float | None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a person's cell; the names in its PEP 723 block are the person's own, so they use up no allowance."""
         if named := script_requirements(code):
             await asyncio.to_thread(self._allowance.take, named, granted=True)

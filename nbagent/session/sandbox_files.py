@@ -9,7 +9,7 @@ from typing import Any
 
 from nbagent.core.policy import MIB
 
-IN_MEMORY = 256 * MIB
+MAX_BYTES_IN_MEMORY = 256 * MIB
 """Bytes that a file may have to be handed over in memory."""
 
 

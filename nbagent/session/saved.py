@@ -10,9 +10,9 @@ from nbagent.core.errors import UsageError
 from nbagent.core.fileio import save
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session.index import SessionInfo
+from nbagent.session.session_list import SessionInfo
 
-SPEC = "sandbox.json"
+SPEC_FILE = "sandbox.json"
 
 
 def write_spec(folder: Path, spec: SandboxSpec) -> None:
@@ -21,7 +21,7 @@ def write_spec(folder: Path, spec: SandboxSpec) -> None:
     Raises:
         StoreError: It can't be written.
     """
-    save(folder / SPEC, lease.ENCODER.encode(spec))
+    save(folder / SPEC_FILE, lease.ENCODER.encode(spec))
 
 
 def read_spec(session: SessionInfo) -> SandboxSpec:
@@ -31,7 +31,7 @@ def read_spec(session: SessionInfo) -> SandboxSpec:
         UsageError: It can't be read: another version of nbagent wrote it, or the session never started.
     """
     try:
-        return msgspec.json.decode((session.folder / SPEC).read_bytes(), type=SandboxSpec, dec_hook=lease.decode)
+        return msgspec.json.decode((session.folder / SPEC_FILE).read_bytes(), type=SandboxSpec, dec_hook=lease.decode)
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
             f"The session {session.id} can't be resumed: {error}.",

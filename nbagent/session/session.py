@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
-    from nbagent.core.events import Decision
+    from nbagent.core.events import DataSeen, Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
@@ -53,7 +52,7 @@ class Session(AnySession):
         **keywords: Single options by name (`nbagent.core.options.Options`), in place of those.
 
     Attributes:
-        id: The session's name, also of its folder.
+        id: The session's id, also its folder's name.
         options: What it is to be.
         status: Where it is in its life.
         consent: What the model must ask for; its mode may be changed at any time.
@@ -171,7 +170,7 @@ class Session(AnySession):
         """Resume a session whose process has ended: `resumed`, started.
 
         Raises:
-            UsageError: There is no session of that name.
+            UsageError: There is no session of that id.
             StoreError: Another process owns it.
             SandboxError: Its kernel has ended, and no new sandbox can be started.
         """
@@ -316,7 +315,7 @@ class Session(AnySession):
     def unfinished(self) -> Answer | None:
         return self._work.conversation.unfinished if self._work and self._work.conversation else None
 
-    def ledger(self) -> Ledger:
+    async def ledger(self) -> Ledger:
         """What of this session left for models so far: which bytes of which outputs, to whom, with what hidden.
 
         Raises:
@@ -324,7 +323,8 @@ class Session(AnySession):
         """
         from nbagent.safety.ledger import ledger
 
-        return ledger(record.event for record in self._started().journal.since())
+        records = self._started().journal.since()
+        return await asyncio.to_thread(lambda: ledger(record.event for record in records))
 
     async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
         return await self._ready(self._running().conversation).ask(question, files=files)
@@ -385,22 +385,23 @@ class Session(AnySession):
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)
 
-    def artifacts(self) -> list[Artifact]:
-        from nbagent.state.views import Views
+    async def artifacts(self) -> list[Artifact]:
+        from nbagent.state.views import ViewReader
 
-        return Views(self._plan.root).artifacts(self.id)
+        return await asyncio.to_thread(ViewReader(self._plan.root).artifacts, self.id)
 
-    def load_artifact(self, artifact_id: str) -> bytes:
-        from nbagent.state.views import Views
+    async def load_artifact(self, artifact_id: str) -> bytes:
+        from nbagent.state.views import ViewReader
 
-        return Views(self._plan.root).load(artifact_id)[1]
+        return (await asyncio.to_thread(ViewReader(self._plan.root).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         journal = self._started().journal
         path = journal.folder / "figures" / name
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
-            if not path.parent.is_symlink() and journal.quota.take(len(content)):
+            replaced = path.lstat().st_size if path.exists() else 0
+            if not path.parent.is_symlink() and journal.quota.take(len(content), replaced=replaced):
                 fileio.write(path, content)
                 return path
         return None
@@ -409,54 +410,62 @@ class Session(AnySession):
         return await self._ready(self._running().files).deliver()
 
     def approve(
-        self, name: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
+        self, id: str, decision: Decision = "approve", *, code: str = "", reason: str = "", always: bool = False
     ) -> bool:
-        return self.consent.answer(name, decision, code=code, reason=reason, always=always)
+        return self.consent.answer(id, decision, code=code, reason=reason, always=always)
 
-    def approve_host(self, name: str, *, allow: bool, remember: bool = True) -> bool:
-        return self._running().kernel.approve_host(name, allow=allow, remember=remember)
+    def approve_host(self, id: str, *, allow: bool, remember: bool = True) -> bool:
+        return self._running().kernel.approve_host(id, allow=allow, remember=remember)
 
     def allow_host(self, entry: str) -> None:
         self._running().kernel.allow_host(entry)
 
-    def check_export(self, path: str | Path, *, force: bool = False) -> None:
+    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
         from nbagent.notebook import place
 
-        place.check(Path(path), data=self._plan.sources, force=force)
+        await asyncio.to_thread(place.check, Path(path), data=self._plan.sources, force=force)
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path:
-        from nbagent.notebook import export
+    async def export(
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        environment: bool = False,
+        keep_attempts: bool | None = None,
+    ) -> Path:
+        from nbagent.notebook.export import export, write
 
-        work = self._started()
-        written = export.export(work.recording, Path(path), packages=work.packages, force=force)
-        # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-        folders.remember_export(folders.state_root(settings.load().state_dir), written, work.recording.needed)
+        work, place = self._started(), Path(path)
+        if keep_attempts is None:
+            made = partial(write, work.recording.snapshot(), place, force=force, environment=environment)
+            written = await asyncio.to_thread(made)
+        else:
+            cells = work.cells if self.status == "running" and work.kernel.is_alive else None
+            done = await export(
+                work.recording,
+                place,
+                spec=lambda: self._plan.spec,
+                keep_attempts=keep_attempts,
+                force=force,
+                environment=environment,
+                learn=cells.learn_schemas if cells else None,
+            )
+            written = done.path
+        saved = await asyncio.to_thread(_remember, written, work.recording.needed)
         if self.status == "running":
-            digest = hashlib.sha256(written.read_bytes()).hexdigest()
-            self._started().journal.emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
+            work.journal.emit(saved)
         return written
 
     def since(self, seq: int = 0) -> Iterator[Record]:
         return self._started().journal.since(seq)
 
-    def follow(self, reader: Callable[[Record], None], *, since: int | None = None) -> Callable[[], None]:
-        journal = self._started().journal
-        if since is None:
-            return journal.follow(reader)
-        last, lock = since, threading.RLock()  # some events come from other threads
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
+        return self._started().journal.follow(reader)
 
-        def take(record: Record) -> None:
-            nonlocal last
-            with lock:
-                if record.seq > last:
-                    last = record.seq
-                    reader(record)
+    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
+        from nbagent.session.stream import follow_since
 
-        with lock:
-            unfollow = journal.follow(take)
-            for record in journal.since(since):
-                take(record)
-        return unfollow
+        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -478,3 +487,12 @@ class Session(AnySession):
         if part is None:
             raise UsageError("This session is still starting.", mend="Wait for start().")
         return part
+
+
+def _remember(written: Path, needed: list[DataSeen]) -> FileSaved:
+    """Note where an exported notebook is, and what it needs; returns the event of it."""
+    # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
+    folders.remember_export(folders.state_root(settings.load().state_dir), written, needed)
+    with written.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return FileSaved(path=str(written), size=written.stat().st_size, sha256=digest)

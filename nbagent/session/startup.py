@@ -28,12 +28,14 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
-from nbagent.session.index import SessionInfo
+from nbagent.session.session_list import SessionInfo
 
 if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool
 
-GONE = "The process that ran nbagent ended while this cell was running; what it printed after that is not known."
+OWNER_GONE_NOTE = (
+    "The process that ran nbagent ended while this cell was running; what it printed after that is not known."
+)
 """The note of a cell whose end nobody saw."""
 
 
@@ -53,7 +55,7 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
 
 def import_the_rest() -> None:
     """Import what a session needs once its kernel answers: called while that starts."""
-    from nbagent.session import cells, conversation, files  # noqa: F401
+    from nbagent.session import conversation, files, session_kernel  # noqa: F401
 
 
 async def start(
@@ -91,6 +93,7 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
         machine=kernel.machine,
         security=spec.trust.options(),
         accepted=sorted(spec.accept),
+        packages=kernel.packages,
         seconds=seconds,
     )
 
@@ -137,6 +140,8 @@ async def resume(
         note=note,
         engine=kernel.engine.name,
         environment=about.environment,
+        python=kernel.python if lost else "",
+        packages=kernel.packages if lost else [],
         sandbox=about.name,
     )
     return [journal.emit(resumed), *news], lost or note
@@ -160,7 +165,7 @@ def open_ends(recording: Recording) -> list[CellFinished | Answered]:
                     status="interrupted",
                     outputs=list(cell.outputs),
                     installed=cell.installed,
-                    note=GONE,
+                    note=OWNER_GONE_NOTE,
                 )
             )
     for asked in recording.questions:

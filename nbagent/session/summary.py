@@ -25,8 +25,8 @@ from nbagent.core.events import (
 )
 from nbagent.core.journal import read_log
 
-NAME = "summary.json"
-TITLE = 120
+SUMMARY_FILE = "summary.json"
+TITLE_CHARACTERS = 120
 """Characters of a title."""
 _WRITTEN_AFTER = (SessionStarted, SessionResumed, Asked, Answered, Renamed, SessionEnded)
 """Events after which the file is written; cells are too short for that, and are counted with the next of these."""
@@ -88,10 +88,10 @@ class Summary(msgspec.Struct, kw_only=True):
 def line_of(text: str) -> str:
     """The first line of a text that isn't blank, cut to the length of a title."""
     line = next((" ".join(each.split()) for each in text.splitlines() if each.strip()), "")
-    return line if len(line) <= TITLE else f"{line[: TITLE - 1]}…"
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
-class Keeper:
+class SummaryKeeper:
     """Keeps the summary of a session that this process owns.
 
     Args:
@@ -125,15 +125,15 @@ def write(folder: Path, summary: Summary) -> None:
         OSError: It can't be written.
     """
     # Not synced to the disk: that would cost each question more than the log does, and the log has it all.
-    staged = folder / f".{NAME}"
+    staged = folder / f".{SUMMARY_FILE}"
     staged.write_bytes(msgspec.json.encode(summary))
-    staged.replace(folder / NAME)
+    staged.replace(folder / SUMMARY_FILE)
 
 
 def read(folder: Path) -> Summary | None:
     """The summary of a session; None if it is missing or can't be read."""
     try:
-        return _DECODER.decode((folder / NAME).read_bytes())
+        return _DECODER.decode((folder / SUMMARY_FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
 

@@ -26,9 +26,9 @@ from nbagent.core.errors import NbagentError
 from nbagent.core.events import Answer, Cell, Package, to_json
 from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
 
-NAME = "socket"
+SOCKET_FILE = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
-LIMIT = 256 * 1024 * 1024
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """Bytes of one message."""
 
 
@@ -158,7 +158,7 @@ async def receive(reader: asyncio.StreamReader) -> bytes | None:
     """The next message, not yet decoded; None at the end, also one that comes in the middle of a message."""
     try:
         size = int.from_bytes(await reader.readexactly(4), "big")
-        return await reader.readexactly(size) if size <= LIMIT else None
+        return await reader.readexactly(size) if size <= MAX_MESSAGE_BYTES else None
     except (asyncio.IncompleteReadError, OSError):
         return None
 
@@ -174,7 +174,7 @@ def address(folder: Path) -> Iterator[str]:
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "it is somebody else's", str(folder))
-        yield f"/proc/self/fd/{descriptor}/{NAME}"
+        yield f"/proc/self/fd/{descriptor}/{SOCKET_FILE}"
     finally:
         os.close(descriptor)
 

@@ -17,10 +17,19 @@ LangGraph is imported when a back end is opened, not before.
 from nbagent.core.compat import hush_langchain
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bus import BusEvent, EventType, Subscription
-from nbagent.state.checkpoints import Threads
+from nbagent.state.checkpoints import ThreadMemory
 from nbagent.state.manager import StateManager
 from nbagent.state.scopes import StateEntry, StateScope
 
-__all__ = ["Artifact", "BusEvent", "EventType", "StateEntry", "StateManager", "StateScope", "Subscription", "Threads"]
+__all__ = [
+    "Artifact",
+    "BusEvent",
+    "EventType",
+    "StateEntry",
+    "StateManager",
+    "StateScope",
+    "Subscription",
+    "ThreadMemory",
+]
 
 hush_langchain()

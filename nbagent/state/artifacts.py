@@ -64,7 +64,7 @@ class Artifact:
     cell: int = 0
 
 
-class Artifacts:
+class ArtifactStore:
     """The artifacts of one state folder.
 
     Args:
@@ -195,7 +195,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not _holds(path, content):
-            fileio.write(path, content, mode=fileio.PRIVATE, sync=True)
+            fileio.write(path, content, mode=fileio.PRIVATE_MODE, sync=True)
     except OSError as error:
         mend = "Make room, or name another folder." if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ""
         raise cannot_write(path, error, mend=mend) from error

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.store.base import BaseStore
 
-FILE = "state.sqlite"
+SQLITE_FILE = "state.sqlite"
 _POSTGRES = {"postgresql", "postgres"}
 _REDIS = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss", "unix": "unix"}
 
@@ -61,14 +61,14 @@ async def open(url: str = "", *, folder: Path) -> Backend:
             can't be reached or refuses. No message holds a password.
     """
     parts = _split(url)
-    place = shown(parts) if url else str(folder / FILE)
+    place = shown(parts) if url else str(folder / SQLITE_FILE)
     stack = AsyncExitStack()
     opened: tuple[Any, Any, Any]
     try:
         if not url or parts.scheme == "sqlite":
             from nbagent.state import sqlite
 
-            opened = await sqlite.open_parts(stack, _path(parts) if url else folder / FILE)
+            opened = await sqlite.open_parts(stack, _path(parts) if url else folder / SQLITE_FILE)
         elif parts.scheme in _POSTGRES:
             opened = await _module("postgres", "psycopg").open_parts(stack, url, place=place)
         elif parts.scheme in _REDIS:

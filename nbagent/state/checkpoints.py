@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 
-class Threads:
+class ThreadMemory:
     """The two threads of one conversation.
 
     Args:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from nbagent.core.errors import StoreError
 from nbagent.core.folders import state_root
 from nbagent.state import backends
-from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, Artifacts
+from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, ArtifactStore
 from nbagent.state.bus import Bus, BusEvent, EventType, Subscription, end
 from nbagent.state.scopes import DEFAULT_TTL, StateEntry, StateScope, check_name
-from nbagent.state.states import States
-from nbagent.state.views import SessionLog, Views
+from nbagent.state.states import StateTable
+from nbagent.state.views import SessionLog, ViewReader
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -57,14 +57,14 @@ class StateManager:
     ) -> None:
         root = root or state_root()
         self.folder = Path(data_dir).expanduser() if data_dir is not None else root / "shared"
-        self.views = Views(root)
+        self.views = ViewReader(root)
         self.session_id = check_name(session_id, "session_id")
         self.ttl = {**DEFAULT_TTL, **(ttl or {})}
         self._url = url
         self._backend: backends.Backend | None = None
         self._bus: Bus | None = None
-        self._artifacts: Artifacts | None = None
-        self._states: States | None = None
+        self._artifacts: ArtifactStore | None = None
+        self._states: StateTable | None = None
         self._sessions: dict[str, tuple[SessionLog, Bus]] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -78,8 +78,8 @@ class StateManager:
             return
         self._backend = await backends.open(self._url, folder=self.folder)
         self._bus = Bus(self._backend.log)
-        self._artifacts = Artifacts(self._backend.store, self.folder / "artifacts")
-        self._states = States(self._backend.store, session_id=self.session_id, views=self.views)
+        self._artifacts = ArtifactStore(self._backend.store, self.folder / "artifacts")
+        self._states = StateTable(self._backend.store, session_id=self.session_id, views=self.views)
         self._sweeper = asyncio.create_task(self._sweep_on(), name="sweep of states")
 
     async def close(self) -> None:
@@ -114,7 +114,7 @@ class StateManager:
         return self._require(self._backend).store
 
     @property
-    def artifacts(self) -> Artifacts:
+    def artifacts(self) -> ArtifactStore:
         """The artifacts that were saved, without those of sessions."""
         return self._require(self._artifacts)
 

@@ -16,7 +16,7 @@ from nbagent.state.scopes import (
     namespace,
     to_json,
 )
-from nbagent.state.views import Views
+from nbagent.state.views import ViewReader
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, Item
@@ -25,7 +25,7 @@ _UNNAMED = "state"
 """The key of a scope's unnamed state."""
 
 
-class States:
+class StateTable:
     """The states of one store.
 
     Args:
@@ -34,7 +34,7 @@ class States:
         views: The states that are read from elsewhere.
     """
 
-    def __init__(self, store: BaseStore, *, session_id: str, views: Views) -> None:
+    def __init__(self, store: BaseStore, *, session_id: str, views: ViewReader) -> None:
         self._store = store
         self._session_id = session_id
         self._views = views

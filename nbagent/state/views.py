@@ -21,7 +21,6 @@ from typing import Any
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import (
-    PICTURES,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -34,8 +33,9 @@ from nbagent.core.events import (
     Output,
     Record,
     SessionEnded,
-    pictures,
+    figures,
 )
+from nbagent.core.folders import LOG_FILE
 from nbagent.core.journal import Tail, read_log
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bell import Bell
@@ -47,7 +47,7 @@ AGENT = "nbagent"
 """The agent that these states and artifacts name as their author."""
 
 
-class Views:
+class ViewReader:
     """The views of one state folder.
 
     Args:
@@ -64,7 +64,7 @@ class Views:
             StoreError: There is no such session.
         """
         folder = self._root / "sessions" / session_id
-        if not session_id or folder.name != session_id or not (folder / "log.jsonl").is_file():
+        if not session_id or folder.name != session_id or not (folder / LOG_FILE).is_file():
             raise StoreError(f"There is no session {session_id[:80]!r}.", mend="See them all with: nbagent sessions")
         return folder
 
@@ -77,7 +77,7 @@ class Views:
         """A state; None if there is no such view, or if it is empty."""
         if (scope, key) == (StateScope.SESSION, APPROVALS):
             log = self._root / "sessions" / session_id
-            return _approvals(read_log(log) if (log / "log.jsonl").is_file() else ())
+            return _approvals(read_log(log) if (log / LOG_FILE).is_file() else ())
         if (scope, key) == (StateScope.GLOBAL, TOOLS):
             return _tools(self._root)
         return None
@@ -165,11 +165,10 @@ def _contents(records: Iterable[Record], session_id: str) -> Iterator[tuple[Arti
 def _figures(
     record: Record, session_id: str, outputs: list[Output], cell: int
 ) -> Iterator[tuple[Artifact, Path | bytes]]:
-    for number, picture in enumerate(pictures(cell, outputs), start=1):
-        name = f"cell-{cell}-figure-{number}.{PICTURES[picture.mime_type]}"
-        digest = hashlib.sha256(picture.content).hexdigest()
-        what = (name, picture.mime_type, len(picture.content), digest)
-        yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), picture.content
+    for number, figure in enumerate(figures(cell, outputs), start=1):
+        digest = hashlib.sha256(figure.content).hexdigest()
+        what = (figure.name, figure.mime_type, len(figure.content), digest)
+        yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), figure.content
 
 
 def _artifact(
@@ -213,7 +212,7 @@ class SessionLog:
         self._tail = Tail(folder)
         self._lock = threading.Lock()  # a thread reads on though who waited for it was cancelled
         self._events: list[BusEvent] = []
-        self._bell = Bell(folder / "log.jsonl", look=self.last)
+        self._bell = Bell(folder / LOG_FILE, look=self.last)
 
     async def append(self, event: BusEvent, *, payload: str) -> int:  # noqa: ARG002 - an `EventLog`'s
         """See `EventLog`."""
@@ -264,16 +263,16 @@ def _bus_events(record: Record, session_id: str) -> Iterator[tuple[EventType, di
         case Answered(turn=turn, text=text, success=success):
             kind = EventType.TASK_COMPLETED if success else EventType.TASK_FAILED
             yield kind, {"turn": turn, "text": text[:1000]}
-        case ApprovalAsked(id=name, kind=kind, what=what):
-            yield EventType.MESSAGE, {"waits": name, "for": kind, "what": what}
-        case HostAsked(id=name, host=host):
-            yield EventType.MESSAGE, {"waits": name, "for": "host", "what": host}
-        case ApprovalGiven(id=name, decision=decision, rules=rules):
-            yield EventType.MESSAGE, {"answered": name, "decision": decision}
+        case ApprovalAsked(id=id, kind=kind, what=what):
+            yield EventType.MESSAGE, {"waits": id, "for": kind, "what": what}
+        case HostAsked(id=id, host=host):
+            yield EventType.MESSAGE, {"waits": id, "for": "host", "what": host}
+        case ApprovalGiven(id=id, decision=decision, rules=rules):
+            yield EventType.MESSAGE, {"answered": id, "decision": decision}
             if rules:
                 yield EventType.STATE_CHANGED, {"scope": "session", "key": APPROVALS, "session_id": session_id}
-        case HostDecided(id=name, host=host, allowed=allowed):
-            yield EventType.MESSAGE, {"answered": name, "host": host, "allowed": allowed}
+        case HostDecided(id=id, host=host, allowed=allowed):
+            yield EventType.MESSAGE, {"answered": id, "host": host, "allowed": allowed}
         case SessionEnded(reason=reason):
             yield EventType.MESSAGE, {"ended": True, "reason": reason}
         case _:

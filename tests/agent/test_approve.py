@@ -12,7 +12,7 @@ from agent.stub import Kernel, Provider, Say, answer, python
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
-from nbagent.agent.middleware.approve import Approvals
+from nbagent.agent.middleware.approve import ApprovalMiddleware
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.turn import approver
@@ -52,7 +52,7 @@ def agent_of(kernel: Kernel, decide: Decide, mode: Mode = Mode.ASK) -> tuple[Age
             asyncio.get_running_loop().call_soon(decide, consent, event)
 
     consent = Consent(mode, emit, attended=True)
-    approvals = Approvals(consent)
+    approvals = ApprovalMiddleware(consent)
     model = open_model("openai:gpt-4.1")
     return build_agent(
         model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=8)), approvals=approvals

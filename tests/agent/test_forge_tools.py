@@ -14,7 +14,7 @@ from forge.shared import CODE, TESTS, made
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
-from nbagent.agent.middleware.approve import Approvals
+from nbagent.agent.middleware.approve import ApprovalMiddleware
 from nbagent.agent.middleware.forge_tools import OFFERED, ForgeTools
 from nbagent.agent.providers.models import open_model
 from nbagent.core.errors import InstallRefused
@@ -37,7 +37,7 @@ class World:
         self.turn = 0
         forge = ToolForge(root, engine="bubblewrap", notify=self.events.append)
         self.tools = ForgeTools(forge, kernel, consent=self.consent)
-        approvals = Approvals(self.consent)
+        approvals = ApprovalMiddleware(self.consent)
         self.agent: Agent = build_agent(
             open_model("openai:m"), kernel, system_prompt="s", middleware=[self.tools], approvals=approvals
         )

@@ -44,8 +44,8 @@ async def test_middleware_on_an_agent_of_somebodys(provider: Provider, model: An
             "(no output) The cell ran without an error. End it with an expression, or print, to see a value.",
             "[result]\n2",
         ]
-        notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
-        assert [cell.source for cell in notebook.cells[1:]] == [code, "x = 1", "x + 1"]
+        notebook = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
+        assert [cell.source for cell in notebook.cells[3:]] == [code, "x = 1", "x + 1"]
     finally:
         await session.stop()
 

@@ -318,7 +318,7 @@ async def test_each_call_is_a_cell_of_the_notebook(call: Call, session: Session,
     """In the form in which anybody runs it again, under the tool's name in the log."""
     await write(call, "/tmp/last.py", "print('again')\n")
     await call("sandbox_exec", command=["python", "/tmp/last.py"], reasoning_trace="Running it")
-    notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
+    notebook = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
     nbformat.validate(notebook)
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     assert sources[-2] == "%%writefile /tmp/last.py\nprint('again')\n"

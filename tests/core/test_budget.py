@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbagent.core.budget import STEPS, Budget, Spent, dollars
+from nbagent.core.budget import DEFAULT_STEPS, Budget, Spent, dollars
 from nbagent.core.errors import UsageError
 
 
@@ -23,7 +23,7 @@ from nbagent.core.errors import UsageError
         ("20 steps", Budget(steps=20)),
         ("1 call", Budget(steps=1)),
         ("0.5 USD, 200k tokens,10 min , 5 steps", Budget(money=0.5, tokens=200_000, minutes=10, steps=5)),
-        ("", Budget(steps=STEPS)),
+        ("", Budget(steps=DEFAULT_STEPS)),
     ],
 )
 def test_what_a_person_writes_is_a_budget(text: str, budget: Budget) -> None:

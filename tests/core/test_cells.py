@@ -10,7 +10,7 @@ from nbagent.core.events import Cell, CellStatus, text_of
 
 PRINTED = {"output_type": "stream", "name": "stdout", "text": "printed\n"}
 RESULT = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/plain": "42"}}
-PICTURE = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "aGk=", "text/plain": "<Figure>"}}
+FIGURE = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "aGk=", "text/plain": "<Figure>"}}
 ERROR = {"output_type": "error", "ename": "ValueError", "evalue": "bad", "traceback": ["Traceback", "ValueError: bad"]}
 
 
@@ -20,8 +20,8 @@ def cell(*outputs: dict[str, Any], status: CellStatus = "ok") -> Cell:
 
 
 def test_text_is_what_can_be_read() -> None:
-    """Streams and results, each on a line of its own; pictures by their text, errors not."""
-    assert cell(PRINTED, RESULT, ERROR, PICTURE).text == "printed\n42\n<Figure>"
+    """Streams and results, each on a line of its own; figures by their text, errors not."""
+    assert cell(PRINTED, RESULT, ERROR, FIGURE).text == "printed\n42\n<Figure>"
     assert cell().text == ""
 
 
@@ -36,11 +36,11 @@ def test_success_is_ok_only(status: CellStatus) -> None:
     assert not cell(status=status).success
 
 
-def test_the_small_form_prefers_errors_then_pictures() -> None:
-    """The first error with its traceback, else the first picture, else the text."""
-    assert cell(PRINTED, PICTURE, ERROR).to_codebox().content == "Traceback\nValueError: bad"
-    assert cell(PRINTED, PICTURE, ERROR).to_codebox().type == "error"
-    assert cell(PRINTED, PICTURE).to_codebox().content == "aGk="
+def test_the_small_form_prefers_errors_then_figures() -> None:
+    """The first error with its traceback, else the first figure, else the text."""
+    assert cell(PRINTED, FIGURE, ERROR).to_codebox().content == "Traceback\nValueError: bad"
+    assert cell(PRINTED, FIGURE, ERROR).to_codebox().type == "error"
+    assert cell(PRINTED, FIGURE).to_codebox().content == "aGk="
     assert cell(PRINTED, RESULT).to_codebox().content == "printed\n42"
     assert cell().to_codebox().content == ""
 

@@ -12,7 +12,7 @@ import pytest
 from machine import no_room
 
 from nbagent.core.errors import StoreError
-from nbagent.core.fileio import PRIVATE, save, staged, write
+from nbagent.core.fileio import PRIVATE_MODE, save, staged, write
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_file_has_the_mode_that_is_wanted(tmp_path: Path) -> None:
         return oct((tmp_path / name).stat().st_mode & 0o777)
 
     write(tmp_path / "new", b"")
-    write(tmp_path / "private", b"", mode=PRIVATE)
+    write(tmp_path / "private", b"", mode=PRIVATE_MODE)
     (tmp_path / "old").touch(mode=0o600)
     (tmp_path / "old").chmod(0o755)
     write(tmp_path / "old", b"x")

@@ -26,7 +26,7 @@ def test_new_ids_are_names_and_differ() -> None:
     """Ids that nbagent makes up are accepted, and two of one second are not the same."""
     made = {folders.new_session_id() for _ in range(20)}
     assert len(made) > 15
-    assert all(folders._NAME.fullmatch(each) for each in made)
+    assert all(folders._SESSION_ID.fullmatch(each) for each in made)
 
 
 def test_a_home_sign_in_the_state_folder_is_understood(home: Path) -> None:

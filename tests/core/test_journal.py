@@ -17,7 +17,7 @@ from machine import no_room
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import CellStarted, OutputAdded, QuotaReached, Record, SessionEnded
-from nbagent.core.journal import LENT, Journal, read_log
+from nbagent.core.journal import SENT_PREFIX, Journal, read_log
 
 
 def cell(number: int, code: str = "1") -> CellStarted:
@@ -157,6 +157,7 @@ def test_a_last_line_that_was_cut_is_not_read(journal: Journal) -> None:
     [
         (b'{"seq":2,"at":1.0,"event":{"type":"CellPainted"}}\n', True),
         (b'{"seq":2,"at":1.0,"event":{"type":"CellStarted","cell":"two"}}\n', False),
+        (b'{"seq":2,"at":1.0,"event":{"type":5}}\n', False),
         (b'{"seq":2,"at":1.0,"event":{}}\n', False),
         (b"{}\n", False),
         (b"{\n", False),
@@ -235,7 +236,7 @@ def test_who_only_looks_keeps_nobody_from_starting(tmp_path: Path, look: Callabl
 
 def test_files_that_a_killed_process_was_sending_go_with_the_next_owner(tmp_path: Path) -> None:
     before = Journal(tmp_path, "s")
-    lent = before.folder / f"{LENT}x"
+    lent = before.folder / f"{SENT_PREFIX}x"
     lent.mkdir()
     (lent / "file").write_bytes(bytes(100_000))
     before.close()
@@ -289,7 +290,7 @@ def test_a_reader_that_tells_of_the_quota_leaves_no_gap(tmp_path: Path) -> None:
 
 def test_text_that_is_too_much_is_spilled_up_to_a_bound(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the notebook leaves out is appended to a file of its cell and stream, never beyond the bound."""
-    monkeypatch.setattr("nbagent.core.journal.SPILL_LIMIT", 10)
+    monkeypatch.setattr("nbagent.core.journal.MAX_SPILLED_CHARACTERS", 10)
     spill = journal.spill(3)
     for text in ("abcd", "efgh", "ijkl", "mnop"):
         spill("stdout", text)

@@ -12,7 +12,7 @@ from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
 from nbagent.core.limits import Limits
 from nbagent.core.options import Keywords, Options
-from nbagent.core.policy import InstallPolicy
+from nbagent.core.policy import InstallPolicy, TrustLevel
 from nbagent.sandbox.spec import ACCEPTABLE
 
 
@@ -159,6 +159,40 @@ def test_an_option_that_is_not_there_is_told_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no option 'modle'") as caught:
         settings.override(Options(), modle="openai:x")  # type: ignore[call-arg]
     assert "model" in caught.value.mend
+
+
+def test_a_keyword_of_the_wrong_kind_is_told_by_name_for_each_option() -> None:
+    for name in options.fields():
+        for value in (object(), {1: object()}):
+            with pytest.raises(UsageError) as caught:
+                settings.override(Options(), **{name: value})  # type: ignore[arg-type]
+            assert name in caught.value.message
+            assert caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "mend"),
+    [
+        ("budget", {"money": 1}, "0.50usd"),
+        ("limits", {"memory_mb": 300}, "nbagent.Limits("),
+        ("restore", "rewind", "Use one of: replay, nothing."),
+        ("timeout", float("nan"), "Seconds"),
+        ("max_attempts", 0, "How many"),
+    ],
+)
+def test_a_wrong_keyword_is_told_with_the_mend(name: str, value: object, mend: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings.override(Options(), **{name: value})  # type: ignore[arg-type]
+    assert mend in caught.value.mend
+
+
+def test_options_that_a_program_made_are_checked_too() -> None:
+    with pytest.raises(UsageError, match="restore can't be 'rewind'"):
+        settings.override(Options(restore="rewind"))  # type: ignore[arg-type]
+
+
+def test_a_keyword_may_be_an_enumeration() -> None:
+    assert settings.override(Options(), trust=TrustLevel.UNTRUSTED).trust == "untrusted"
 
 
 def test_options_travel_as_json() -> None:

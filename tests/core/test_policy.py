@@ -13,7 +13,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.limits import Limits
 from nbagent.core.policy import (
     MIB,
-    OPTIONS,
+    SECURITY_OPTIONS,
     TRUST_PRESETS,
     InstallPolicy,
     Network,
@@ -67,7 +67,7 @@ def test_each_level_permits_what_is_documented(
 def test_a_security_option_replaces_the_levels_own(option: str, value: Any, seen: Callable[[Trust], bool]) -> None:
     """Each option by its name, and nothing but what it means."""
     assert seen(trust_for(TrustLevel.ISOLATED, security={option: value}))
-    assert option in OPTIONS
+    assert option in SECURITY_OPTIONS
 
 
 @pytest.mark.parametrize(

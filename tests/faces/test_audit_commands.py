@@ -188,6 +188,7 @@ def test_a_verdict_as_json(written: Written, tell: Tell) -> None:
         "line": None,
         "problem": "",
         "keyed": False,
+        "unknown_event": None,
         "unchecked": False,
         "notes": [],
     }

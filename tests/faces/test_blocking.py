@@ -17,7 +17,7 @@ from program import TABLE, call, environment, replies
 
 from nbagent import BlockingSession
 from nbagent.core.errors import ModelError, UsageError
-from nbagent.session import index
+from nbagent.session import session_list
 
 ENGINE = "bubblewrap"
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.height"
@@ -29,7 +29,7 @@ def test_a_session_is_left_and_gone_on_with(tmp_path: Path) -> None:
     with session:
         session.run("x = 41")
         session.detach()
-    assert index.look_up(tmp_path, session.id).state == "waiting"
+    assert session_list.look_up(tmp_path, session.id).state == "waiting"
     with BlockingSession.connect(session.id, state_dir=tmp_path) as again:
         assert again.run("x + 1").text == "42"
         assert again.system_prompt().startswith("You")  # a coroutine without a form of its own here
@@ -40,7 +40,7 @@ def test_a_session_is_left_and_gone_on_with(tmp_path: Path) -> None:
             assert guest.approve("a1") is False
         assert again.run("x").text == "41"
         again.stop()
-    assert [(each.state, each.title) for each in index.listed(tmp_path)] == [("ended", "Mine")]
+    assert [(each.state, each.title) for each in session_list.listed(tmp_path)] == [("ended", "Mine")]
     with pytest.raises(UsageError, match="was stopped"):
         again.run("x")
     with pytest.raises(UsageError, match="No process"):

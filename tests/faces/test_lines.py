@@ -26,7 +26,7 @@ from nbagent.core.events import (
     StateLost,
 )
 from nbagent.core.text import safe
-from nbagent.faces.terminal.lines import Lines, StyledLine, waits_for
+from nbagent.faces.terminal.lines import LineRenderer, StyledLine, waits_for
 
 EVIL = "a\x1b]0;title\x07b\x1b[2Jc\x9b"
 RED = "\x1b[31mred\x1b[0m"
@@ -44,7 +44,7 @@ def failed(text: str) -> dict[str, Any]:
 
 def shown(*events: Event, **how: Any) -> list[tuple[str, str]]:
     """Styles and texts, in order."""
-    lines = Lines(**how)
+    lines = LineRenderer(**how)
     return [(line.style, line.text) for event in events for line in lines.of(event) or ()]
 
 
@@ -94,7 +94,7 @@ def test_without_code_the_cells_outputs_remain() -> None:
 
 def test_a_quiet_face_is_told_what_must_be_known() -> None:
     """An event of which it shows nothing is None: nothing on the screen need move."""
-    lines = Lines(quiet=True)
+    lines = LineRenderer(quiet=True)
     assert lines.of(TURN[0]) is lines.of(stream("x")) is None
     assert lines.of(StateLost(cell=1, reason="It died.")) == [StyledLine("warning", "It died.")]
     assert lines.of(InstallFailed(cell=1, requirements=[], reason="No.")) == [
@@ -115,12 +115,12 @@ def test_what_was_told_is_not_told_again() -> None:
     ]
 
 
-def test_a_picture_is_its_name_and_its_bytes() -> None:
+def test_a_figure_is_its_name_and_its_bytes() -> None:
     """What claims to be one and isn't is passed over."""
     data = {"image/png": base64.b64encode(b"PNG").decode(), "text/plain": "<Figure>"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
-    lines = Lines()
-    assert lines.of(OutputAdded(cell=2, output=output)) == [StyledLine("picture", "cell-2-1.png", b"PNG")]
+    lines = LineRenderer()
+    assert lines.of(OutputAdded(cell=2, output=output)) == [StyledLine("figure", "cell-2-figure-1.png", b"PNG")]
     assert lines.of(OutputAdded(cell=2, output={**output, "data": {"image/png": "&&&&&"}})) == []
 
 
@@ -159,7 +159,7 @@ def filled(kind: Any) -> Any:
 @pytest.mark.parametrize("kind", typing.get_args(Event), ids=lambda kind: kind.__name__)
 def test_no_event_can_steer_a_face(kind: Any) -> None:
     """Whatever stands in its texts, each line, and what is waited for, is safe to show."""
-    lines = Lines()
+    lines = LineRenderer()
     event = filled(kind)
     lines.of(filled(ApprovalAsked))
     found = lines.of(event) or []

@@ -20,12 +20,12 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from nbagent.core.errors import UsageError
-from nbagent.faces import mcp_http
+from nbagent.faces import mcp_access, mcp_http
 from nbagent.mcp import servers
 from tests.program import environment, nbagent
 
 PAGE = "http://localhost:6274"
-QUICK = "from nbagent.faces import mcp_http; mcp_http.HEAD_SECONDS = 0.5; mcp_http.BODY_SECONDS = 0.5; "
+QUICK = "from nbagent.faces import mcp_access, mcp_http; mcp_http.HEAD_SECONDS = mcp_access.BODY_SECONDS = 0.5; "
 OTHER = """
 import os, socket, sys
 os.setgroups([])
@@ -264,9 +264,9 @@ def test_a_chosen_token_is_not_repeated(tmp_path: Path) -> None:
         right = {"Host": f"127.0.0.1:{found.port}", "Authorization": f"Bearer {chosen}"}
         assert found.ask(right, path="/nothing").startswith("HTTP/1.1 404 ")
     with pytest.raises(UsageError, match="has no 20 characters"):
-        mcp_http.checked_token("1234")
+        mcp_access.checked_token("1234")
     with pytest.raises(UsageError):
-        mcp_http.checked_token("x" * 30 + "\n")
+        mcp_access.checked_token("x" * 30 + "\n")
 
 
 @pytest.mark.parametrize("where", ["0.0.0.0:8000", "example.org:8000", "[::]:8000", "192.168.1.1:80"])
@@ -303,4 +303,4 @@ def test_a_place_that_is_taken_or_open_is_refused(tmp_path: Path, served: Served
         mcp_http.listen(own / "mcp.sock")
     for wrong in ("https://example.org", "http://localhost.evil.example", "localhost:80", "http://localhost:1/x"):
         with pytest.raises(UsageError):
-            mcp_http.allowed_origin(wrong)
+            mcp_access.allowed_origin(wrong)

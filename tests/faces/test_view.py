@@ -137,18 +137,18 @@ def test_output_of_a_sandbox_is_made_safe_wherever_it_shows(shows: Shows) -> Non
     assert rest.endswith("not approved: abc . abc\n")
 
 
-def test_a_picture_becomes_a_file(shows: Shows, tmp_path: Path) -> None:
+def test_a_figure_becomes_a_file(shows: Shows, tmp_path: Path) -> None:
     """A figure is written to the session's folder, and its path is shown in place of it."""
     data = {"image/png": PNG, "text/plain": "<Figure>"}
     results, rest = shows(OutputAdded(cell=2, output={"output_type": "display_data", "data": data, "metadata": {}}))
-    path = tmp_path / "figures" / "cell-2-1.png"
+    path = tmp_path / "figures" / "cell-2-figure-1.png"
     assert path.read_bytes() == b"\x89PNG\r\n\x1a\n"
     assert str(path) in rest
     assert results == ""
 
 
-def test_a_broken_picture_is_no_trouble(shows: Shows) -> None:
-    """A picture that is not one is passed over."""
+def test_a_broken_figure_is_no_trouble(shows: Shows) -> None:
+    """A figure that is not one is passed over."""
     data = {"image/png": "&&&&&", "text/plain": "x"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
     assert "Traceback" not in shows(OutputAdded(cell=2, output=output))[1]
@@ -203,7 +203,7 @@ def test_an_error_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == f"There is no [red]file {'x' * 200}\nLook :smile: again.\n"
 
 
-def test_a_picture_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the sandbox sent as base64 may hold sequences too; what is shown is encoded anew."""
 
     class Terminal(io.StringIO):
@@ -213,9 +213,9 @@ def test_a_picture_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypa
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
     results = Terminal()
     view = View(keep_figure=keeper(tmp_path), results=results)
-    data = {"image/png": "\x07\x1b]52;c;QUJD\x07A" + PNG, "text/plain": "x"}
-    output = {"output_type": "display_data", "data": data, "metadata": {}}
-    view.show(Record(1, 0.0, OutputAdded(cell=1, output=output)))
+    for seq, data in enumerate(("\x07\x1b]52;c;QUJD\x07A" + PNG, PNG[:4] + "\n" + PNG[4:]), start=1):
+        output = {"output_type": "display_data", "data": {"image/png": data, "text/plain": "x"}, "metadata": {}}
+        view.show(Record(seq, 0.0, OutputAdded(cell=1, output=output)))
     view.idle()
     shown = results.getvalue()
     assert shown.count("\x1b]1337;File=") == 1

@@ -384,7 +384,7 @@ async def test_a_file_that_takes_too_long_costs_the_others_nothing(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has its share of the time; what takes longer is named, and the kernel goes on at once."""
-    monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 8.0)
+    monkeypatch.setattr("nbagent.kernel.describe.ALL_FILES_SECONDS", 8.0)
     await kernel.run(SLOW.format(how="time.sleep(30)"))
     paths = [f"/tmp/data/data/{name}" for name in ("plain.csv", "notes.txt", "bom.csv", "object.json")]
     started = time.monotonic()
@@ -401,7 +401,7 @@ async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, m
     """Where even the kernel hangs, what was described until then is there, and the others are named."""
     paths = [f"/tmp/data/data/{name}" for name in ("object.json", "notes.txt", "bom.csv")]
     await describe(kernel, paths)  # the imports that reading needs are not what the time is for
-    monkeypatch.setattr("nbagent.kernel.describe.SECONDS", 5.0)
+    monkeypatch.setattr("nbagent.kernel.describe.ALL_FILES_SECONDS", 5.0)
     hang = "import ctypes; ctypes.PyDLL(None).usleep(5_400_000)"  # which keeps all of Python from running
     await kernel.run(SLOW.format(how=hang))
     described = await describe(kernel, paths)

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from nbagent.kernel.execution import ExecuteRequest
-from nbagent.kernel.outputs.outputs import CellOutputs, Displays
+from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.outputs import CellOutputs
 
 MISSING = {"status": "error", "ename": "ModuleNotFoundError", "evalue": "No module named 'google'"}
 
 
 def execution(**known: Any) -> ExecuteRequest:
     """A request of which this is known."""
-    return ExecuteRequest("id", CellOutputs(displays=Displays()), 1, 0.0, **known)
+    return ExecuteRequest("id", CellOutputs(displays=DisplayIndex()), 1, 0.0, **known)
 
 
 @pytest.mark.parametrize(

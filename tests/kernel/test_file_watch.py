@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.file_watch import CHANGED, FileWatch
+from nbagent.kernel.transfer.file_watch import MAX_NAMED_CHANGES, FileWatch
 from nbagent.kernel.transfer.sandbox_paths import file_at
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -93,8 +93,8 @@ async def test_many_are_counted(kernel: Kernel, watch: FileWatch) -> None:
     """Of many files some are named, the oldest first."""
     await kernel.run("for i in range(300): open(f'{i:03}', 'w').close(); os.utime(f'{i:03}', (i, i))")
     _, _, files, more = await watch.look()
-    assert [each.path for each in files] == [f"/workspace/{i:03}" for i in range(CHANGED)]
-    assert more == 300 - CHANGED
+    assert [each.path for each in files] == [f"/workspace/{i:03}" for i in range(MAX_NAMED_CHANGES)]
+    assert more == 300 - MAX_NAMED_CHANGES
     assert (await watch.look())[2:] == ([], 0)
 
 
@@ -114,7 +114,7 @@ async def test_of_thousands_a_write_in_place_is_noticed_in_time(
     kernel: Kernel, watch: FileWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once after a cell that took its time; a little later after one that took none."""
-    monkeypatch.setattr("nbagent.kernel.transfer.file_watch.MOST", 5.0)
+    monkeypatch.setattr("nbagent.kernel.transfer.file_watch.MAX_SEARCH_SECONDS", 5.0)
     await kernel.run("os.mkdir('d')\nfor i in range(6000): open(f'd/{i}', 'w').close()")
     await kernel.run("time.sleep(0.1)")
     await watch.look()
@@ -277,7 +277,7 @@ async def test_a_sandbox_that_lies_is_not_believed(kernel: Kernel, watch: FileWa
                      f"for key in kept: kept[key] = {{'main': lambda *_: {claim.replace('LIE', lie)}}}")  # fmt: skip
     fresh, _, files, more = await watch.look()
     await kernel.run("kept.update(was)")
-    assert len(files) <= CHANGED
+    assert len(files) <= MAX_NAMED_CHANGES
     assert 0 <= more <= 3_000_000
     assert all(0 <= size < 2**63 and abs(changed) < 2**63 for _, size, changed in fresh.files)
     assert all(0 <= each.size < 2**63 for each in files)

@@ -12,8 +12,8 @@ import pytest
 from nbagent.core.errors import StoreError
 from nbagent.core.events import Event, HostAsked, HostDecided, Record
 from nbagent.egress.gate import HostAnswer
-from nbagent.kernel.host_questions import MAX_DECISIONS, HostQuestions
-from nbagent.kernel.waits import Waits
+from nbagent.kernel.host_questions import MAX_DECISIONS, HostAsker
+from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.safety.questions import Question
 
 
@@ -47,7 +47,7 @@ def denied(host: str, *, port: int = 443) -> HostDecided:
 async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, expected: HostAnswer) -> None:
     """It comes as an event on the loop; its id takes one answer."""
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=True, wait_timer=WaitTimer())
     questions = []
     await away(lambda: questions.append(hosts.ask("example.org", 443)))
     (asked,) = events
@@ -62,7 +62,7 @@ async def test_a_question_is_asked_and_answered(allow: bool, remember: bool, exp
 async def test_an_answer_may_be_too_late() -> None:
     """What the proxy waits for no longer takes none."""
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=True, wait_timer=WaitTimer())
     question = hosts.ask("example.org", 443)
     assert question is not None
     question.cancel()
@@ -74,7 +74,7 @@ async def test_no_id_is_given_twice() -> None:
     """An answer to a question of a kernel that is gone is none to one of the next kernel."""
     events: list[Event] = []
     for host in ("a.com", "b.com"):
-        hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True, waits=Waits())
+        hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=True, wait_timer=WaitTimer())
         question = hosts.ask(host, 443)
     await asyncio.sleep(0.01)
     old, new = ids(events)
@@ -87,8 +87,8 @@ async def test_no_id_is_given_twice() -> None:
 async def test_the_time_of_questions_is_known() -> None:
     """Questions that overlap count once, and only what lies after the moment that is asked about."""
     events: list[Event] = []
-    waits = Waits()
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True, waits=waits)
+    wait_timer = WaitTimer()
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=True, wait_timer=wait_timer)
     start = time.monotonic()
     hosts.ask("a.org", 443)
     await asyncio.sleep(0.1)
@@ -97,18 +97,18 @@ async def test_the_time_of_questions_is_known() -> None:
     await asyncio.sleep(0.1)
     first, second = ids(events)
     hosts.answer(first, allow=True, remember=True)
-    assert 0.2 <= waits.seconds(start) <= time.monotonic() - start
+    assert 0.2 <= wait_timer.seconds(start) <= time.monotonic() - start
     hosts.answer(second, allow=True, remember=True)
-    waited = waits.seconds(start)
+    waited = wait_timer.seconds(start)
     await asyncio.sleep(0.05)
-    assert waits.seconds(start) == waited
-    assert 0.1 <= waits.seconds(middle) < waited
-    assert waits.seconds(time.monotonic()) == 0
+    assert wait_timer.seconds(start) == waited
+    assert 0.1 <= wait_timer.seconds(middle) < waited
+    assert wait_timer.seconds(time.monotonic()) == 0
 
 
 async def test_where_nobody_answers_nobody_is_asked() -> None:
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=False, wait_timer=WaitTimer())
     assert hosts.ask("example.org", 443) is None
     await asyncio.sleep(0.01)
     assert events == []
@@ -117,7 +117,7 @@ async def test_where_nobody_answers_nobody_is_asked() -> None:
 async def test_a_decision_is_told_once() -> None:
     """However often the same is decided; another answer, port or host is another one."""
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=False, wait_timer=WaitTimer())
     allowed = HostDecided(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
     for decision in (denied("a.org"), denied("a.org"), allowed, allowed, denied("a.org", port=80), denied("b.org")):
         await away(lambda told=decision: hosts.observe(told))  # type: ignore[misc]
@@ -129,7 +129,7 @@ async def test_a_decision_is_told_once() -> None:
 async def test_every_question_has_an_end_in_the_log(before: int) -> None:
     """Who is asked a second time gives the same answer, however much was told before; late requests add nothing."""
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=True, wait_timer=WaitTimer())
     await away(lambda: [hosts.observe(denied(f"h{number}.org")) for number in range(before)])
     once = HostDecided(host="a.org", port=443, allowed=True, by="person", address="93.184.216.34")
     for _ in range(2):
@@ -145,7 +145,7 @@ async def test_every_question_has_an_end_in_the_log(before: int) -> None:
 async def test_a_decision_names_its_question() -> None:
     """Of two that are open at once, also of the same host; an answer for 443 is one for 80, whichever is told first."""
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=True, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=True, wait_timer=WaitTimer())
     await away(lambda: [hosts.ask("a.org", 443), hosts.ask("a.org", 8443)])
     web, other = ids(events)
     for name, port in ((other, 8443), (web, 80)):
@@ -164,7 +164,7 @@ async def test_a_decision_names_its_question() -> None:
 async def test_the_log_is_not_filled() -> None:
     """Code that invents hosts is told of only so often."""
     events: list[Event] = []
-    hosts = HostQuestions(asyncio.get_running_loop(), events.append, asking=False, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), events.append, asking=False, wait_timer=WaitTimer())
     await away(lambda: [hosts.observe(denied(f"h{number}.org")) for number in range(MAX_DECISIONS + 50)])
     await asyncio.sleep(0.05)
     assert len(events) == MAX_DECISIONS
@@ -177,14 +177,14 @@ async def test_a_log_that_cannot_be_written_ends_nothing_here() -> None:
         events.append(event)
         raise StoreError("The disk is full.")
 
-    hosts = HostQuestions(asyncio.get_running_loop(), full, asking=True, waits=Waits())
+    hosts = HostAsker(asyncio.get_running_loop(), full, asking=True, wait_timer=WaitTimer())
     await away(lambda: (hosts.observe(denied("a.org")), hosts.ask("a.org", 443)))
     assert hosts.answer(ids(events)[0], allow=True, remember=True)
 
 
 def test_a_loop_that_is_gone_is_no_trouble() -> None:
     loop = asyncio.new_event_loop()
-    hosts = HostQuestions(loop, lambda _: None, asking=True, waits=Waits())
+    hosts = HostAsker(loop, lambda _: None, asking=True, wait_timer=WaitTimer())
     loop.close()
     hosts.observe(denied("a.org"))
     assert hosts.ask("a.org", 443) is not None

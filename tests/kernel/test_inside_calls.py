@@ -78,10 +78,10 @@ async def test_many_calls_do_not_cost_a_thread_its_cell(kernel: Kernel, events: 
 
 @pytest.mark.parametrize(
     "reply",
-    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {inside_calls.MIME: 5}}}},
+    [None, {}, {"user_expressions": None}, {"user_expressions": {"value": {"data": {inside_calls.RESULT_MIME: 5}}}},
      {"user_expressions": {"value": {"status": "error", "ename": "NameError"}}},
      {"user_expressions": {"value": {"data": {"text/plain": "'[1]'"}}}},
-     *({"user_expressions": {"value": {"data": {inside_calls.MIME: text}}}} for text in (
+     *({"user_expressions": {"value": {"data": {inside_calls.RESULT_MIME: text}}}} for text in (
          "", "[", "1", "{}", "[]", "[1, 2]", "[NaN]", "[Infinity]", "[1e999999999]", f"[{'9' * 1_000_001}]",
          "[" * 10_000, '{"":' * 10_000, f"[{'[],' * 1_000_000}1]", f"['{'x' * 5_000_000}']", "__import__('os')",
      ))],

@@ -69,9 +69,9 @@ def test_an_output_may_show_a_number_of_any_length() -> None:
 
 def test_a_result_is_found_in_its_reply() -> None:
     """As text, which `inside_calls.result` parses; what stands beside it is passed over."""
-    shown = {"status": "ok", "data": {inside_calls.MIME: "[5]", "text/plain": "x" * 1000}, "metadata": {}}
+    shown = {"status": "ok", "data": {inside_calls.RESULT_MIME: "[5]", "text/plain": "x" * 1000}, "metadata": {}}
     found = read({"status": "ok", "user_expressions": {"value": shown, "other": [1, 2]}})
-    assert found["user_expressions"] == {"value": {"data": {inside_calls.MIME: "[5]"}}}
+    assert found["user_expressions"] == {"value": {"data": {inside_calls.RESULT_MIME: "[5]"}}}
     assert inside_calls.result(found) == 5
 
 
@@ -132,7 +132,7 @@ VALUES = {
 
 def result(value):
     text = json.dumps(value.decode("utf-8", "replace")).encode()
-    key = inside_calls.MIME.encode()
+    key = inside_calls.RESULT_MIME.encode()
     return b'{"status":"ok","user_expressions":{"value":{"data":{"' + key + b'":' + text + b"}}}}"
 
 def message(channel, kind, content):
@@ -171,7 +171,7 @@ OTHERS = {
     "process 1": lambda value: parse(value, limit=MAX_LINE),
     "a request": lambda value: parse(value, limit=2 * MAX_REQUEST),
     "a tool": lambda value: workshop._value(
-        cell({"output_type": "execute_result", "data": {inside_calls.MIME: value.decode("utf-8", "replace")}})
+        cell({"output_type": "execute_result", "data": {inside_calls.RESULT_MIME: value.decode("utf-8", "replace")}})
     ),
     "an attack": lambda value: read_result(
         cell({"output_type": "stream", "name": "stdout", "text": value.decode("utf-8", "replace")})

@@ -21,7 +21,8 @@ from nbclient import NotebookClient
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
 from nbagent.core.events import Output
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, Displays, OutputLimits, Updated
+from nbagent.kernel.outputs.displays import DisplayIndex, Updated
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, OutputLimits
 from nbagent.kernel.outputs.streams import LineFold, left_out
 
 v4: Any = nbformat.v4
@@ -98,7 +99,7 @@ def recorded() -> Recorder:
 @pytest.fixture(scope="session")
 def replayed(recorded: Recorder) -> dict[str, CellOutputs]:
     """Our outputs of the same messages, by the names of CELLS."""
-    displays = Displays()
+    displays = DisplayIndex()
     cells = [CellOutputs(displays=displays) for _ in CELLS]
     for index, message in recorded.messages:
         cells[index].add(message)
@@ -122,7 +123,7 @@ def display(data: Any, display_id: str = "", kind: str = "display_data") -> dict
 
 def cell(messages: Iterable[Any] = (), **limits: int) -> CellOutputs:
     """A cell of a session of its own, after these messages."""
-    outputs = CellOutputs(displays=Displays(), limits=OutputLimits(**limits))
+    outputs = CellOutputs(displays=DisplayIndex(), limits=OutputLimits(**limits))
     for each in messages:
         outputs.add(each)
     return outputs
@@ -192,7 +193,7 @@ def test_recorded_messages_are_what_the_cells_mean(replayed: dict[str, CellOutpu
 
 def test_live_display_ends_as_the_outputs(recorded: Recorder) -> None:
     """Whoever applies the changes as they come sees in the end what the cell's outputs are."""
-    displays = Displays()
+    displays = DisplayIndex()
     for index in range(len(CELLS)):
         outputs = CellOutputs(displays=displays)
         changes = [change for at, each in recorded.messages if at == index for change in outputs.add(each)]
@@ -328,7 +329,7 @@ def test_long_streams_keep_head_and_tail() -> None:
     """A stream over its bounds keeps both ends with an exact count between, and its live display stops."""
     spilled: list[tuple[str, str]] = []
     outputs = CellOutputs(
-        displays=Displays(),
+        displays=DisplayIndex(),
         limits=OutputLimits(stream_head=10, stream_tail=5),
         spill=lambda name, text: spilled.append((name, text)),
     )
@@ -429,7 +430,7 @@ def test_errors_are_shorter_than_streams() -> None:
 
 def test_live_changes_are_bounded_where_outputs_replace_each_other() -> None:
     """An endless animation stops being told, its last state is in the outputs and in the withheld updates."""
-    displays = Displays()
+    displays = DisplayIndex()
     earlier = CellOutputs(displays=displays)
     earlier.add(display({"text/plain": "0"}, "x"))
     outputs = CellOutputs(displays=displays, limits=OutputLimits(live=10_000))
@@ -453,7 +454,7 @@ def test_live_display_that_stopped_stays_stopped() -> None:
 
 def test_displays_let_the_oldest_go() -> None:
     """Beyond its bounds the registry forgets what was used longest ago; those outputs stay as they are."""
-    displays = Displays(count=2)
+    displays = DisplayIndex(count=2)
     outputs = CellOutputs(displays=displays)
     for name in ("a", "b"):
         outputs.add(display({"text/plain": name}, name))
@@ -466,7 +467,7 @@ def test_displays_let_the_oldest_go() -> None:
 
 def test_displays_count_what_they_hold() -> None:
     """What was cleared takes no room in the registry, and an update takes the room of its new data."""
-    displays = Displays(limit=1000)
+    displays = DisplayIndex(limit=1000)
     kept, other = CellOutputs(displays=displays), CellOutputs(displays=displays)
     kept.add(display({"text/plain": "x" * 100}, "kept"))
     for _ in range(20):
@@ -480,7 +481,7 @@ def test_displays_count_what_they_hold() -> None:
 
 def test_an_update_that_would_grow_without_bound_is_refused() -> None:
     """One large update for many outputs counts once for each of them."""
-    displays = Displays(limit=10_000)
+    displays = DisplayIndex(limit=10_000)
     outputs = CellOutputs(displays=displays)
     for _ in range(100):
         outputs.add(display({"text/plain": "small"}, "x"))
@@ -549,7 +550,7 @@ def test_alternating_streams_do_not_grow() -> None:
 def test_a_cell_costs_the_same_after_many_cells() -> None:
     """What ran before, and what it displayed, doesn't make a cell slower."""
 
-    def cost(displays: Displays) -> float:
+    def cost(displays: DisplayIndex) -> float:
         start = time.thread_time()
         for n in range(200):
             outputs = CellOutputs(displays=displays)
@@ -558,7 +559,7 @@ def test_a_cell_costs_the_same_after_many_cells() -> None:
             outputs.add(message("clear_output"))
         return time.thread_time() - start
 
-    fresh, used = Displays(), Displays()
+    fresh, used = DisplayIndex(), DisplayIndex()
     for n in range(9_000):
         CellOutputs(displays=used).add(display({"text/plain": "x"}, f"old {n}"))
     assert min(cost(used) for _ in range(5)) < 5 * min(cost(fresh) for _ in range(5))

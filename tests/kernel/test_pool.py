@@ -28,7 +28,7 @@ from nbagent.core.events import Cell, CellStarted, HostDecided, PackagesInstalle
 from nbagent.core.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
-from nbagent.kernel.pool.warm import EACH, FILES, free_memory, shortage
+from nbagent.kernel.pool.warm import ESTIMATED_KERNEL_BYTES, FILES_PER_KERNEL, free_memory, shortage
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.leases import lease
@@ -144,13 +144,13 @@ async def test_a_pool_stays_within_half_of_the_free_memory(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More is not warmed, which is said once; kernels are still to be had."""
-    assert shortage(0, each=EACH) == ""
+    assert shortage(0, each=ESTIMATED_KERNEL_BYTES) == ""
     assert shortage(10, each=free_memory() // 8)
     assert "it would hold half of the free memory" in shortage(0, each=free_memory())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (machine.descriptors() + FILES, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (machine.descriptors() + FILES_PER_KERNEL, hard))
     try:
-        assert "ulimit" in shortage(0, each=EACH)
+        assert "ulimit" in shortage(0, each=ESTIMATED_KERNEL_BYTES)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     monkeypatch.setattr("nbagent.kernel.pool.stock.EACH", free_memory())

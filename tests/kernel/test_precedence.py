@@ -9,7 +9,7 @@ import pytest
 
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.precedence import Precedence
-from nbagent.sandbox.limits.cgroup.usage import WEIGHTS, Usage
+from nbagent.sandbox.limits.cgroup.usage import WEIGHTS, GroupUsage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,7 +20,7 @@ FULL = 1.5
 @pytest.fixture(autouse=True)
 def longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell has its full weight for longer than usual."""
-    monkeypatch.setattr("nbagent.kernel.precedence.FULL", FULL)
+    monkeypatch.setattr("nbagent.kernel.precedence.FULL_WEIGHT_SECONDS", FULL)
 
 
 def weight(kernel: Kernel) -> int:
@@ -64,10 +64,10 @@ async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
 async def test_a_missing_control_group_is_no_error(tmp_path: Path) -> None:
     precedence = Precedence()
     precedence.begin(None)
-    gone = Usage(1, tmp_path / "gone", cpu=tmp_path / "gone")
+    gone = GroupUsage(1, tmp_path / "gone", cpu=tmp_path / "gone")
     precedence.begin(gone)
     await asyncio.sleep(FULL + 0.1)
     precedence.begin(gone)
     precedence.end()
     precedence.end()
-    Usage(1, tmp_path).give_way(True)
+    GroupUsage(1, tmp_path).give_way(True)

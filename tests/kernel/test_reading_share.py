@@ -7,7 +7,14 @@ import time
 import pytest
 
 from nbagent.kernel.channels import reading_share
-from nbagent.kernel.channels.reading_share import BURST, HEAVY, HEAVY_COST, SHARE, SLICE, ReadingShare
+from nbagent.kernel.channels.reading_share import (
+    BURST_SECONDS,
+    HEAVY_COST_SECONDS,
+    HEAVY_SECONDS,
+    MAX_SHARE,
+    SLICE_SECONDS,
+    ReadingShare,
+)
 
 
 @pytest.fixture
@@ -27,22 +34,22 @@ def test_who_is_alone_never_waits(pair: tuple[ReadingShare, ReadingShare]) -> No
 def test_who_reads_much_waits_for_others(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """After a burst, its turns are a share of the time."""
     greedy, other = pair
-    other.took(SLICE)
-    for _ in range(int(BURST / SLICE) + 5):
-        greedy.took(SLICE)
+    other.took(SLICE_SECONDS)
+    for _ in range(int(BURST_SECONDS / SLICE_SECONDS) + 5):
+        greedy.took(SLICE_SECONDS)
     before = greedy.pause()
     assert before > 0
-    greedy.took(SLICE)
-    assert greedy.pause() - before == pytest.approx(SLICE / SHARE, rel=0.3)
+    greedy.took(SLICE_SECONDS)
+    assert greedy.pause() - before == pytest.approx(SLICE_SECONDS / MAX_SHARE, rel=0.3)
     assert other.pause() == 0
 
 
 def test_after_the_pause_reading_goes_on(pair: tuple[ReadingShare, ReadingShare]) -> None:
     greedy, other = pair
-    other.took(SLICE)
-    greedy.took(BURST + 0.01)
+    other.took(SLICE_SECONDS)
+    greedy.took(BURST_SECONDS + 0.01)
     pause = greedy.pause()
-    assert 0 < pause <= 0.01 / SHARE
+    assert 0 < pause <= 0.01 / MAX_SHARE
     time.sleep(pause + 0.005)
     assert greedy.pause() == 0
 
@@ -50,11 +57,11 @@ def test_after_the_pause_reading_goes_on(pair: tuple[ReadingShare, ReadingShare]
 def test_a_heavy_reading_costs_more_than_its_time(pair: tuple[ReadingShare, ReadingShare]) -> None:
     """So that few cells of others meet one, however short it is."""
     greedy, other = pair
-    other.took(SLICE)
-    greedy.took(BURST)
+    other.took(SLICE_SECONDS)
+    greedy.took(BURST_SECONDS)
     for _ in range(3):
-        greedy.took(HEAVY)
-    assert greedy.pause() == pytest.approx(3 * HEAVY_COST / SHARE, rel=0.1)
+        greedy.took(HEAVY_SECONDS)
+    assert greedy.pause() == pytest.approx(3 * HEAVY_COST_SECONDS / MAX_SHARE, rel=0.1)
 
 
 def test_who_was_not_active_lately_is_not_waited_for(
@@ -62,14 +69,14 @@ def test_who_was_not_active_lately_is_not_waited_for(
 ) -> None:
     """An idle session, and one that ended, cost nobody anything; what was owed to them is forgotten."""
     greedy, other = pair
-    other.took(SLICE)
+    other.took(SLICE_SECONDS)
     greedy.took(10.0)
     assert greedy.pause() > 1
     with monkeypatch.context() as patch:
-        patch.setattr(reading_share, "ACTIVE", 0.0)
+        patch.setattr(reading_share, "ACTIVE_SECONDS", 0.0)
         time.sleep(0.01)
         assert greedy.pause() == 0
-    other.took(SLICE)
+    other.took(SLICE_SECONDS)
     assert greedy.pause() == 0
     greedy.took(10.0)
     other.end()

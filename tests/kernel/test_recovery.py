@@ -7,6 +7,7 @@ import time
 
 import machine
 import pytest
+from kernel.hostile import TOOLS
 from kernel.shared import Events, errors, short
 from sandbox.inner import sandbox_of
 
@@ -57,6 +58,17 @@ async def test_a_death_is_told_and_mended(kernel: Kernel, events: Events, code: 
     assert len(events.of(StateLost)) == 1
     assert errors(await kernel.run("gone")) == ["NameError"]
     assert (await kernel.run("1")).success
+
+
+async def test_a_kernel_that_takes_long_to_die_for_its_memory_is_waited_for(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sockets may be closed long before Linux is done with it; how it ended is only told then."""
+    monkeypatch.setattr("nbagent.kernel.channels.kernel_connection.FOUND_DEAD_SECONDS", 1.0)
+    hungry = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'x = bytearray(2 * 10**9)'])\n"
+    cut = "for port in (1, 2): raw(port).shutdown(socket.SHUT_RDWR)\nimport time; time.sleep(4); os._exit(7)"
+    assert "exited with code 7" in (await kernel.run(TOOLS + hungry + cut)).state_lost
+    assert "closed its connection and was killed" in (await kernel.run(TOOLS + cut)).state_lost
 
 
 async def test_a_kernel_that_exits_is_replaced_like_one_that_died(kernel: Kernel) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from nbagent.core.events import FileSaved
-from nbagent.kernel.transfer.results import DEPTH, Landed, Results, inert_name
+from nbagent.kernel.transfer.results import MAX_FOLDER_DEPTH, Landed, ResultFolder, inert_name
 
 
-def put(results: Results, source: str, content: str) -> Landed:
+def put(results: ResultFolder, source: str, content: str) -> Landed:
     """Have a file land that code has in /tmp/output or /workspace."""
     with results.staged() as (file, staged):
         file.write(content.encode())
@@ -29,11 +29,11 @@ def everything(folder: Path) -> dict[str, str]:
 
 def test_folders_stay_folders(tmp_path: Path) -> None:
     """Each part of a path is made safe; the deepest ones become part of the name."""
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     assert put(results, "/tmp/output/a/b/c.txt", "1").name == "a/b/c.txt"
     assert put(results, "/tmp/output/.git/hooks/x", "2").name == "git/hooks/x"
     deep = put(results, "/tmp/output/" + "d/" * 40 + "e.txt", "3").name
-    assert deep.count("/") == DEPTH - 1
+    assert deep.count("/") == MAX_FOLDER_DEPTH - 1
     assert deep.endswith("d_e.txt")
     assert everything(tmp_path)["a/b/c.txt"] == "1"
 
@@ -44,7 +44,7 @@ def test_a_persons_files_are_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "plot").write_text("mine")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a").write_text("mine")
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     assert put(results, "/workspace/out.csv", "1").name == "out-1.csv"
     assert put(results, "/workspace/plot/a", "2").name == "plot-1/a"
     assert put(results, "/workspace/sub/a", "3").name == "sub/a-1"
@@ -55,14 +55,14 @@ def test_a_persons_files_are_never_written_over(tmp_path: Path) -> None:
 
 def test_a_file_that_is_written_again_replaces_its_own(tmp_path: Path) -> None:
     """As long as nobody changed it meanwhile; and the same for a session that goes on."""
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     assert put(results, "/workspace/out.csv", "1").name == "out.csv"
     assert put(results, "/tmp/output/out.csv", "other").name == "out-1.csv"
     again = put(results, "/workspace/out.csv", "22")
     assert (again.name, again.freed) == ("out.csv", 1)
     sha256 = hashlib.sha256(b"22").hexdigest()
     past = FileSaved(path=str(tmp_path / "out.csv"), size=2, sha256=sha256, cell=1, source="/workspace/out.csv")
-    resumed = Results(tmp_path, past=[past])
+    resumed = ResultFolder(tmp_path, past=[past])
     assert put(resumed, "/workspace/out.csv", "333").name == "out.csv"
     (tmp_path / "out.csv").write_text("edited by hand")
     assert put(resumed, "/workspace/out.csv", "4444").name == "out-2.csv"
@@ -71,8 +71,8 @@ def test_a_file_that_is_written_again_replaces_its_own(tmp_path: Path) -> None:
 
 def test_the_same_contents_are_kept_once_and_stay(tmp_path: Path) -> None:
     """A script that is run again makes no second copy; what an earlier run left is not replaced when it changes."""
-    put(Results(tmp_path), "/workspace/out.csv", "1")
-    results = Results(tmp_path)
+    put(ResultFolder(tmp_path), "/workspace/out.csv", "1")
+    results = ResultFolder(tmp_path)
     assert put(results, "/workspace/out.csv", "1").name == "out.csv"
     assert put(results, "/workspace/out.csv", "2").name == "out-1.csv"
     assert everything(tmp_path) == {"out.csv": "1", "out-1.csv": "2"}
@@ -81,7 +81,7 @@ def test_the_same_contents_are_kept_once_and_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("first", "second"), [("A", "a"), ("D/x", "d/x"), ("a:b", "a?b"), ("x", "X/y")])
 def test_names_that_a_file_system_can_take_for_one_stay_apart(tmp_path: Path, first: str, second: str) -> None:
     """Whether they differ by capitals, or only until they were made safe."""
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     names = [put(results, f"/workspace/{name}", name).name for name in (first, second)]
     assert names[0].casefold() != names[1].casefold()
     assert sorted(everything(tmp_path).values()) == sorted([first, second])
@@ -93,7 +93,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     (here / "sub").symlink_to(tmp_path / "elsewhere")
-    results = Results(here)
+    results = ResultFolder(here)
     assert put(results, "/workspace/sub/a", "1").name == "sub-1/a"
     (here / "sub-1" / "a").unlink()
     (here / "sub-1").rmdir()
@@ -130,7 +130,7 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         subprocess.run(command, cwd=planted, capture_output=True, check=False)
         assert ran.exists(), f"{command} runs nothing in any folder"
         ran.unlink()
-    results = Results(tmp_path / "landed")
+    results = ResultFolder(tmp_path / "landed")
     for name, text in orders.items():
         put(results, f"/tmp/output/{name}", text)
     for command in commands:
@@ -152,7 +152,7 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
 )
 def test_names_of_orders_arrive_under_others(tmp_path: Path, name: str, wanted: str) -> None:
     """However they are written, in any folder, and if the first name is taken."""
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     assert put(results, f"/tmp/output/a/{name}", "1").name == f"a/{wanted}"
     again = put(results, f"/workspace/a/{name}", "2").name.removeprefix("a/")
     assert again != wanted

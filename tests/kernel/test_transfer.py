@@ -24,7 +24,7 @@ from nbagent.core.policy import MIB, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import transfer
 from nbagent.kernel.transfer.sandbox_paths import file_at, folder_at
-from nbagent.kernel.transfer.transfer import PIECE, Carried, Transfer
+from nbagent.kernel.transfer.transfer import PIECE_BYTES, Carried, Transfer
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -90,7 +90,7 @@ class Carry:
 # -- there and back -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, len(DATA)])
+@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, len(DATA)])
 async def test_a_file_goes_there_and_back(carry: Carry, size: int) -> None:
     """Every byte, whatever the size; nothing but the file itself is left, and it is a plain one."""
     carried = await carry.up(DATA[:size], "/workspace/deep/er/a b.bin", size=size)
@@ -114,11 +114,11 @@ async def test_a_plain_file_is_replaced_whole(carry: Carry) -> None:
 async def test_the_controllers_memory_stays_flat(carry: Carry) -> None:
     """A hundred megabytes, in and out, add a few of a piece's own size."""
     size = 100 * MIB
-    piece = bytes(PIECE)
+    piece = bytes(PIECE_BYTES)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     async def pieces() -> AsyncIterator[bytes]:
-        for _ in range(size // PIECE):
+        for _ in range(size // PIECE_BYTES):
             yield piece
 
     place = file_at("/workspace/large", carry.kernel.about)
@@ -133,7 +133,7 @@ async def test_an_upload_that_is_given_up_leaves_nothing(carry: Carry) -> None:
     await carry.up(b"old", "/workspace/a")
 
     async def pieces() -> AsyncIterator[bytes]:
-        yield bytes(PIECE)
+        yield bytes(PIECE_BYTES)
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
@@ -476,7 +476,7 @@ async def test_what_there_is_is_listed_by_kind(carry: Carry) -> None:
 
 async def test_a_list_takes_a_bounded_time(carry: Carry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more than can be counted, it says that there are more."""
-    monkeypatch.setattr(transfer, "SECONDS", 10)
+    monkeypatch.setattr(transfer, "REQUEST_SECONDS", 10)
     await run(carry.kernel, "for i in range(30_000): os.close(os.open(f'{i}', os.O_CREAT))")
     place = folder_at("/workspace", carry.kernel.about)
     listed, total, whole = await carry.transfer.entries(place, bound=10, seconds=0.01)

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
 
-from nbagent.kernel.outputs.outputs import CellOutputs, Displays
-from nbagent.kernel.outputs.widgets import STATE_MIME, Widgets
+from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.outputs import CellOutputs
+from nbagent.kernel.outputs.widgets import STATE_MIME, WidgetTracker
 
 v4: Any = nbformat.v4
 
@@ -70,10 +71,10 @@ def recorded() -> Recorder:
     return recorder
 
 
-def replay(recorded: Recorder, *, without: Iterable[str] = ()) -> tuple[Widgets, dict[str, CellOutputs]]:
+def replay(recorded: Recorder, *, without: Iterable[str] = ()) -> tuple[WidgetTracker, dict[str, CellOutputs]]:
     """Widgets and cells after the recorded messages, but for those of some types."""
-    displays = Displays()
-    widgets = Widgets(displays=displays)
+    displays = DisplayIndex()
+    widgets = WidgetTracker(displays=displays)
     cells = {name: CellOutputs(displays=displays) for name in CELLS}
     for index, message in recorded.messages:
         if message["header"]["msg_type"] not in without and not widgets.add(message):
@@ -81,7 +82,7 @@ def replay(recorded: Recorder, *, without: Iterable[str] = ()) -> tuple[Widgets,
     return widgets, cells
 
 
-def models(widgets: Widgets, name: str) -> list[dict[str, Any]]:
+def models(widgets: WidgetTracker, name: str) -> list[dict[str, Any]]:
     """The models of this name."""
     return [model for model in widgets.state()["state"].values() if model["model_name"] == name]
 
@@ -105,15 +106,15 @@ def update(model_id: str = "m", *, buffers: Any = (), paths: Any = (), **state: 
     return comm("comm_msg", model_id, buffers=buffers, data=data)
 
 
-def widgets_of(*messages: dict[str, Any], **bounds: int) -> Widgets:
+def widgets_of(*messages: dict[str, Any], **bounds: int) -> WidgetTracker:
     """The widgets of a session of its own, after these messages."""
-    widgets = Widgets(displays=Displays(), **bounds)
+    widgets = WidgetTracker(displays=DisplayIndex(), **bounds)
     for message in messages:
         widgets.add(message)
     return widgets
 
 
-def state_of(widgets: Widgets, model_id: str = "m") -> dict[str, Any]:
+def state_of(widgets: WidgetTracker, model_id: str = "m") -> dict[str, Any]:
     """One model's state."""
     state: dict[str, Any] = widgets.state()["state"][model_id]
     return state
@@ -283,7 +284,7 @@ def test_buffers_that_lead_nowhere_are_dropped(path: Any) -> None:
 )
 def test_comms_of_no_widget_are_counted(message: dict[str, Any]) -> None:
     """A comm to another target, without a model's names, or never opened, leaves no state."""
-    widgets = Widgets(displays=Displays())
+    widgets = WidgetTracker(displays=DisplayIndex())
     assert widgets.add(message)
     assert widgets.state()["state"] == {}
     assert widgets.ignored == 1

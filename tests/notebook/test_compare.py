@@ -12,10 +12,13 @@ import pytest
 
 from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
-from nbagent.notebook.compare.cell import EVERY_RUN, NO_SEED, Comparison, Context, Strictness, compare
+from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.widgets import WIDGET, with_state
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 NOW = datetime(2026, 11, 23, 14, 3, 22, tzinfo=UTC).timestamp()
 THEN = NOW - 40 * 86_400.0
@@ -38,7 +41,7 @@ def compared(
 ) -> Comparison:
     """What comes of two printed texts."""
     context = Context(moments=moments, reads=Code().take(code), strictness=Strictness(masks=masks))
-    return compare([stream(stored)], [stream(fresh)], context, again=None if again is None else [stream(again)])
+    return compare([stream(stored)], [stream(fresh)], context, again=() if again is None else [[stream(again)]])
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,13 @@ def compared(
         ("/tmp/ipykernel_77/123456.py:3: UserWarning: x", "/tmp/ipykernel/99.py:3: UserWarning: x"),
         ("0.1234567890123", "0.1234567890124"),
         ("a   b", "a b"),
+        ("<Task pending name='Task-36'> ThreadPoolExecutor-0_0", "<Task pending name='Task-5'> ThreadPoolExecutor-0_1"),
+        ("os.stat_result(st_ino=66, st_size=1)", "os.stat_result(st_ino=79, st_size=1)"),
+        ("/home/x/lib/python3.9/site-packages/p/a.py:3: W", "/opt/lib/python3.11/site-packages/p/a.py:3: W"),
+        ("   1    0.001    0.001    0.000    0.000 a:1(f)", "   1    0.000    0.000    0.000    0.000 a:1(f)"),
+        ("12it [00:00, 222.98it/s]", "12it [00:01, 9.1it/s]"),
+        ("outer:  33%|██| 1/3 [00:00<?, ?it/s]\nouter: 100%|███| 3/3 [00:00<00:00, 3.9it/s]",
+         "outer: 100%|███| 3/3 [00:00<00:00, 8.7it/s]"),
     ],
 )  # fmt: skip
 def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None:
@@ -125,6 +135,39 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
     assert not code.take("import time, uuid").clock
 
 
+@pytest.mark.parametrize(
+    ("code", "stored", "fresh", "again"),
+    [
+        ("(date.today() - born).days", "on day 2000 of it", "on day 2040 of it", "on day 2040 of it"),
+        ("localtime()", "tm_hour=1, tm_yday=287", "tm_hour=14, tm_yday=327", "tm_hour=14, tm_yday=327"),
+        ("now() - timedelta(days=7)", "since 2026-10-07", "since 2026-11-16", "since 2026-11-16 "),
+        ("timeit.timeit(f)", "2.3x faster", "2.2x faster", "2.2x faster"),
+        ("time.time()", "1.3e-03 0.001", "1.6e-03 0.002", "1.9e-03 0.002"),
+        ("secrets.token_urlsafe()", "id ab-cd_e", "id abc-d-e", "id abcdefg"),
+        ("psutil.virtual_memory()", "used 12.5 GB", "used 12.7 GB", "used 12.6 GB"),
+        ("gc.collect()", "77", "66", "66"),
+        ("{K(1), K(2)}", "{K1, K2, (3, 4)}", "{(3, 4), K2, K1}", "{(3, 4), K2, K1}"),
+        ("ThreadPoolExecutor()", "job 1\njob 0\n", "job 0\njob 1\n", "job 0\njob 1\n"),
+    ],
+)
+def test_what_a_run_measures_is_no_difference(code: str, stored: str, fresh: str, again: str) -> None:
+    """Ages, parts of a time, ids with signs, memory, orders of sets and threads; without that code they are results."""
+    code = f"import date\n{code}"
+    assert compared(stored, fresh, again, code=code).differences == []
+    assert compared(stored, fresh, again).differences or "{" in code
+
+
+def test_a_line_with_what_changes_hides_no_other_change() -> None:
+    """A date that neither run shows, a word beside a duration, another value in the line of an id."""
+    code = "import time, uuid\ntime.time(); uuid.uuid4()"
+    then, now = (datetime.fromtimestamp(each, UTC).strftime("%a %b %d %H:%M:%S UTC %Y") for each in (THEN, NOW))
+    assert compared(then.replace("2026", "2526"), now, now.replace(":22", ":25"), code=code).differences
+    assert compared("0.1 s on 2019-03-04", "0.2 s", "0.3 s", code=code).differences
+    assert compared("run ab12cd3, 5 rows", "run ef45gh6, 6 rows", "run ij78kl9, 6 rows", code=code).differences
+    assert compared(f"{THEN + 8e9:.0f}", f"{NOW:.0f}", f"{NOW + 1:.0f}", code=code).differences
+    assert compared("{'montH': 11}", "{'month': 11}", "{'month': 11}", code=code).differences
+
+
 def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
     """An id is no difference; a random number is one, with its cause; what both agree on was changed."""
     one, two, three = ("6f1c2a9e-1111-4222-8333-4444deadbeef", "0aa2f0c4-9e37-41b5-a1a1-5d3dbeefdead", "run 77ab01")
@@ -135,6 +178,8 @@ def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
     assert [each.cause for each in found] == [NO_SEED]
     assert compared("x = 1", "x = 2", "x = 3").differences[0].cause == EVERY_RUN
     assert compared("x = 1", "x = 2", "x = 2").differences[0].cause == ""
+    assert compared("a 1\nb 2", "b 2\na 1", "b 2\na 1").differences[0].cause == ORDER
+    assert compared("a 1\nb 2", "b 2\na 1", "a 1\nb 2").differences[0].cause == REORDERED
 
 
 @pytest.mark.parametrize(
@@ -157,7 +202,7 @@ def test_a_cell_of_a_table_is_named_by_row_and_column() -> None:
     table = "<style>{}</style><table id='{}'><tr><th>bill</th><th>mass</th></tr><tr><td>{}</td><td>2</td></tr></table>"
     context = Context(moments=MOMENTS)
     old, new = result(text_html=table.format("", "T_a", "38.1")), result(text_html=table.format("", "T_b", "38.2"))
-    (found,) = compare([old], [new], context, again=[new]).differences
+    (found,) = compare([old], [new], context, again=[[new]]).differences
     assert str(found) == "output 1, text/html, row 1, column bill: '38.1' → '38.2'"
     frame = "┌──────┬──────┐\n│ bill ┆ mass │\n│ 1    ┆ {} │\n└──────┴──────┘"
     (found,) = compare(
@@ -175,9 +220,11 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
 
     assert compare(html('<b class="a">1</b>'), html('<i id="7">1</i>'), context).differences == []
     one, two, three = (html(f"<svg><path id='p{name}' d='M 0 0 L 5 5'/></svg>") for name in ("ab12", "cd34", "ef56"))
-    assert compare(one, two, context, again=three).differences == []
+    assert compare(one, two, context, again=[three]).differences == []
     other = html("<svg><path id='pab12' d='M 0 0 L 5 9'/></svg>")
-    assert compare(other, two, context, again=three).differences
+    assert compare(other, two, context, again=[three]).differences
+    red, blue = (html(f"<b id='a{colour}1' style='color: {colour}'>1</b>") for colour in ("red", "blue"))
+    assert compare(red, blue, context).differences[0].where == "style"
 
 
 def test_errors_and_missing_outputs_are_found() -> None:
@@ -195,7 +242,7 @@ def test_errors_and_missing_outputs_are_found() -> None:
     two = [stream("a"), stream("w", "stderr"), stream("b")]
     assert compare(two, [stream("ab"), stream("w", "stderr")], context).differences == []
     (pair,) = compare([result(image_png="aa")], [result(image_png="bb")], context).pictures
-    assert (pair.stored, pair.fresh, pair.differs_again) == ("aa", "bb", None)
+    assert (pair.stored, pair.fresh, pair.again) == ("aa", "bb", ())
 
 
 def test_a_persons_masks_are_nbvals(tmp_path: Path) -> None:
@@ -279,6 +326,17 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
     for stored, fresh, again in zip(runs, runs[1:], runs[2:], strict=False):
         for number, (one, two, three) in enumerate(zip(stored, fresh, again, strict=True)):
             moments = Moments(stored=one[1], fresh=two[1], elapsed=two[1] - started)
-            found = compare(one[0], two[0], Context(moments=moments, reads=reads[number]), again=three[0])
+            found = compare(one[0], two[0], Context(moments=moments, reads=reads[number]), again=[three[0]])
             alarms += [f"{HONEST[number]!r}: {each} ({each.cause})" for each in found.differences]
     assert alarms == []
+
+
+def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
+    """A widget that shows itself twice, fifty times over, would otherwise be more than there are atoms."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+    state = {"w": {"state": {"children": ["IPY_MODEL_w", "IPY_MODEL_v"], "value": 1, "layout": "IPY_MODEL_w"}}}
+    state["v"] = {"state": {"children": ["IPY_MODEL_w"] * 50, "value": 2}}
+    other = {name: {"state": {**model["state"], "value": 3}} for name, model in state.items()}
+    one, two = with_state(view, view, (state, other))
+    assert one[0]["data"][WIDGET] != two[0]["data"][WIDGET]
+    assert len(one[0]["data"][WIDGET]) < 2_000

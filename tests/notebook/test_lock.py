@@ -38,7 +38,7 @@ async def test_an_export_names_all_that_its_results_may_depend_on(tmp_path: Path
     (tmp_path / "table.csv").write_text(TABLE)
     async with Session(data=[tmp_path / "table.csv"], engine=engine) as session:
         await session.run("import humanize, numpy\nnumpy.random.seed(3)\nhumanize.intcomma(1000)")
-        path = session.export(tmp_path / "n.ipynb")
+        path = await session.export(tmp_path / "n.ipynb")
         pins = session._running().kernel.pins
     notebook = nbformat.read(path, as_version=4)
     facts = notebook.metadata.nbagent
@@ -53,7 +53,7 @@ async def test_an_export_names_all_that_its_results_may_depend_on(tmp_path: Path
     assert (lock.machine["locale"], lock.machine["hash_seed"]) == ("C.UTF-8", "0")
     assert [each.code for each in lock.seeds] == ["numpy.random.seed(3)"]
     assert len(facts.data[0].sha256) == 64
-    requirements, cell = notebook.cells
+    _, requirements, _, cell = notebook.cells
     assert f'# exclude-newer = "{lock.exclude_newer}"' in requirements.source
     assert (cell.metadata.nbagent.tool, cell.metadata.nbagent.approver) == ("person", "person")
     assert cell.metadata.nbagent.time.endswith("Z")

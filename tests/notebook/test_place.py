@@ -13,7 +13,7 @@ import pytest
 from nbagent.core.errors import StoreError, UsageError
 from nbagent.core.events import SessionStarted
 from nbagent.notebook import place
-from nbagent.notebook.export import export
+from nbagent.notebook.export import write
 from nbagent.notebook.record import Recording
 
 
@@ -23,7 +23,7 @@ def ours(tmp_path: Path) -> Path:
     started = SessionStarted(
         session="s", engine="bubblewrap", trust="isolated", environment="", python="3.11.2", nbagent="1", data=[]
     )
-    return export(Recording(started=started), tmp_path / "ours.ipynb")
+    return write(Recording(started=started), tmp_path / "ours.ipynb")
 
 
 def foreign(path: Path) -> Path:

@@ -23,7 +23,8 @@ from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of
-from nbagent.notebook.proof import Proof, Verification
+from nbagent.notebook.proof import Verification
+from nbagent.notebook.verdict import Proof
 from nbagent.sandbox.spec import SandboxSpec
 
 CELLS = [
@@ -66,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         async with Session(data=[folder / "table.csv"], engine="bubblewrap") as session:
             for code in CELLS:
                 await session.run(code.replace("PICTURE", repr(PICTURE)))
-            session.export(folder / "n.ipynb")
+            await session.export(folder / "n.ipynb")
 
     asyncio.run(make())
     return folder / "n.ipynb"
@@ -156,7 +157,8 @@ async def test_cells_that_were_added_removed_or_moved_are_told(made: Path, tmp_p
         notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] in ("requirements", "cell-7")]
 
     proof = await verified(changed(made, tmp_path, change))
-    assert proof.problems == ["Cells were added, removed or moved since nbagent wrote the notebook."]
+    gone = ", ".join(f"cell-{number}" for number in (1, 2, 3, 4, 5, 6, 8))
+    assert proof.problems == [f"Cells were removed from the notebook since nbagent wrote it: {gone}."]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ async def test_a_package_of_the_kernel_is_had_in_the_locks_version(tmp_path: Pat
     """Of a notebook that was made with another environment: what its code imports is what the lock says."""
     async with Session(engine="bubblewrap") as session:
         await session.run("__import__('cycler').cycler\nfrom importlib.metadata import version\nversion('cycler')")
-        path = session.export(tmp_path / "n.ipynb")
+        path = await session.export(tmp_path / "n.ipynb")
     notebook = nbformat.read(path, as_version=4)
     facts = notebook.metadata.nbagent
     (package,) = [each for each in facts.lock.kernel if each.name == "cycler"]
@@ -227,7 +229,7 @@ async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:
     async with Session(engine="bubblewrap") as session:
         for code in cells:
             await session.run(code)
-        session.export(tmp_path / "n.ipynb")
+        await session.export(tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb", sweeps=True)
     found = {cell.id: cell.depends for cell in proof.cells if cell.depends}
     features = await _features()

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from program import TABLE, call, replies
+from program import TABLE, Done, call, nbagent, replies
 
 from nbagent import Session
 from nbagent.safety.sanitize import clean_output
@@ -30,7 +30,7 @@ async def exported(path: Path, *data: Path, cells: list[str] = CELLS, engine: st
     model = replies(path.parent / "r.jsonl", *(call(cell) for cell in cells), "So it is.")
     async with Session(model=model, data=data, engine=engine, **more) as session:
         await session.ask("What is it?")
-        session.export(path)
+        await session.export(path)
     return nbformat.read(path, as_version=4)
 
 
@@ -140,7 +140,47 @@ async def test_a_session_of_cells_alone_runs_again(tmp_path: Path) -> None:
         await session.run(
             "from IPython.display import display, HTML\ndisplay(HTML('<b>1</b>'), display_id='d')\n{'a': 1}"
         )
-        path = session.export(tmp_path / "here" / "n.ipynb")
+        path = await session.export(tmp_path / "here" / "n.ipynb")
     first: Any = nbformat.read(path, as_version=4)
     assert first.metadata.nbagent.turns == []
     assert outputs(await again(path)) == outputs(first)
+
+
+async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: Path) -> None:
+    """What changed is told, what comes of it verifies, and what doesn't fit is refused in a sentence."""
+    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "new.csv").write_text(TABLE.replace("38.1", "83.1"))
+    (tmp_path / "other.csv").write_text("species,weight\nAdelie,3\n")
+    cells = [
+        "factor = 2",
+        "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')",
+        "round(df['bill'].max() * factor, 1)",
+    ]
+    async with Session(data=[tmp_path / "table.csv"], engine="bubblewrap") as session:
+        for code in cells:
+            await session.run(code)
+        path = await session.export(tmp_path / "n.ipynb")
+    notebook: Any = nbformat.read(path, as_version=4)
+    notebook.cells[1].metadata.tags = ["parameters"]
+    notebook.metadata.nbagent.data[0].schema = {"species": "String", "bill": "Float64", "mass": "Int64"}
+    nbformat.write(notebook, path)
+
+    def again(*words: str) -> Done:
+        return nbagent(*words, "-e", "bubblewrap", cwd=tmp_path, seconds=200, NBAGENT_STATE_DIR=str(tmp_path / "state"))
+
+    done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
+    assert done.code == 0, done.err
+    assert "cell-3: output 1, text/plain, line 1: '97.8' → '249.3'" in done.out
+    assert "1 of 4 cells show something else." in done.out
+    made: Any = nbformat.read(tmp_path / "n-rerun.ipynb", as_version=4)
+    assert [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.get("tags", [])] == [
+        "# Parameters\nfactor = 3"
+    ]
+    assert again("verify", "n-rerun.ipynb").code == 0
+    for words, told in (
+        (["--data", "other.csv"], "The new table.csv has another schema: it has no column 'bill'"),
+        (["-p", "facto=3"], "n.ipynb has no parameter 'facto'."),
+        ([], "Nothing is to change."),
+    ):
+        done = again("rerun", "n.ipynb", "-o", "m.ipynb", *words)
+        assert (done.code, told in done.err) == (2, True), done.err

@@ -11,6 +11,7 @@ from packages.index import Index, Make, refused
 from packaging.requirements import Requirement
 
 from nbagent.core.errors import InstallError, InstallRefused
+from nbagent.core.events import Package
 from nbagent.core.policy import MIB, InstallPolicy, TrustLevel, trust_for
 from nbagent.packages.allowance import CHARACTERS, REQUESTS, Allowance
 from nbagent.packages.import_names import KNOWN
@@ -154,6 +155,23 @@ async def test_packages_have_a_budget_of_bytes(index: Index, make: Make, stated:
     else:
         # What was fetched for nothing counts, so that it isn't fetched again and again.
         await refused(make(install_mb=4), "small", match="would have")
+
+
+@pytest.mark.parametrize("stated", [3 * MIB, None, 10])
+async def test_the_packages_of_a_lock_have_it_too(index: Index, make: Make, stated: int | None) -> None:
+    """A lock may come from anybody; what its packages weigh is asked before one comes, where the index says it."""
+    large = {name: {f"{name}/data.txt": "x" * (3 * MIB)} for name in ("first", "second")}
+    one, two = (Package(name, "1.0", index.add(name, files=large[name], stated=stated), True) for name in large)
+    small = Package("small", "1.0", index.add("small"), True)
+    with pytest.raises(InstallRefused, match=r"would have \d MB, and may have 4 MB") as caught:
+        await make(install_mb=4).restore([one, two])
+    assert "--install-mb" in caught.value.mend
+    assert make(install_mb=4).installed == {}
+    fetched = [each for each in index.requests if each.endswith(".whl")]
+    if stated == 3 * MIB:
+        assert not fetched
+        await make(install_mb=4).restore([one, small])
+        assert set(make(install_mb=4).installed) == {"first", "small"}
 
 
 async def test_a_persons_own_wish_counts_for_nothing(index: Index, make: Make) -> None:

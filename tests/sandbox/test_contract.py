@@ -95,7 +95,7 @@ async def test_a_session_has_all_of_it(elsewhere: Engine, tmp_path: Path) -> Non
     async with Session(engine=elsewhere.name, trust="trusted", state_dir=str(tmp_path)) as session:
         cell = await session.run("import os; open('made.txt', 'w').write('here'); os.getpid()")
         assert cell.status == "ok"
-        notebook = session.export(tmp_path / "notebook.ipynb")
+        notebook = await session.export(tmp_path / "notebook.ipynb")
     assert '"display_name": "Python (elsewhere)"' in Path(notebook).read_text()
     assert not Path(f"/proc/{cell.text}").exists()
 

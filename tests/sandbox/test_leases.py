@@ -22,7 +22,7 @@ from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.leases.lease import Lease, abandoned, all_folders, find, read_terms, runtime_root
 from nbagent.sandbox.leases.locks import lock, unlock
-from nbagent.sandbox.leases.origin import Origin
+from nbagent.sandbox.leases.origin import PathOrigin
 from nbagent.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(owner="somebody", keep=60, data=(Mount(Path("/data/größe.csv"), "/tmp/data/größe.csv"),))
@@ -42,7 +42,7 @@ def test_a_lease_is_private_and_described(lease: Lease) -> None:
     assert stat.S_IMODE(lease.folder.stat().st_mode) == 0o700
     assert read_terms(lease.folder) == lease.terms
     assert lease.terms.spec == SPEC
-    assert lease.terms.origin == Origin.here()
+    assert lease.terms.origin == PathOrigin.here()
     assert lease.folder in all_folders()
     assert find("somebody") == lease.folder
     assert find("") is None

@@ -27,7 +27,7 @@ from nbagent.sandbox.engines import bubblewrap
 from nbagent.sandbox.engines.docker import LABEL, LEASE_LABEL, ORIGIN_LABEL, USER_LABEL
 from nbagent.sandbox.engines.image import default_tag
 from nbagent.sandbox.leases import lease, scratch
-from nbagent.sandbox.leases.origin import Origin
+from nbagent.sandbox.leases.origin import PathOrigin
 from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.limits.cgroup.own import OwnGroups
 from nbagent.sandbox.machine import reaper, supervisor
@@ -173,8 +173,8 @@ async def test_a_container_whose_lease_is_gone(stopped: bool) -> None:
 
 OTHERS = {
     "another user's": {USER_LABEL: "4711"},
-    "another machine's": {ORIGIN_LABEL: str(replace(Origin.here(), machine="another", boot="another"))},
-    "of another mount namespace": {ORIGIN_LABEL: str(replace(Origin.here(), mounts="mnt:[1]"))},
+    "another machine's": {ORIGIN_LABEL: str(replace(PathOrigin.here(), machine="another", boot="another"))},
+    "of another mount namespace": {ORIGIN_LABEL: str(replace(PathOrigin.here(), mounts="mnt:[1]"))},
     "of another nbagent": {ORIGIN_LABEL: ""},
     "one that lives": {LEASE_LABEL: "/tmp"},
 }
@@ -184,7 +184,12 @@ OTHERS = {
 @pytest.mark.parametrize("whose", OTHERS)
 async def test_containers_of_others_stay(whose: str) -> None:
     """A daemon may serve other users, containers and machines, whose leases can't be seen from here."""
-    labels = {LABEL: "k1", USER_LABEL: str(os.getuid()), LEASE_LABEL: "/nowhere/k1", ORIGIN_LABEL: str(Origin.here())}
+    labels = {
+        LABEL: "k1",
+        USER_LABEL: str(os.getuid()),
+        LEASE_LABEL: "/nowhere/k1",
+        ORIGIN_LABEL: str(PathOrigin.here()),
+    }
     client = docker.APIClient()
     made = client.create_container(default_tag(), labels=labels | OTHERS[whose])["Id"]
     try:
@@ -200,7 +205,7 @@ async def test_a_folder_on_disk_whose_lease_is_gone(tmp_path: Path) -> None:
     gone, there, elsewhere, nameless, old = (scratch.make() for _ in range(5))
     scratch.settle(gone, tmp_path / "gone")
     scratch.settle(there, tmp_path)
-    (elsewhere / "lease").write_text(f"{replace(Origin.here(), machine='another')}\n{tmp_path / 'gone'}")
+    (elsewhere / "lease").write_text(f"{replace(PathOrigin.here(), machine='another')}\n{tmp_path / 'gone'}")
     os.utime(old, (0, 0))
     removed = {each.name for each in await asyncio.to_thread(sweep)}
     assert removed == {gone.name, old.name}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
+import io
 import shutil
 import socket
 import stat
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,10 @@ import pytest_asyncio
 from nbagent import Session, attach
 from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
-from nbagent.core.journal import LENT, Journal
+from nbagent.core.journal import SENT_PREFIX, Journal
 from nbagent.session.attach import Attached
-from nbagent.session.door import AT_ONCE
-from nbagent.session.sandbox_files import IN_MEMORY
+from nbagent.session.door import MAX_WAITING_CALLS
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY
 from nbagent.session.wire import address
 
 OWNER = """
@@ -115,13 +118,13 @@ async def test_files_go_both_ways(attached: Attached, tmp_path: Path) -> None:
 
 async def test_the_owner_bounds_what_is_handed_over_in_memory(attached: Attached, tmp_path: Path) -> None:
     """As in its own process: nothing larger comes to the session's folder; into a file all comes that there is."""
-    await attached.run(f"open('/workspace/large', 'wb').truncate({IN_MEMORY + 1})")
+    await attached.run(f"open('/workspace/large', 'wb').truncate({MAX_BYTES_IN_MEMORY + 1})")
     try:
         with pytest.raises(TransferLimit, match="268,435,456 is the limit here"):
             await attached.download("/workspace/large")
-        assert [each for each in attached.folder.iterdir() if each.name.startswith(LENT)] == []
+        assert [each for each in attached.folder.iterdir() if each.name.startswith(SENT_PREFIX)] == []
         fetched = await attached.download("/workspace/large", tmp_path / "large")
-        assert fetched.stat().st_size == IN_MEMORY + 1
+        assert fetched.stat().st_size == MAX_BYTES_IN_MEMORY + 1
     finally:
         await attached.run("import os; os.unlink('/workspace/large')")
 
@@ -136,17 +139,43 @@ open("/tmp/output/kept.csv", "w").write("a,b\\n")
 async def test_files_and_figures_are_artifacts(owned: Session, attached: Attached) -> None:
     """Each face lists them alike, by the log alone, and loads them."""
     cell = await owned.run(FIGURE)
-    found = [each for each in attached.artifacts() if each.cell == cell.cell]
-    assert found == [each for each in owned.artifacts() if each.cell == cell.cell]
+    found = [each for each in await attached.artifacts() if each.cell == cell.cell]
+    assert found == [each for each in await owned.artifacts() if each.cell == cell.cell]
     assert [(each.name, each.content_type, each.size) for each in found] == [
         (f"cell-{cell.cell}-figure-1.svg", "image/svg+xml", 41),
         ("kept.csv", "text/csv", 4),
     ]
-    assert [attached.load_artifact(each.id)[:4] for each in found] == [b"<svg", b"a,b\n"]
+    assert [(await attached.load_artifact(each.id))[:4] for each in found] == [b"<svg", b"a,b\n"]
+
+
+async def test_files_and_logs_are_read_and_written_beside_the_event_loop(
+    owned: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be large, and a server has other sessions to serve."""
+    await owned.run(FIGURE)
+    opened: list[object] = []
+    loops, really_open = threading.get_ident(), io.open
+
+    def noting(file: Any, *arguments: Any, **more: Any) -> Any:
+        if threading.get_ident() == loops:
+            opened.append(file)
+        return really_open(file, *arguments, **more)
+
+    monkeypatch.setattr(io, "open", noting)
+    monkeypatch.setattr(builtins, "open", noting)
+    found = await owned.artifacts()
+    await owned.load_artifact(found[-1].id)
+    await owned.check_export(tmp_path / "n.ipynb")
+    await owned.export(tmp_path / "n.ipynb")
+    await owned.ledger()
+    assert opened == []
 
 
 async def test_each_face_keeps_figures(owned: Session, attached: Attached) -> None:
-    """The owner in the session's folder and within its quota, anybody else in a folder of their own."""
+    """The owner in the session's folder and within its quota, anybody else in a folder of their own.
+
+    A figure that is written again counts once.
+    """
     kept = owned.keep_figure("a.png", b"PNG")
     assert kept == owned.folder / "figures" / "a.png"
     other = attached.keep_figure("a.png", b"PNG")
@@ -154,6 +183,9 @@ async def test_each_face_keeps_figures(owned: Session, attached: Attached) -> No
     assert (other.read_bytes(), other.is_relative_to(owned.folder)) == (b"PNG", False)
     shutil.rmtree(other.parent)
     quota = owned._started().journal.quota
+    used = quota.used
+    assert owned.keep_figure("a.png", b"PNG again") == kept
+    assert quota.used == used + len(b" again")
     left = quota.limit - quota.used
     quota.add(left)
     try:
@@ -257,7 +289,7 @@ async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
         ]
         seen: list[list[Record]] = [[] for _ in readers]
         for number, (reader, found) in enumerate(zip(readers, seen, strict=True)):
-            reader.follow(found.append, since=number)
+            await reader.follow_since(found.append, number)
             await owned.run(f"print({number})")
         assert readers[0]._owner._hearing is not None
         readers[0]._owner._hearing.cancel()  # it sleeps from here on
@@ -267,7 +299,7 @@ async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
                 await asyncio.sleep(0.01)
             assert [each.seq for each in found] == list(range(number + 1, owned.last + 1))
         own: list[Record] = []
-        owned.follow(own.append, since=3)()
+        (await owned.follow_since(own.append, 3))()
         assert [each.seq for each in own] == list(range(4, owned.last + 1))
 
 
@@ -285,7 +317,7 @@ async def test_a_folder_that_is_a_link_has_no_door(owned: Session, tmp_path: Pat
 
 async def test_many_calls_never_keep_an_interrupt_waiting(attached: Attached) -> None:
     """What waits for its turn is bounded: too many are refused, and a stop is heard."""
-    cells = [asyncio.create_task(attached.run("import time; time.sleep(60)")) for _ in range(AT_ONCE + 1)]
+    cells = [asyncio.create_task(attached.run("import time; time.sleep(60)")) for _ in range(MAX_WAITING_CALLS + 1)]
     with pytest.raises(UsageError, match="wait already"):
         await cells[-1]
     while not all(each.done() for each in cells):

@@ -204,7 +204,7 @@ async def test_it_is_told_and_ends(
     (answered,) = of(events, Answered)
     assert answered.text in text
     json.dumps([str(each) for each in events]).encode()
-    nbformat.validate(nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4))  # type: ignore[no-untyped-call]
+    nbformat.validate(nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4))  # type: ignore[no-untyped-call]
     provider.script[:] = [Say(text="Here I am.")]
     assert await ask(session) == ("Here I am.", False)
 

@@ -89,7 +89,7 @@ async def test_a_death_loses_nothing_that_was_shown(
         assert kept[: len(shown)] == shown, seconds
         # ... at most what was being shown at that moment is more.
         assert len(kept) <= len(shown) + 1, seconds
-        written = export.export(record(kept), tmp_path / "dies.ipynb")
+        written = export.write(record(kept), tmp_path / "dies.ipynb")
         notebook = nbformat.read(written, as_version=4)
         nbformat.validate(notebook)
         assert sum(each.cell_type == "code" for each in notebook.cells) >= sum(

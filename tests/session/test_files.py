@@ -365,7 +365,7 @@ async def test_numbers_that_no_file_has_end_nothing(tmp_path: Path) -> None:
         with pytest.raises(TransferError):
             await session.files("/workspace")
         assert await session.deliver() == {}
-        assert session.export(tmp_path / "n.ipynb").is_file()
+        assert (await session.export(tmp_path / "n.ipynb")).is_file()
 
 
 KILLED = """
@@ -413,7 +413,7 @@ async def test_an_upload_is_part_of_a_notebook_that_runs_again(tmp_path: Path) -
         await session.upload(b"raw", "raw.bin")
         await session.run("print(open('in/n.txt').read(), open('raw.bin').read())")
         await session.run("1 / 0")
-        path = session.export(here / "n.ipynb")
+        path = await session.export(here / "n.ipynb")
     first: Any = nbformat.read(path, as_version=4)
     text = "\n".join(cell.source for cell in first.cells if cell.cell_type == "markdown")
     assert "**Uploaded** `n.txt` to `/workspace/in/n.txt` (4 bytes, SHA-256" in text

@@ -24,7 +24,7 @@ from nbagent.core.journal import read_log
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.machine import reaper
 from nbagent.session import host as hosts
-from nbagent.session import index
+from nbagent.session import session_list
 
 STARTER = """
 import asyncio, os, signal, sys
@@ -80,7 +80,7 @@ async def test_a_session_outlives_its_starter(orphan: tuple[str, Path, int]) -> 
     name, state, _ = orphan
     async with attach(name, state_dir=state) as session:
         assert (await session.run("print(x + 1)")).text == "42"
-    assert [(each.id, each.state) for each in index.listed(state)] == [(name, "running")]
+    assert [(each.id, each.state) for each in session_list.listed(state)] == [(name, "running")]
 
 
 async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int]) -> None:
@@ -90,7 +90,7 @@ async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int])
     assert os.getsid(process.pid) not in (os.getsid(0), process.pid, starter)
     assert (process.terminal(), process.ppid()) != (psutil.Process().terminal(), starter)
     opened = {each: os.readlink(f"/proc/{process.pid}/fd/{each}") for each in range(3)}  # noqa: PTH115
-    log = str(state / "sessions" / name / hosts.LOG)
+    log = str(state / "sessions" / name / hosts.HOST_LOG_FILE)
     assert opened == {0: "/dev/null", 1: log, 2: log}
 
 
@@ -166,7 +166,7 @@ async def test_two_faces_stop_one_session(tmp_path: Path) -> None:
 
 async def test_a_host_waits_for_an_end_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than it is until its next look: it would cancel what ends the session otherwise."""
-    monkeypatch.setattr(hosts, "LOOK", 0.01)
+    monkeypatch.setattr(hosts, "LOOK_SECONDS", 0.01)
     session, last_word = Session(engine="bubblewrap", state_dir=tmp_path), asyncio.Event()
 
     class Slow:
@@ -199,7 +199,7 @@ async def test_what_is_wrong_comes_back_to_who_started_it(tmp_path: Path, monkey
         await host("never", state_dir=tmp_path)
     with pytest.raises(UsageError, match="can't be called"):
         await host(new="../up", engine="bubblewrap", state_dir=tmp_path)
-    assert index.listed(tmp_path) == []
+    assert session_list.listed(tmp_path) == []
     assert not (tmp_path / "up").exists()
     assert not (tmp_path / "ran").exists()
 
@@ -209,9 +209,9 @@ async def test_a_new_session_takes_nobodys_name(tmp_path: Path) -> None:
     async with Session(engine="bubblewrap", mcp=False, state_dir=tmp_path, session="one") as first:
         log = first.folder / "log.jsonl"
     was = log.read_bytes()
-    with pytest.raises(UsageError, match=r"a session one already.*choose another name"):
+    with pytest.raises(UsageError, match=r"a session one already.*choose another id"):
         await host(new="one", engine="bubblewrap", state_dir=tmp_path)
-    with pytest.raises(UsageError, match=r"a session one already.*choose another name"):
+    with pytest.raises(UsageError, match=r"a session one already.*choose another id"):
         await Session(engine="bubblewrap", mcp=False, state_dir=tmp_path, session="one").start()
     assert log.read_bytes() == was
     async with await Session.connect("one", state_dir=tmp_path) as session:
@@ -282,7 +282,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
     for process in await asyncio.to_thread(processes_with, mark):
         await ended(process)
     assert await asyncio.to_thread(processes_with, mark) == []
-    assert index.listed(tmp_path) == []
+    assert session_list.listed(tmp_path) == []
 
 
 async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,8 +325,8 @@ async def test_its_log_is_bounded(tmp_path: Path) -> None:
     """Of a long one the end is kept, and writing goes on behind it."""
     log = tmp_path / "log"
     with log.open("ab", buffering=0) as file:
-        file.write(b"x" * hosts.LOG_SIZE + b"the end")
+        file.write(b"x" * hosts.MAX_LOG_BYTES + b"the end")
         hosts._bound(log)
         file.write(b"!")
-    assert log.stat().st_size == hosts.LOG_KEPT + 1
+    assert log.stat().st_size == hosts.KEPT_LOG_BYTES + 1
     assert log.read_bytes().endswith(b"the end!")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.core.errors import DataError, UsageError
-from nbagent.session.inputs import clean_question, known_restore, resolve_data
+from nbagent.core.errors import DataError
+from nbagent.session.inputs import clean_question, resolve_data
 
 
 def test_data_that_cannot_be_used_is_told(tmp_path: Path) -> None:
@@ -46,14 +46,6 @@ def test_the_same_data_twice_is_once(tmp_path: Path) -> None:
     (tmp_path / "x.csv").touch()
     (tmp_path / "link.csv").symlink_to("x.csv")
     assert len(resolve_data([tmp_path / "x.csv", str(tmp_path / "x.csv"), tmp_path / "link.csv"])) == 1
-
-
-def test_ways_to_restore_are_known_by_name() -> None:
-    """The error lists the ways there are."""
-    assert [known_restore(each) for each in ("nothing", "replay")] == ["nothing", "replay"]
-    with pytest.raises(UsageError, match="no way 'rewind' to restore") as caught:
-        known_restore("rewind")
-    assert "nothing, replay" in caught.value.mend
 
 
 def test_a_question_is_cleaned() -> None:

@@ -17,7 +17,7 @@ from nbagent.core.journal import Journal
 from nbagent.observability.audit.verify import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
-from nbagent.session.index import SessionInfo
+from nbagent.session.session_list import SessionInfo
 
 
 def log(root: Path, name: str, *events: Any) -> None:
@@ -58,7 +58,7 @@ async def test_a_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     manager = SessionManager(state_dir=tmp_path)
     found = await manager.search("nothing", most=3)
     assert (len(found.hits), found.is_whole) == (3, False)
-    monkeypatch.setattr(managers, "MOST_READ", 1)
+    monkeypatch.setattr(managers, "MAX_READ_BYTES", 1)
     found = await manager.search("nothing")
     assert (len(found.hits), found.is_whole) == (1, False)
 

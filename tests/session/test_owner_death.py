@@ -130,7 +130,7 @@ class Watcher:
         self.gone = 0
         self._chance = chance
         self._asking: asyncio.Task[None] | None = None
-        session.follow(self._hear, since=0)
+        session.follow(self._hear)
 
     def _hear(self, record: Record) -> None:
         self.seen.append(record)

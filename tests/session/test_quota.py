@@ -11,8 +11,8 @@ import pytest
 from nbagent import Limits, Session
 from nbagent.core.events import FilesLeft, OutputAdded, QuotaReached, Record
 from nbagent.core.policy import MIB
-from nbagent.core.quota import RESERVE, Quota
-from nbagent.kernel.outputs.outputs import within
+from nbagent.core.quota import RESERVE_BYTES, Quota
+from nbagent.kernel.outputs.within_quota import within
 
 MUCH = {
     "updates": "import time\nfrom IPython.display import display\n"
@@ -35,7 +35,7 @@ def test_all_who_write_share_one_account() -> None:
     assert quota.news() == ""
     assert quota.spare(1000)
     assert not quota.spare(3000)
-    assert not any(quota.spare(2000) for _ in range(RESERVE)) or quota.used < 100 * MIB
+    assert not any(quota.spare(2000) for _ in range(RESERVE_BYTES)) or quota.used < 100 * MIB
     quota.add(-10 * MIB)
     assert quota.take(5 * MIB)
 
@@ -76,7 +76,7 @@ async def test_the_hosts_disk_is_bounded(what: str) -> None:
             assert "limit session_mb" in cells[-1].note
             (event,) = [each.event for each in told if isinstance(each.event, QuotaReached)]
             assert event.limit == 8 * MIB
-        notebook = session.export(session.folder / "notebook.ipynb")
+        notebook = await session.export(session.folder / "notebook.ipynb")
         nbformat.validate(nbformat.read(notebook, as_version=4))
         assert [each.seq for each in told] == list(range(told[0].seq, told[0].seq + len(told)))
         kept = sum(each.lstat().st_size for each in session.folder.rglob("*") if each.is_file())

@@ -24,7 +24,7 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import index, saved, startup
+from nbagent.session import saved, session_list, startup
 
 RUN = """
 import asyncio, os, signal, sys
@@ -69,7 +69,7 @@ async def test_variables_are_kept_when_the_process_was_killed(engine: Engine, tm
         resumed = [each.event for each in read_log(session.folder) if isinstance(each.event, SessionResumed)]
         assert [each.kept for each in resumed] == [True]
         assert session.news[0].event == resumed[0]
-        notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
+        notebook = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
     assert [each.source for each in notebook.cells if each.cell_type == "code"][-2:] == ["x = 41", "print(x + 1)"]
 
 
@@ -80,13 +80,13 @@ async def test_a_cell_that_still_runs_goes_on_to_its_end(engine: Engine, tmp_pat
         assert (await session.run("print(y)")).text == "5"
         left = record(read_log(session.folder)).cells[1]
     assert (left.status, left.outputs[0]["text"]) == ("interrupted", "begun\n")
-    assert left.note == startup.GONE
+    assert left.note == startup.OWNER_GONE_NOTE
 
 
 async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
     """Who takes over waits as long as the cell's own limit had let it run, and no longer."""
     name = await killed("bubblewrap", tmp_path, busy=BUSY.format(seconds=1000))
-    known = index.look_up(tmp_path, name)
+    known = session_list.look_up(tmp_path, name)
     spec = saved.read_spec(known)
     saved.write_spec(known.folder, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=0.5), keep=spec.keep))
     async with await Session.connect(name, state_dir=tmp_path) as session:
@@ -127,7 +127,7 @@ async def test_who_gives_up_a_detach_has_let_go_or_has_the_session(tmp_path: Pat
     await asyncio.wait([late])
     assert (late.cancelled(), session.status) == (True, "stopped")
     assert not any(isinstance(each.event, SessionEnded) for each in read_log(tmp_path / "sessions" / session.id))
-    assert index.look_up(tmp_path, session.id).state == "waiting"
+    assert session_list.look_up(tmp_path, session.id).state == "waiting"
     async with await Session.connect(session.id, state_dir=tmp_path) as again:
         assert (await again.run("x")).text == "41"
 
@@ -148,13 +148,13 @@ async def test_a_session_is_left_and_gone_on_with(engine: Engine, tmp_path: Path
     await session.start()
     await session.run("x = 1")
     await session.detach()
-    assert index.look_up(tmp_path, session.id).state == "waiting"
+    assert session_list.look_up(tmp_path, session.id).state == "waiting"
     async with await Session.connect(session.id[:-1], state_dir=tmp_path) as again:
         assert again.id == session.id
         assert (await again.run("print(x)")).text == "1"
         assert (await again.run("import os; os._exit(3)")).status == "died"
         assert (await again.run("print('x' in globals())")).text == "False"
-    assert index.look_up(tmp_path, session.id).state == "ended"
+    assert session_list.look_up(tmp_path, session.id).state == "ended"
 
 
 async def test_cells_from_before_are_run_again_after_a_later_loss(engine: Engine, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_without_the_option_nothing_comes_back(tmp_path: Path) -> None:
     await session.start()
     await session.run("x = 1")
     await session.detach()
-    with pytest.raises(UsageError, match="no way 'rewind' to restore"):
+    with pytest.raises(UsageError, match="restore can't be 'rewind'"):
         Session.resumed(session.id, restore="rewind", state_dir=tmp_path)  # type: ignore[arg-type]
     async with await Session.connect(session.id, state_dir=tmp_path) as again:
         assert (await again.run(DIE)).restored == ""
@@ -237,7 +237,7 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     trust = trust_for(TrustLevel.SANDBOXED, security={"allowed_hosts": ["example.org:8443"]}, memory_mb=300)
     spec = SandboxSpec(trust=trust, data=(Mount(Path("/a/ü.csv"), "/tmp/data/ü.csv"),), keep=600, owner="one")
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
-    known = index.look_up(tmp_path, "one")
+    known = session_list.look_up(tmp_path, "one")
     with pytest.raises(UsageError, match="can't be resumed"):
         saved.read_spec(known)
     saved.write_spec(known.folder, spec)

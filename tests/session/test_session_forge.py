@@ -58,7 +58,7 @@ async def test_from_a_wish_to_a_notebook_that_runs_again(tmp_path: Path, leftove
     async with Session(engine="bubblewrap", model=model, forge=True, state_dir=tmp_path) as session:
         session.follow(lambda record: events.append(record.event))
         answer = await session.ask("Make a tool that finds the links of a page.")
-        notebook = session.export(tmp_path / "links.ipynb")
+        notebook = await session.export(tmp_path / "links.ipynb")
     told = [each for each in events if isinstance(each, ToolStageEntered)]
     assert [each.stage for each in told] == [
         *("creating", "installing", "testing", "cleanup", "dormant"),

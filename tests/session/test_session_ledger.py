@@ -57,8 +57,8 @@ async def test_what_leaves_is_redacted_listed_and_within_the_budget(
         assert (stopped.success, len(stopped.cells), stopped.usage.cost) == (False, 2, pytest.approx(0.00056))
         answered = await session.ask("Well?")
         assert (answered.text, answered.success, answered.unsupported) == ("It is 18.", True, [])
-        found = session.ledger()
-        notebook = session.export(tmp_path / "n.ipynb").read_text()
+        found = await session.ledger()
+        notebook = (await session.export(tmp_path / "n.ipynb")).read_text()
     raw = json.dumps(stub.requests)
     assert [secret for secret in (KEY, "korrekt-horse") if secret in raw] == []
     assert "[redacted: aws key]" in raw

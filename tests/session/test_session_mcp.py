@@ -67,12 +67,13 @@ async def test_a_person_bounds_the_choice_of_tools(config: Path, tmp_path: Path)
     """By an option: what is denied is not offered, and a constraint that there isn't is told before the start."""
     model = replay(tmp_path / "r.jsonl", "I can't.")
     events: list[Any] = []
-    options = {"deny": ["shelf__read_file", "read_file"], "max_latency_ms": 5000}
+    options = {"deny": ["shelf__read_file", "read_file"], "max_latency_ms": 5000, "capabilities": ["text:translate"]}
     async with Session(engine="bubblewrap", model=model, mcp=config, mcp_constraints=options) as session:
         session.follow(lambda record: events.append(record.event))
         await session.ask("Read the file with the prices.")
     (selected,) = [each for each in events if isinstance(each, McpToolsSelected)]
     assert "shelf__read_file" not in selected.tools
+    assert "text:translate" in selected.missing
     with pytest.raises(UsageError, match="no constraint 'max_latency'"):
         Session(model=model, mcp_constraints={"max_latency": 1})
 

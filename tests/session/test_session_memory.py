@@ -11,7 +11,7 @@ from agent.stub import Provider, Say, python
 
 from nbagent.session.manager import SessionManager
 from nbagent.session.session import Session
-from nbagent.state import StateManager, Threads
+from nbagent.state import StateManager, ThreadMemory
 
 pytestmark = pytest.mark.usefixtures("provider")
 
@@ -79,10 +79,10 @@ async def test_what_is_removed_is_forgotten(provider: Provider, tmp_path: Path) 
         await second.ask("Second")
     assert [message["content"] for message in provider.sent()] == ["Second"]
     async with StateManager(tmp_path / "shared", session_id=first.id) as state:
-        assert await Threads(state.checkpointer, "never").newest() is None
-        assert await Threads(state.checkpointer, first.id).newest() is not None
+        assert await ThreadMemory(state.checkpointer, "never").newest() is None
+        assert await ThreadMemory(state.checkpointer, first.id).newest() is not None
         await manager.delete_ended(unused=0)
-        assert await Threads(state.checkpointer, first.id).newest() is None
+        assert await ThreadMemory(state.checkpointer, first.id).newest() is None
 
 
 async def test_two_sessions_do_not_mix(provider: Provider) -> None:

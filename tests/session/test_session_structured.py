@@ -145,7 +145,7 @@ async def test_a_reply_that_is_never_right(session: Session, provider: Provider,
 
 async def test_the_notebook_tells_it(session: Session, tmp_path: Path) -> None:
     """With the reasons as remarks, and without any JSON."""
-    notebook: Any = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
+    notebook: Any = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
     nbformat.validate(notebook)
     text = "\n".join(cell.source for cell in notebook.cells)
     assert "Recursion is short." in text
@@ -154,5 +154,5 @@ async def test_the_notebook_tells_it(session: Session, tmp_path: Path) -> None:
 
 async def test_a_form_that_there_is_not() -> None:
     """Is told at once."""
-    with pytest.raises(UsageError, match=r"no form of replies 'xml'\. Use one of: tools, structured\."):
+    with pytest.raises(UsageError, match=r"The option replies can't be 'xml'\. Use one of: tools, structured\."):
         Session(replies="xml")  # type: ignore[arg-type]

@@ -87,7 +87,7 @@ async def test_a_kernel_that_ended_between_cells_is_replaced(session: Session, t
 async def test_a_forged_count_does_not_spoil_the_notebook(session: Session, tmp_path: Path) -> None:
     """What a kernel claims to have counted may be anything."""
     await session.run("get_ipython().execution_count = -5")
-    nbformat.validate(nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4))
+    nbformat.validate(nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4))
 
 
 async def test_a_cell_given_up_twice_costs_its_kernel_only() -> None:
@@ -115,7 +115,7 @@ async def test_a_persons_cell_is_no_part_of_the_answer(tmp_path: Path) -> None:
         assert own.status == "error"
         assert answer.success
         assert [cell.code for cell in answer.cells] == ["import time\ntime.sleep(1)", "2"]
-    notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
+    notebook = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
     assert notebook.cells[-1].source == "Two."
 
 

@@ -11,7 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from nbagent.state import Threads
+from nbagent.state import ThreadMemory
 
 
 class Recounting(BaseChatModel):
@@ -45,7 +45,7 @@ class Conversation:
 
     def __init__(self, checkpointer: BaseCheckpointSaver[Any]) -> None:
         self.graph: Any = create_agent(Recounting(), [python], checkpointer=checkpointer)
-        self.threads = Threads(checkpointer, "session-1")
+        self.threads = ThreadMemory(checkpointer, "session-1")
         self.history: list[BaseMessage] = []
 
     async def resume(self) -> None:

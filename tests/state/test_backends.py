@@ -231,7 +231,7 @@ async def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
         assert await state.get_state("a", "t") == {"x": 1}
         await state.set_state(agent_id="a", task_id="t", data={"x": 2})
         assert await state.get_state("a", "t") == {"x": 2}
-    assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.name.startswith(fileio.PREFIX)]
+    assert not [path for path in (tmp_path / "artifacts").rglob("*") if path.name.startswith(fileio.STAGED_PREFIX)]
 
 
 async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from state.conversation import Conversation
 from state.jobs import Job, converse
 
 from nbagent.core.errors import StoreError
-from nbagent.state import StateManager, Threads
+from nbagent.state import StateManager, ThreadMemory
 from nbagent.state.backends import Backend
 
 
@@ -50,7 +50,7 @@ async def test_a_turn_that_left_nothing_does_not_cost_the_one_before(backend: Ba
 
 async def test_conversations_do_not_mix(backend: Backend) -> None:
     """Not even those whose names begin alike; one without a name is refused."""
-    one, other = Threads(backend.checkpointer, "s"), Threads(backend.checkpointer, "s/a")
+    one, other = ThreadMemory(backend.checkpointer, "s"), ThreadMemory(backend.checkpointer, "s/a")
     agent = Conversation(backend.checkpointer)
     agent.threads = one
     await agent.ask("one")
@@ -58,4 +58,4 @@ async def test_conversations_do_not_mix(backend: Backend) -> None:
     await other.forget()
     assert await one.newest() is not None
     with pytest.raises(StoreError, match="must be text"):
-        Threads(backend.checkpointer, "")
+        ThreadMemory(backend.checkpointer, "")

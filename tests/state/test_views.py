@@ -29,7 +29,7 @@ from nbagent.core.journal import Journal
 from nbagent.forge.library import Library
 from nbagent.forge.tool import Tool
 from nbagent.state import EventType, StateManager, StateScope, bell
-from nbagent.state.views import SessionLog, Views, artifacts_of
+from nbagent.state.views import SessionLog, ViewReader, artifacts_of
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 ID = "20260101-000000-abc"
@@ -204,10 +204,10 @@ def test_who_only_looks_imports_no_model(journal: Journal, tmp_path: Path) -> No
     """A panel's server lists and shows without LangChain, LangGraph, Jupyter's client or a database."""
     journal.emit(shown(image_png=base64.b64encode(PNG).decode()))
     code = (
-        "import sys\nfrom pathlib import Path\nfrom nbagent.state.views import Views\n"
-        f"print(len(Views(Path(sys.argv[1])).artifacts({ID!r})))\n"
+        "import sys\nfrom pathlib import Path\nfrom nbagent.state.views import ViewReader\n"
+        f"print(len(ViewReader(Path(sys.argv[1])).artifacts({ID!r})))\n"
         "print({'langchain_core', 'langgraph', 'jupyter_client', 'aiosqlite', 'pydantic'} & set(sys.modules))"
     )
     done = run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["2", "set()"]
-    assert len(Views(tmp_path).artifacts(ID)) == 2
+    assert len(ViewReader(tmp_path).artifacts(ID)) == 2

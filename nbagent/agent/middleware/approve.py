@@ -50,7 +50,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
             return None
 
 
-class Approvals(HumanInTheLoopMiddleware[Any, Any, Any]):
+class ApprovalMiddleware(HumanInTheLoopMiddleware[Any, Any, Any]):
     """LangChain's middleware for approvals, with the rules of the session's consent, which asks the person."""
 
     def __init__(self, consent: Consent) -> None:

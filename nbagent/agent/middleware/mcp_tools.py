@@ -23,7 +23,7 @@ from nbagent.core.errors import McpError
 from nbagent.core.events import McpToolCalled, McpToolsSelected
 from nbagent.mcp.catalog import DIVIDER, McpTool
 from nbagent.mcp.constraints import Constraints
-from nbagent.mcp.select import Selection, select
+from nbagent.mcp.select import DynamicToolSelector, Selection
 from nbagent.safety.actions import Action
 from nbagent.safety.approvals import Consent
 
@@ -60,6 +60,7 @@ class McpTools(Middleware):
     ) -> None:
         super().__init__()
         self._client = client
+        self._selector = DynamicToolSelector(client.catalog)
         self._images = images
         self._constraints = Constraints.of(constraints)
         self._consent = consent
@@ -96,7 +97,7 @@ class McpTools(Middleware):
     async def _choose(self, messages: Sequence[AnyMessage], turn: Turn) -> None:
         self._revision = self._client.revision
         tools = await self._client.catalog()
-        chosen = select(self._question, tools, constraints=self._constraints, provided=OWN)
+        chosen = await self._selector.select_tools_for_task(self._question, constraints=self._constraints, provided=OWN)
         used = _tools_called(messages)
         before = [tool for tool in tools if tool.name in used and tool not in chosen.selected_tools]
         self._offered = {tool.name: tool for tool in (*chosen.selected_tools, *before)}

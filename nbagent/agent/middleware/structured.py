@@ -29,7 +29,7 @@ from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.providers.models import Model, model_of
 from nbagent.agent.turn import Turn
 from nbagent.core.errors import ModelCallError
-from nbagent.core.events import UNSURE, CodeGenerated, ModelFailed
+from nbagent.core.events import UNSURE_BELOW, CodeGenerated, ModelFailed
 
 RETRIES: Final = 2
 """How often the model is asked again after a reply that can't be read."""
@@ -117,7 +117,7 @@ def _as_calls(reply: AIMessage, found: GeneratedCode | FinalAnswer, turn: Turn) 
         )
     )
     text = found.reasoning.strip()
-    if found.confidence < UNSURE:
+    if found.confidence < UNSURE_BELOW:
         text = f"{text} (The model is not sure of this: confidence {found.confidence:g}.)".strip()
     metadata = {**reply.response_metadata, CONFIDENCE: found.confidence}
     made = {"content": text, "tool_calls": _calls(found), "response_metadata": metadata}

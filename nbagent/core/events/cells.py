@@ -16,11 +16,11 @@ CellStatus = Literal["running", "ok", "error", "timeout", "interrupted", "died"]
 
 
 class CodeBoxOutput(msgspec.Struct, frozen=True):
-    """A cell's result in three kinds: the first error, else the first picture, else the text.
+    """A cell's result in three kinds: the first error, else the first figure, else the text.
 
     Attributes:
         type: What `content` is.
-        content: The text, the picture's PNG in base64, or the error with its traceback.
+        content: The text, the figure's PNG in base64, or the error with its traceback.
     """
 
     type: Literal["text", "image/png", "error"]
@@ -77,7 +77,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its printed text and its result as text, without pictures and errors."""
+        """Its printed text and its result as text, without figures and errors."""
         return text_of(self.outputs)
 
     def to_codebox(self) -> CodeBoxOutput:

@@ -14,8 +14,8 @@ from nbagent.core.events.base import Fact, Output
 from nbagent.core.events.cells import Cell
 from nbagent.core.events.packages import Package
 
-PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
-"""MIME types of pictures, the preferred first, with the endings of their files."""
+FIGURE_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
+"""MIME types of figures, the preferred first, with the endings of their files."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -117,9 +117,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     installed: list[Package] = []
 
     @property
-    def pictures(self) -> list[Picture]:
-        """The pictures that its cells showed."""
-        return [picture for cell in self.cells for picture in pictures(cell.cell, cell.outputs)]
+    def figures(self) -> list[Figure]:
+        """The figures that its cells showed."""
+        return [figure for cell in self.cells for figure in figures(cell.cell, cell.outputs)]
 
     @property
     def unsupported(self) -> list[str]:
@@ -127,11 +127,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return [claim.text for claim in self.claims if not claim.supported]
 
 
-class Picture(msgspec.Struct, frozen=True):
+class Figure(msgspec.Struct, frozen=True):
     """A picture that a cell showed.
 
     Attributes:
-        name: A name for its file, by its cell and its place there: `cell-3-1.png`.
+        name: A name for its file, by its cell and its place there: `cell-3-figure-1.png`.
         mime_type: What it is, such as `image/png`.
         content: The file's bytes.
         cell: The cell's number.
@@ -143,19 +143,25 @@ class Picture(msgspec.Struct, frozen=True):
     cell: int
 
 
-def pictures(cell: int, outputs: Iterable[Output]) -> Iterator[Picture]:
-    """The pictures among a cell's outputs, in order; data that isn't the picture that it claims to be is left out."""
-    number = 0
+def figures(cell: int, outputs: Iterable[Output], *, first: int = 1) -> Iterator[Figure]:
+    """The figures among a cell's outputs, in order; data that can't be decoded is left out.
+
+    Args:
+        cell: The cell's number.
+        outputs: Some of its outputs.
+        first: The number of the first figure among them.
+    """
+    number = first - 1
     for output in outputs:
         data = output.get("data") or {}
-        mime = next((each for each in PICTURES if each in data), None)
+        mime = next((each for each in FIGURE_ENDINGS if each in data), None)
         if mime is None:
             continue
-        text = "".join(data[mime]) if isinstance(data[mime], list) else str(data[mime])
+        text = "".join(map(str, data[mime])) if isinstance(data[mime], list) else str(data[mime])
         content = text.encode() if mime.endswith("xml") else _decode(text)
         if content:
             number += 1
-            yield Picture(f"cell-{cell}-{number}.{PICTURES[mime]}", mime, content, cell)
+            yield Figure(f"cell-{cell}-figure-{number}.{FIGURE_ENDINGS[mime]}", mime, content, cell)
 
 
 def _decode(text: str) -> bytes | None:
@@ -199,7 +205,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True):
     """The fallback model that replied; empty for the first model."""
 
 
-UNSURE = 0.5
+UNSURE_BELOW = 0.5
 """The confidence below which faces show it."""
 
 

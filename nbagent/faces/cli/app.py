@@ -86,6 +86,7 @@ def _ask(question: str, given: dict[str, Any], wanted: flags.CommandFlags) -> No
 def execute(
     source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
+    allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a cell that fails.")] = False,
     *,
     given: dict[str, Any],
     wanted: flags.CommandFlags,
@@ -98,7 +99,7 @@ def execute(
         data = work.data_for(source, given.get("data"))
         return attended(_session(**flags.with_output_dir(given) | {"data": data}), approvals=False)
 
-    raise typer.Exit(finish(work.execute(source, code, make, wanted=wanted)))
+    raise typer.Exit(finish(work.execute(source, code, make, wanted=wanted, allow_errors=allow_errors)))
 
 
 @app.command(short_help="Check that notebooks still give what they show.")
@@ -148,13 +149,56 @@ def verify(
     raise typer.Exit(finish(work(files, wanted, **given)))
 
 
+@app.command(short_help="Run a notebook on other data or with other parameters.")
+@flags.takes(*SANDBOX, only=lambda name, _: name != "data")
+def rerun(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A notebook, nbagent's or any other.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data", "-d", metavar="[NAME=]FILE", help="New data in the place of NAME, or of its own name. Repeatable."
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter", "-p", metavar="NAME=VALUE", help="A name that the cell tagged `parameters` sets. Repeatable."
+        ),
+    ] = None,
+    out: flags.Out = None,
+    force: flags.Force = False,
+    as_json: flags.Json = False,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Run a notebook's analysis on new data of the same schema, or with other parameters, and tell what changed."""
+    from nbagent.faces.cli import rerun as work
+
+    pairs = [each.partition("=") for each in parameter or ()]
+    if odd := [name for name, sign, _ in pairs if not sign]:
+        raise UsageError(f"The parameter {odd[0]!r} has no value.", mend="Write -p NAME=VALUE.")
+    values = {name: value for name, _, value in pairs}
+    raise typer.Exit(
+        finish(work.run(file, data=data or (), parameters=values, out=out, force=force, as_json=as_json, **given))
+    )
+
+
 @app.command(short_help="Write the notebook of a session.")
 def export(
     session: flags.SessionName,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="A notebook (.ipynb), a script (.py) or Markdown (.md).")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="A notebook (.ipynb), a page (.html), Markdown (.md), a script (.py), or all that it needs (.zip).",
+        ),
     ],
     keep_attempts: Annotated[bool, typer.Option("--keep-attempts", help="Keep what the model tried in vain.")] = False,
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Also write requirements.txt and environment.yml for its packages.")
+    ] = False,
     force: flags.Force = False,
 ) -> None:
     """Write the notebook of a session, also of one that has ended, as a person would have written it.
@@ -163,7 +207,8 @@ def export(
     """
     from nbagent.faces.cli.export import export as work
 
-    raise typer.Exit(finish(work(session, out, keep_attempts=keep_attempts, force=force)))
+    how = {"keep_attempts": keep_attempts, "environment": environment, "force": force}
+    raise typer.Exit(finish(work(session, out, **how)))
 
 
 @app.command(short_help="Tell how a notebook came about.")

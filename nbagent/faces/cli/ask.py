@@ -13,7 +13,7 @@ from nbagent.core.events import Answer, Usage
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.work import STOPPED, work
+from nbagent.faces.cli.work import EXIT_STOPPED, work
 from nbagent.faces.terminal.view import View
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
         if done is not None and (used := _used(done.usage)):
             print(used, file=sys.stderr)
     if answer is None and ended.error is None:
-        return STOPPED
+        return EXIT_STOPPED
     return ended.code(wanted, succeeded=answer is not None and answer.success)
 
 

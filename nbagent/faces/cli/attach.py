@@ -15,7 +15,7 @@ from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, Cel
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.work import STOPPED
+from nbagent.faces.cli.work import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
@@ -61,8 +61,8 @@ class Guest:
         loop = asyncio.get_running_loop()
         if self._answers:
             await settled(self._session.attend())
-        start = _last_turn(self._session) if since is None else since
-        unfollow = self._session.follow(self._hear, since=start)
+        start = await asyncio.to_thread(_last_turn, self._session) if since is None else since
+        unfollow = await self._session.follow_since(self._hear, start)
         loop.add_signal_handler(signal.SIGINT, self._press)
         try:
             yield
@@ -222,12 +222,12 @@ async def steer(
             else:
                 ended = await _follow(guest, waiting, keyboard)
             if wanted.out is not None:
-                print(f"notebook: {await settled(session.export(wanted.out, force=wanted.force))}", file=sys.stderr)
+                print(f"notebook: {await session.export(wanted.out, force=wanted.force)}", file=sys.stderr)
         return ended
     except asyncio.CancelledError:
         if not guest.was_stopped:
             raise
-        return STOPPED if question or code else 0
+        return EXIT_STOPPED if question or code else 0
     finally:
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -262,7 +262,7 @@ async def _run(session: AnySession, code: str, *, as_json: bool) -> int:
     cell: Cell = await session.run(code)
     if as_json:
         objects.show(cell)
-    return 0 if cell.success else STOPPED if cell.status == "interrupted" else 1
+    return 0 if cell.success else EXIT_STOPPED if cell.status == "interrupted" else 1
 
 
 async def in_background(session: str | None, **given: Any) -> int:

@@ -18,14 +18,14 @@ from nbagent.core.text import printable, safe
 from nbagent.observability import audit
 from nbagent.observability.audit.entries import AuditEntry
 from nbagent.observability.audit.verify import Verification, locate
-from nbagent.safety.ledger import HERE, Ledger, is_local, ledger
+from nbagent.safety.ledger import THIS_MACHINE, Ledger, is_local, ledger
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
     """Check an audit log, and print the result.
 
     Returns:
-        0 if it is whole, 1 if it is not.
+        0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
 
     Raises:
         UsageError: There is no such log, or the key can't be read.
@@ -35,14 +35,14 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
         print(json.dumps({"whole": result.whole, **asdict(result)}, default=str))
     else:
         print(safe("\n".join(_check_lines(result))))
-    return 0 if result.whole else 1
+    return result.exit_code
 
 
 def show(session: str, *, key_file: Path | None) -> int:
     """Print an audit log as text, and the result of its check.
 
     Returns:
-        0 if it is whole, 1 if it is not.
+        0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
 
     Raises:
         UsageError: There is no such log, or the key can't be read.
@@ -61,14 +61,14 @@ def show(session: str, *, key_file: Path | None) -> int:
         print(text)
     print()
     print(safe("\n".join(_check_lines(result))))
-    return 0 if result.whole else 1
+    return result.exit_code
 
 
 def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
     """Print what left for models, and the result of the audit log's check.
 
     Returns:
-        0 if the log is whole, 1 if it is not.
+        0 if the log is whole, 1 if it was changed, 2 if this version can't check all of it.
 
     Raises:
         UsageError: There is no such log, or the key can't be read.
@@ -78,12 +78,12 @@ def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
     if as_json:
         sent_json = {"lines": found.lines, "totals": found.totals, "whole": result.whole}
         print(msgspec.json.encode(sent_json).decode())
-        return 0 if result.whole else 1
+        return result.exit_code
     for line in _ledger_lines(found):
         print(_whole_line(line))
     print()
     print(safe("\n".join(_check_lines(result))))
-    return 0 if result.whole else 1
+    return result.exit_code
 
 
 def _sent_of(entry: AuditEntry) -> SentToModel | None:
@@ -100,7 +100,7 @@ def _ledger_lines(found: Ledger) -> Iterator[str]:
     yield f"{'turn':>4}  {'bytes':>10}  {'sha256':<12}  {'what':<28}  to"
     for line in found.lines:
         piece = line.piece
-        where = f"{line.host or HERE} ({line.model}){_hidden(piece.redacted)}"
+        where = f"{line.host or THIS_MACHINE} ({line.model}){_hidden(piece.redacted)}"
         yield f"{line.turn:>4}  {piece.size:>10,}  {piece.sha256[:12]}  {piece.source:<28}  {where}"
     for host, total in found.totals.items():
         calls = f"{total.calls} call{'s' * (total.calls != 1)} of {', '.join(total.models)}"
@@ -138,6 +138,8 @@ def _check_lines(result: Verification) -> Iterator[str]:
     if result.whole:
         how = "HMACs of your key" if result.keyed and not result.unchecked else "SHA-256, no key"
         yield f"Whole: {of} ({count}; {how})."
+    elif not result.problem:
+        yield f"NOT CHECKED from event {result.unknown_event} on: {of} ({count}): this version doesn't know that event."
     else:
         where = f" at line {result.line}" if result.line else ""
         yield f"BROKEN{where}: {of} ({count}): {result.problem}."
@@ -155,7 +157,7 @@ def _entry_lines(number: int, entry: AuditEntry) -> Iterator[str]:
 
 
 def _sent_to_model(entry: AuditEntry) -> tuple[str, list[str]]:
-    went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or HERE} ({entry['model']})"
+    went = f"{entry['turn']}, {entry['size']:,} bytes to {entry['host'] or THIS_MACHINE} ({entry['model']})"
     why = "" if entry["purpose"] == "answer" else f", for a {entry['purpose']}"
     resent = f", {entry['resent']} pieces of them again" if entry["resent"] else ""
     lines = [

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
 
-async def execute(source: str | None, code: str | None, make: Callable[[], AnySession], *, wanted: CommandFlags) -> int:
+async def execute(
+    source: str | None,
+    code: str | None,
+    make: Callable[[], AnySession],
+    *,
+    wanted: CommandFlags,
+    allow_errors: bool = False,
+) -> int:
     """Run cells and show their outputs; returns the exit code."""
     run, ended, started = Run(()), Ending(), time.monotonic()
 
@@ -29,7 +36,7 @@ async def execute(source: str | None, code: str | None, make: Callable[[], AnySe
         await run.on(session)
 
     try:
-        run = Run(sources(source, code))
+        run = Run(each._replace(may_fail=each.may_fail or allow_errors) for each in sources(source, code))
     except NbagentError as error:
         ended.error = error
     else:

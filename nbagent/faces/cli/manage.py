@@ -12,7 +12,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
-from nbagent.session import index, saved
+from nbagent.session import saved, session_list
 from nbagent.session.manager import SessionManager
 
 
@@ -28,7 +28,7 @@ def shell(session: str) -> int:
     """
     from nbagent.faces.terminal import shell as terminal
 
-    found = index.look_up(_root(), session)
+    found = session_list.look_up(_root(), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
     if not saved.read_spec(found).trust.allow_shell:

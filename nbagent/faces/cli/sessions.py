@@ -16,14 +16,14 @@ from nbagent.core.text import one_line, printable, size_of
 from nbagent.faces.cli.durations import age
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.session import lookup
-from nbagent.session.index import SessionInfo
 from nbagent.session.manager import SessionManager
+from nbagent.session.session_list import SessionInfo
 from nbagent.state import Artifact
-from nbagent.state.views import Views
+from nbagent.state.views import ViewReader
 
 ARTIFACT_KEYS = "id name content_type size sha256 cell created".split()
 """What --json has of each file and figure."""
-SHOWN = 50
+TITLE_CHARACTERS = 50
 """Characters of a title in the table."""
 
 
@@ -45,7 +45,7 @@ async def show(*, as_json: bool) -> int:
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for each in found:
         counts = (str(each.questions), str(each.cells), _cost(each))
-        title = one_line(each.title, SHOWN)
+        title = one_line(each.title, TITLE_CHARACTERS)
         table.add_row(each.id, age(each.started), each.engine, each.trust, *counts, each.state, title)
     # A file or pipe has no width at which to crop.
     width = None if sys.stdout.isatty() else 200
@@ -65,8 +65,8 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
         StoreError: A file is gone or was changed since, or can't be written here.
     """
     root = folders.state_root(settings.load().state_dir)
-    views, name = Views(root), lookup.find(root, session).name
-    found = views.artifacts(name)
+    views = ViewReader(root)
+    found = views.artifacts(lookup.find(root, session).name)
     if save:
         for wanted in save:
             print(_save(views, found, wanted))
@@ -81,7 +81,7 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
     return 0
 
 
-def _save(views: Views, found: Sequence[Artifact], name: str) -> Path:
+def _save(views: ViewReader, found: Sequence[Artifact], name: str) -> Path:
     """Write the last artifact of a name into the current folder."""
     artifact = next((each for each in reversed(found) if name in (each.name, each.id)), None)
     if artifact is None:

@@ -16,12 +16,13 @@ from nbagent.faces.cli import objects
 from nbagent.kernel.transfer.results import safe_name
 from nbagent.notebook import document as documents
 from nbagent.notebook import report
-from nbagent.notebook.compare.cell import Strictness
 from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.texts import Strictness
 from nbagent.notebook.document import Document
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.place import MAX_SIZE
-from nbagent.notebook.proof import Proof, Verification
+from nbagent.notebook.proof import Verification
+from nbagent.notebook.verdict import Proof
 from nbagent.sandbox import registry
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -96,12 +97,12 @@ async def _one(
     path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
 ) -> Proof:
     """Verify one notebook; what keeps it from running is in the proof, and takes no other notebook along."""
-    proof = Proof(name=str(path), result="not run", error="nbagent itself failed at it; its log says where.")
+    proof = Proof(name=str(path), result="not run", error="nbagent itself failed at what is in it.")
     try:
         with contained("A notebook could not be verified"):
             proof = await _verified(path, wanted, strictness, chosen, tell)
     except (NbagentError, OSError) as error:
-        proof = Proof(name=str(path), result="not run", error=str(error))
+        proof.error = str(error)
     return proof
 
 
@@ -109,17 +110,18 @@ async def _verified(
     path: Path, wanted: Wanted, strictness: Strictness, chosen: Any, tell: Callable[[int, int], object]
 ) -> Proof:
     document = read(path)
+    document.check_python()
     if not document.has_outputs:
         raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
-    foreign = "version" not in document.facts
-    found = inputs(path, given=wanted.data, root=folders.state_root(chosen.state_dir), foreign=foreign)
+    root = folders.state_root(chosen.state_dir)
+    found = inputs(path, given=wanted.data, root=root, foreign=not document.is_ours)
     spec = SandboxSpec.of(chosen, data=found.mounts)
-    engine = await registry.choose(chosen.engine or _engine(document), image=spec.image, specs=[spec])
+    engine = await registry.choose(chosen.engine or engine_of(document), image=spec.image, specs=[spec])
     verification = Verification(
         document, engine=engine, spec=spec, strictness=strictness, problems=found.problems, tell=tell
     )
     proof = await verification.run(sweeps=wanted.sweep)
-    if wanted.write and not foreign:
+    if wanted.write and document.is_ours:
         try:
             report.write_into(document, path, proof)
         except StoreError as error:
@@ -144,7 +146,7 @@ def read(path: Path) -> Document:
     return documents.parse(text, name=str(path))
 
 
-def _engine(document: Document) -> str | None:
+def engine_of(document: Document) -> str | None:
     """The engine that a notebook was made with, if it works here."""
     name = document.lock.engine if document.lock else ""
     engine = registry.engines().get(name)

@@ -15,14 +15,14 @@ from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session.protocol import export_last, settled
+from nbagent.session.protocol import export_last
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
-STOPPED = 130
+EXIT_STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""
-NOT_DELIVERED = 4
+EXIT_NOT_DELIVERED = 4
 """The exit code where all went well, but not all files that cells saved arrived."""
 
 
@@ -50,11 +50,11 @@ class Ending:
             complain(self.error)
             return self.error.exit_code
         if self.stopped or not succeeded:
-            return STOPPED if self.stopped else 1
+            return EXIT_STOPPED if self.stopped else 1
         # Otherwise the event `FilesLeft` was shown, or the JSON object has it.
         for path, why in self.left.items() if wanted.quiet and not wanted.as_json else ():
             print(safe(f"not delivered: {path}: {why}"), file=sys.stderr)
-        return NOT_DELIVERED if self.left else 0
+        return EXIT_NOT_DELIVERED if self.left else 0
 
 
 async def work(
@@ -80,7 +80,7 @@ async def work(
     try:
         session = ended.session = make()
         if wanted.out is not None:
-            await settled(session.check_export(wanted.out, force=wanted.force))
+            await session.check_export(wanted.out, force=wanted.force)
         quiet = wanted.quiet or wanted.as_json
         showing = shown(session, quiet=quiet, results=results, keep=wanted.keep, keyboard=keyboard)
         async with showing as view:

@@ -23,11 +23,11 @@ from nbagent.core.events import (
     OutputUpdated,
     Record,
 )
-from nbagent.faces.terminal.lines import Lines, Style, waits_for
+from nbagent.faces.terminal.lines import LineRenderer, Style, waits_for
 
 MAX_LIVE: Final = 4_000
 """Characters of a stream that are shown while the cell runs: its end."""
-_OF_CELLS: Final = frozenset(["heading", "code", "output", "end", "traceback", "picture"])
+_OF_CELLS: Final = frozenset(["heading", "code", "output", "end", "traceback", "figure"])
 """Lines that a block shows as cells."""
 
 
@@ -98,7 +98,7 @@ class Block:
         self.began = self.now = 0.0
         self.is_shown = False
         self._cells: dict[int, Shown] = {}
-        self._lines = Lines(code=False)
+        self._lines = LineRenderer(code=False)
 
     @property
     def seconds(self) -> float:

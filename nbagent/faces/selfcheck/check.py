@@ -216,7 +216,7 @@ class _Run:
                     for probe in probes:
                         if probe.attack is not None:
                             yield await self._try(probe, kernel, neighbour)
-            export.export(recording, self._state / "notebook.ipynb")
+            export.write(recording, self._state / "notebook.ipynb")
         for probe in probes:
             if probe.attack is None:
                 yield self._look(probe, before)

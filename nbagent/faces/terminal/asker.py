@@ -16,9 +16,9 @@ from nbagent.faces.terminal.excerpt import excerpt
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.person import Over, Person
 from nbagent.faces.terminal.view import View
-from nbagent.safety.questions import LABELS, Answers, Choice, Question, answer
+from nbagent.safety.questions import LABELS, AnswerTaker, Choice, Question, answer
 
-WHOLE = "whole"
+SHOW_ALL = "whole"
 """The choice to be shown all of what is asked about; it isn't an answer."""
 _YES, _NO = ("approve",), ("reject", "deny")
 SYNONYMS = {"y": _YES, "yes": _YES, "n": _NO, "no": _NO}
@@ -49,7 +49,7 @@ class Asker:
             itself; a question of the model's waits until this program is in the foreground again.
     """
 
-    def __init__(self, session: Answers, view: View, keyboard: Keyboard) -> None:
+    def __init__(self, session: AnswerTaker, view: View, keyboard: Keyboard) -> None:
         self._session = session
         self._person = Person(view, keyboard)
         self._open: list[_Open] = []
@@ -117,7 +117,7 @@ class Asker:
             self._show(asked)
         while True:
             left = None if question.deadline is None else max(0.0, question.deadline - time.time())
-            choices: list[str] = [*question.choices, *(() if asked.is_whole else (WHOLE,))]
+            choices: list[str] = [*question.choices, *(() if asked.is_whole else (SHOW_ALL,))]
             offered = ", ".join(_label(each) for each in choices)
             limit = "" if left is None else f" ({left:.0f} s)"
             word = await self._person.line(f"{hint}{question.text} {offered}{limit}: ", over=asked.over, seconds=left)
@@ -197,7 +197,7 @@ class Asker:
 
 def _label(choice: str) -> str:
     """A choice with its letter in brackets, in the words in which it is offered."""
-    offered = "show the whole" if choice == WHOLE else next(text for each, text in LABELS.items() if each == choice)
+    offered = "show the whole" if choice == SHOW_ALL else next(text for each, text in LABELS.items() if each == choice)
     return offered.replace(choice, f"[{choice[0]}]{choice[1:]}")
 
 

@@ -16,7 +16,7 @@ from nbagent.faces.terminal.view import View
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
-PATIENCE = 1.0
+INTERRUPT_SECONDS = 1.0
 """Seconds that a running cell has to heed the interrupt when the task is cancelled."""
 
 
@@ -54,7 +54,7 @@ class CtrlC:
             return
         self._give_up()
         # A cell that doesn't heed the interrupt is not waited for.
-        self._loop.call_later(PATIENCE, self._give_up)
+        self._loop.call_later(INTERRUPT_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
         if self._task is not None:

@@ -5,15 +5,13 @@ A terminal gives each style a colour, a page a class. All text is safe to show a
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Collection, Iterator
 from typing import Final, Literal
 
 import msgspec
 
 from nbagent.core.events import (
-    UNSURE,
+    UNSURE_BELOW,
     ApprovalAsked,
     ApprovalGiven,
     Asked,
@@ -45,16 +43,18 @@ from nbagent.core.events import (
     StateRestored,
     ToolRefused,
     ToolStageEntered,
+    figures,
     text_of,
 )
 from nbagent.core.text import safe, size_of
 
 Style = Literal[
-    "heading", "code", "output", "end", "traceback", "picture", "file", "told", "said", "good", "warning", "bad"
+    "heading", "code", "output", "end", "traceback", "figure", "file", "told", "said", "good", "warning", "bad"
 ]
-"""What a line is: `output` is what code printed, in pieces as they came, and `end` ends its last line; a `picture` has
+"""What a line is: `output` is what code printed, in pieces as they came, and `end` ends its last line; a `figure` has
 its file's contents; `said` are the model's words; `told`, `good`, `warning` and `bad` are nbagent's own."""
-PICTURES: Final = {"image/png": "png", "image/jpeg": "jpg"}
+TERMINAL_FIGURES: Final = ("image/png", "image/jpeg")
+"""MIME types of figures that become files; of others the text is shown."""
 MUST_BE_KNOWN: Final = (
     DataLeftOut,
     StateLost,
@@ -75,8 +75,8 @@ class StyledLine(msgspec.Struct, frozen=True):
     Attributes:
         style: What it is.
         text: A line, or several, without the last one's end; for `output` a piece of text with all its line ends, for
-            a `picture` a name for its file.
-        content: The picture's bytes.
+            a `figure` a name for its file.
+        content: The figure's bytes.
     """
 
     style: Style
@@ -106,7 +106,7 @@ def waits_for(event: Event) -> str:
     return ""
 
 
-class Lines:
+class LineRenderer:
     """Turns a session's events, one after the other, into lines.
 
     Args:
@@ -121,7 +121,7 @@ class Lines:
         self._coloured = coloured
         self._wanted: dict[str, str] = {}
         self._notes = ""
-        self._pictures = 0
+        self._figures = 0
 
     def of(self, event: Event) -> list[StyledLine] | None:
         """The lines of the next event; None for an event that a quiet face doesn't show."""
@@ -148,27 +148,20 @@ class Lines:
         return [StyledLine(style, safe(text))] if text else []
 
     def _output(self, cell: int, output: Output) -> Iterator[StyledLine]:
-        """A stream as it comes, a result as text, a picture as its file; an error is shown when the cell has ended."""
+        """A stream as it comes, a result as text, a figure as its file; an error is shown when the cell has ended."""
         kind = output["output_type"]
         if kind == "stream":
             yield self._kept("output", output["text"])
         elif kind != "error":
-            yield from self._figures(cell, output)
-            if not any(mime in output["data"] for mime in PICTURES):
+            yield from self._figure(cell, output)
+            if not any(mime in output["data"] for mime in TERMINAL_FIGURES):
                 yield self._kept("output", text_of([output]) + "\n")
 
-    def _figures(self, cell: int, output: Output) -> Iterator[StyledLine]:
-        for mime, ending in PICTURES.items():
-            if not isinstance(data := output["data"].get(mime), str):
-                continue
-            self._pictures += 1
-            try:
-                content = base64.b64decode(data)
-            except (binascii.Error, ValueError):
-                return  # code may call anything a picture
-            if not content:
-                return
-            yield StyledLine("picture", f"cell-{cell}-{self._pictures}.{ending}", content)
+    def _figure(self, cell: int, output: Output) -> Iterator[StyledLine]:
+        for figure in figures(cell, [output], first=self._figures + 1):
+            self._figures += 1
+            if figure.mime_type in TERMINAL_FIGURES:
+                yield StyledLine("figure", figure.name, figure.content)
 
     def _finished(self, event: CellFinished) -> Iterator[StyledLine]:
         for output in event.outputs:
@@ -200,7 +193,7 @@ def _of_model(event: Event) -> tuple[Style, str] | None:
             return "said", text
         case ModelFailed(reason=reason, wait=seconds):
             return "warning", reason + (f" Asking again in {seconds:.0f} s." if seconds else "")
-        case CodeGenerated(confidence=confidence) if confidence < UNSURE:
+        case CodeGenerated(confidence=confidence) if confidence < UNSURE_BELOW:
             return "warning", f"the model is not sure of this code: confidence {confidence:g}"
     return None
 

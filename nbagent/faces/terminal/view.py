@@ -1,4 +1,4 @@
-"""Writes a session's lines to a terminal or a file, with a spinner, a question below them, and pictures."""
+"""Writes a session's lines to a terminal or a file, with a spinner, a question below them, and figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Record
 from nbagent.core.text import safe
-from nbagent.faces.terminal.lines import Lines, Style, StyledLine, waits_for
+from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ class View:
     """Shows a session on a terminal as it happens.
 
     Args:
-        keep_figure: Writes a picture, given by a name and its bytes, into a file; returns None if it can't.
+        keep_figure: Writes a figure, given by a name and its bytes, into a file; returns None if it can't.
         quiet: Show no cells, only what must be known.
         results: Where the cells' own output goes; to standard error by default, as all else.
         code: Show the cells' code.
@@ -58,7 +58,9 @@ class View:
             "output": self._colours,
             "traceback": self.console.is_terminal and not self.console.no_color,
         }
-        self._lines = Lines(quiet=quiet, code=code, coloured=[style for style, wanted in looks.items() if wanted])
+        self._lines = LineRenderer(
+            quiet=quiet, code=code, coloured=[style for style, wanted in looks.items() if wanted]
+        )
         self._status: Any = None
         self._waits_for = ""
         self._prompt = ""
@@ -177,8 +179,8 @@ class View:
                 self._code(line.text)
             case "traceback":
                 self.console.file.write(line.text + "\n")
-            case "picture":
-                self._picture(line)
+            case "figure":
+                self._figure(line)
             case style:
                 self.console.print(line.text, style=STYLES[style], markup=False)
 
@@ -207,7 +209,7 @@ class View:
             self._results.flush()
             self._line_open = False
 
-    def _picture(self, line: StyledLine) -> None:
+    def _figure(self, line: StyledLine) -> None:
         path = self._keep_figure(line.text, line.content)
         if path is None:
             return
@@ -216,7 +218,7 @@ class View:
         self._inline(base64.b64encode(line.content).decode())
 
     def _inline(self, data: str) -> None:
-        """The picture itself, where the terminal is known to show some: iTerm2's and kitty's protocols."""
+        """The figure itself, where the terminal is known to show some: iTerm2's and kitty's protocols."""
         file = self._results
         if not file.isatty():
             return

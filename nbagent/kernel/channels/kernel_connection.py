@@ -15,13 +15,13 @@ from typing import Any
 from jupyter_client.session import DELIM, Session
 
 from nbagent.kernel.channels.messages import MAX_SHELL, ReadChannel, check, parse_message
-from nbagent.kernel.channels.reading_share import SLICE, ReadingShare
+from nbagent.kernel.channels.reading_share import SLICE_SECONDS, ReadingShare
 from nbagent.sandbox.channels.endpoint import Channel, Endpoint
 from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, BreachError
 
-TICK = 0.05
+LOOK_SECONDS = 0.05
 """Seconds between two looks at the clock and at the kernel's process while nothing is heard of it."""
-CLOSED = 5.0
+FOUND_DEAD_SECONDS = 5.0
 """Seconds in which the process of a kernel that closed its connection should be found dead, which says more on why it
 ended. It takes time, since Linux first removes the files that the kernel had in memory."""
 
@@ -59,11 +59,16 @@ class KernelConnection:
         return self._more and not self._breach
 
     @property
+    def closed_for(self) -> float:
+        """Seconds since the kernel closed the connection; 0 while it is open, or if it was closed from here."""
+        return 0.0 if self._closed_at is None or self._breach else time.monotonic() - self._closed_at
+
+    @property
     def lost(self) -> str:
         """What the kernel did to end the connection, as a clause; empty while that works."""
         if self._breach:
             return self._breach
-        if self._closed_at is not None and time.monotonic() - self._closed_at > CLOSED:
+        if self.closed_for > FOUND_DEAD_SECONDS:
             return "closed its connection and was killed"
         return ""
 
@@ -167,7 +172,7 @@ class KernelConnection:
             self._stop_waiting()
 
     def read(self) -> Iterator[tuple[ReadChannel, dict[str, Any]]]:
-        """The messages that are there now, IOPub first, for at most `SLICE` seconds of each channel.
+        """The messages that are there now, IOPub first, for at most `SLICE_SECONDS` seconds of each channel.
 
         The time that the caller takes over each message counts, too.
         """
@@ -196,7 +201,7 @@ class KernelConnection:
         self._control.flush()
 
     def _read_slice(self, channel: Channel) -> Iterator[list[bytes]]:
-        end = time.monotonic() + SLICE
+        end = time.monotonic() + SLICE_SECONDS
         while True:
             for frames in channel.messages():
                 yield frames

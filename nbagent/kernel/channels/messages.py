@@ -14,7 +14,7 @@ import msgspec
 
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
-from nbagent.sandbox.inside.message_sizes_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_large
+from nbagent.sandbox.inside.message_sizes_inside import MAX_CONTENT, MAX_REPLY, MAX_WEIGHT, is_too_long
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 ReadChannel = Literal["iopub", "shell"]
@@ -47,7 +47,7 @@ _NONE: Final = msgspec.Raw(b"null")
 
 
 class _Shown(msgspec.Struct):
-    result: str = msgspec.field(name=inside_calls.MIME)
+    result: str = msgspec.field(name=inside_calls.RESULT_MIME)
 
 
 class _Value(msgspec.Struct):
@@ -73,7 +73,7 @@ class _Metadata(msgspec.Struct):
 
 
 def check(channel: ReadChannel, parts: list[bytes]) -> None:
-    """Hold the parts of a message against their bounds, before any work is spent on them.
+    """Hold the lengths of a message's parts against their bounds, before any work is spent on them.
 
     Args:
         channel: From which it comes.
@@ -86,7 +86,7 @@ def check(channel: ReadChannel, parts: list[bytes]) -> None:
     # The last 65,536 signatures are remembered, right or wrong.
     if len(signature) > MAX_SIGNATURE or max(len(header), len(parent)) > MAX_HEADER or len(metadata) > MAX_METADATA:
         raise ValueError("a part of the message is too large")
-    if is_too_large(content) or (channel == "shell" and len(content) > MAX_REPLY):
+    if is_too_long(content) or (channel == "shell" and len(content) > MAX_REPLY):
         raise ValueError("the message's content is too large")
 
 
@@ -129,7 +129,7 @@ def _reply(content: bytes, metadata: bytes) -> dict[str, Any]:
         shown = parse(bytes(reply.user_expressions), _Values, limit=MAX_REPLY).value.data.result
     except UnreadableError:
         return found
-    return {**found, "user_expressions": {"value": {"data": {inside_calls.MIME: shown}}}}
+    return {**found, "user_expressions": {"value": {"data": {inside_calls.RESULT_MIME: shown}}}}
 
 
 def _field(raw: msgspec.Raw) -> str | int | None:

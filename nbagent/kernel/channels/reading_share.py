@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import Final
 
-SLICE: Final = 0.001
+SLICE_SECONDS: Final = 0.001
 """Seconds for which one channel is read before other tasks run."""
-HEAVY: Final = 0.008
+HEAVY_SECONDS: Final = 0.008
 """Seconds from which others feel one reading. It may take so long, since a large message can't be read in parts."""
-HEAVY_COST: Final = 0.1
+HEAVY_COST_SECONDS: Final = 0.1
 """Seconds that a heavy reading costs at least, so that others feel one in about thirty of their cells."""
-SHARE: Final = 0.25
+MAX_SHARE: Final = 0.25
 """The share of the time that one kernel's messages may take while others are active."""
-BURST: Final = 0.2
+BURST_SECONDS: Final = 0.2
 """Seconds that reading may take at once before the share applies."""
-ACTIVE: Final = 1.0
+ACTIVE_SECONDS: Final = 1.0
 """Seconds for which a kernel counts as active after it was last read."""
 
 _LAST: dict[ReadingShare, float] = {}
@@ -26,13 +26,13 @@ class ReadingShare:
     """The account of one connection: time fills it, and reading draws on it."""
 
     def __init__(self) -> None:
-        self._left = BURST
+        self._left = BURST_SECONDS
         self._filled = time.monotonic()
 
     def took(self, seconds: float) -> None:
         """Draw the time that a reading took."""
         self._fill()
-        self._left -= seconds if seconds < HEAVY else max(seconds, HEAVY_COST)
+        self._left -= seconds if seconds < HEAVY_SECONDS else max(seconds, HEAVY_COST_SECONDS)
         _LAST[self] = self._filled
 
     def pause(self) -> float:
@@ -40,10 +40,10 @@ class ReadingShare:
         now = self._fill()
         if self._left >= 0:
             return 0.0
-        if all(now - last > ACTIVE for share, last in list(_LAST.items()) if share is not self):
+        if all(now - last > ACTIVE_SECONDS for share, last in list(_LAST.items()) if share is not self):
             self._left = 0.0
             return 0.0
-        return -self._left / SHARE
+        return -self._left / MAX_SHARE
 
     def end(self) -> None:
         """Forget the connection, which is closed."""
@@ -51,6 +51,6 @@ class ReadingShare:
 
     def _fill(self) -> float:
         now = time.monotonic()
-        self._left = min(BURST, self._left + SHARE * (now - self._filled))
+        self._left = min(BURST_SECONDS, self._left + MAX_SHARE * (now - self._filled))
         self._filled = now
         return now

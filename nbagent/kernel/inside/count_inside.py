@@ -2,7 +2,7 @@
 
 import os
 
-MOST = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 """Bytes of a file that is looked through."""
 
 
@@ -11,7 +11,7 @@ def main(path: str, wanted: str) -> dict[str, object]:
     try:
         if not os.path.isfile(path):
             return {"error": "There is no such file." if not os.path.exists(path) else "It is no plain file."}
-        if os.path.getsize(path) > MOST:
+        if os.path.getsize(path) > MAX_FILE_BYTES:
             return {"error": f"It is too large to be edited: {os.path.getsize(path):,} bytes."}
         with open(path, "rb") as file:
             return {"count": file.read().decode().count(wanted)}

@@ -9,24 +9,24 @@ import threading
 import time
 from typing import Any
 
-FILES = 60
-COLUMNS = 500
-COUNT_BELOW = 300 * 1024 * 1024
+MAX_FILES = 60
+MAX_COLUMNS = 500
+COUNT_BELOW_BYTES = 300 * 1024 * 1024
 """Bytes of a text table up to which its rows are counted."""
 SAMPLE_ROWS = 1000
-OPEN_BELOW = 60 * 1024 * 1024
+OPEN_BELOW_BYTES = 60 * 1024 * 1024
 """Bytes up to which a format is read whole that can't be read in part."""
-LEAST_SHARE = 3.0
+MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
 SEND_SECONDS = 1.0
 """For what is published to be under way; it takes less than a thousandth of that."""
 MAX_LATE = 3
 """Files that may take too long, each of which still occupies the kernel."""
-LATE = "took too long to read"
-NO_TIME = "not described: there was no time left"
-TEXT = frozenset(".txt .md .log .py .ini .cfg .toml .yaml .yml .xml .html .rst .sql".split())
-COMMA = r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"
-PICTURES = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
+LATE_NOTE = "took too long to read"
+NO_TIME_NOTE = "not described: there was no time left"
+TEXT_ENDINGS = frozenset(".txt .md .log .py .ini .cfg .toml .yaml .yml .xml .html .rst .sql".split())
+DECIMAL_COMMA = r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"
+IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
 def main(paths: list[str], seconds: float) -> int:
@@ -37,18 +37,18 @@ def main(paths: list[str], seconds: float) -> int:
     """
     end = time.monotonic() + seconds
     files = [file for path in paths for file in walk(path)]
-    chosen = files[:FILES]
+    chosen = files[:MAX_FILES]
     late = 0
     for number, path in enumerate(chosen):
         left = end - time.monotonic()
-        share = max(left / (len(chosen) - number), min(left, LEAST_SHARE))
+        share = max(left / (len(chosen) - number), min(left, MIN_FILE_SECONDS))
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
-        publish({**name, "note": LATE})
-        described = within(path, share) if left > 0 and late < MAX_LATE else {"note": NO_TIME}
-        late += described.get("note") == LATE
-        if number == FILES - 1 and len(files) > FILES:
-            described["note"] = f"{described.get('note', '')}; {len(files) - FILES} more files are not described"
+        publish({**name, "note": LATE_NOTE})
+        described = within(path, share) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
+        late += described.get("note") == LATE_NOTE
+        if number == MAX_FILES - 1 and len(files) > MAX_FILES:
+            described["note"] = f"{described.get('note', '')}; {len(files) - MAX_FILES} more files are not described"
         publish({**name, **described})
     return len(chosen)
 
@@ -59,7 +59,7 @@ def within(path: str, seconds: float) -> dict[str, Any]:
     reader = threading.Thread(target=lambda: box.append(one(path)), daemon=True)
     reader.start()
     reader.join(seconds)
-    return box[0] if box else {"note": LATE}
+    return box[0] if box else {"note": LATE_NOTE}
 
 
 def publish(described: dict[str, Any]) -> None:
@@ -125,12 +125,12 @@ def describe(path: str, size: int) -> dict[str, Any]:
         return table("JSON Lines", path, size)
     if ending in (".arrow", ".feather", ".ipc"):
         return table("Arrow", path, size)
-    if ending in (".xlsx", ".xls", ".xlsb", ".ods") and size < OPEN_BELOW:
+    if ending in (".xlsx", ".xls", ".xlsb", ".ods") and size < OPEN_BELOW_BYTES:
         return workbook(path)
     if ending == ".json" and b"\0" not in start:
         return json_file(path, size)
-    if ending in PICTURES:
-        return picture(path)
+    if ending in IMAGE_ENDINGS:
+        return image_size(path)
     if b"\0" in start:
         return {"kind": "binary file", "note": f"{size_of(size)}, begins with {start[:8]!r}"}
     text = start.decode("utf-8", "replace")
@@ -162,9 +162,9 @@ def table(kind: str, path: str, size: int, start: bytes = b"") -> dict[str, Any]
     if kind == "CSV":
         sample, schema = as_text_where_lost(sample, schema, path, options)
     described = columns_of(sample, schema)
-    if len(schema) > COLUMNS:
+    if len(schema) > MAX_COLUMNS:
         note += f", {len(schema):,} columns"
-    if kind == "Parquet" or size < COUNT_BELOW:
+    if kind == "Parquet" or size < COUNT_BELOW_BYTES:
         described["rows"] = int(frame.select(pl.len()).collect().item())
     return {"kind": kind, "note": note, **described}
 
@@ -192,7 +192,7 @@ def separator_of(start: bytes) -> str:
 def columns_of(sample: Any, schema: Any) -> dict[str, Any]:
     """Names, types and different values of a frame's columns, by its first rows; and what is odd about them."""
     columns = []
-    for name, dtype in list(schema.items())[:COLUMNS]:
+    for name, dtype in list(schema.items())[:MAX_COLUMNS]:
         values = sample.get_column(name).drop_nulls()
         different = list(dict.fromkeys(plain(value) for value in values.head(50).to_list()))[:3]
         if len(different) < 3:
@@ -213,7 +213,7 @@ def oddity(values: Any) -> str:
     is_number, what = stripped.cast(pl.Float64, strict=False).is_not_null(), "numbers"
     if is_number.sum() < len(values) / 2:
         # 1.234,56 as most of Europe writes it.
-        is_number, what = is_number | stripped.str.contains(COMMA), "numbers with decimal commas"
+        is_number, what = is_number | stripped.str.contains(DECIMAL_COMMA), "numbers with decimal commas"
     others = values.filter(~is_number)
     if len(others) > len(values) / 2 or (not len(others) and what == "numbers"):
         return ""
@@ -264,12 +264,12 @@ def database(path: str) -> dict[str, Any]:
             quoted = '"' + name.replace('"', '""') + '"'
             for row in connection.execute(f"pragma table_info({quoted})").fetchall():
                 columns.append({"name": brief(f"{name}.{row[1]}"), "dtype": brief(row[2])})
-    return {"kind": "SQLite database", "note": f"tables: {listed(names, 20)}", "columns": columns[:COLUMNS]}
+    return {"kind": "SQLite database", "note": f"tables: {listed(names, 20)}", "columns": columns[:MAX_COLUMNS]}
 
 
 def json_file(path: str, size: int) -> dict[str, Any]:
     """The shape of a JSON document, and its columns if it is a list of records."""
-    if size >= OPEN_BELOW:
+    if size >= OPEN_BELOW_BYTES:
         return {"kind": "JSON", "note": size_of(size)}
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         value = json.load(file)
@@ -292,12 +292,12 @@ def json_file(path: str, size: int) -> dict[str, Any]:
     return {"kind": "JSON", "note": f"a {type(value).__name__}"}
 
 
-def picture(path: str) -> dict[str, Any]:
-    """The size of a picture."""
+def image_size(path: str) -> dict[str, Any]:
+    """The size of an image in pixels."""
     from PIL import Image
 
     with Image.open(path) as image:
-        return {"kind": f"{image.format} picture", "note": f"{image.width}×{image.height} pixels"}
+        return {"kind": f"{image.format} image", "note": f"{image.width}×{image.height} pixels"}
 
 
 def size_of(size: int) -> str:

@@ -21,29 +21,29 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-FOLLOWED = 20_000
+MAX_FOLLOWED_FILES = 20_000
 """Files of one tree that are remembered; further ones are only counted."""
-CHECKED = 300
+ALL_CHECKED_FILES = 300
 """Files of one tree that are all checked for an overwriting at each look, if there are no more than these."""
-SOME = 200
+MIN_CHECKED_FILES = 200
 """If there are more, how many are checked at least: each takes two microseconds, which add up in a trivial cell."""
-COUNTED = 100_000
+MAX_COUNTED_FILES = 100_000
 """Entries of one tree that are read in one look."""
-TICK = 50_000_000
+FOLDER_TICK_NS = 50_000_000
 """Nanoseconds within which a folder may change twice and have the same time."""
-NOISE = ("ipykernel", "pymp-", "joblib_memmapping_folder_", "matplotlib-", "pytest-of-")
+LIBRARY_PREFIXES = ("ipykernel", "pymp-", "joblib_memmapping_folder_", "matplotlib-", "pytest-of-")
 """Beginnings of the names that libraries give their own files in /tmp; in a working folder such files count."""
-CACHES = frozenset(("__pycache__", "node_modules", "site-packages"))
+CACHE_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages"))
 METADATA_KEY = "nbagent"
 """The key in a request's metadata for the arguments of `report`, and in the reply's metadata for its result."""
-MAX_REPORT = 256 * 1024
+MAX_REPORT_CHARACTERS = 256 * 1024
 """Characters of a report in a reply; a longer one is left out, and the host asks by a request of its own."""
 WATCHES: dict[str, TreeWatch] = {}
 """The watch of the session that looked last, by its token."""
 
 Mark = tuple[int, int, int]
 """Bytes, time of change and inode of a file."""
-NAMED = 20
+MAX_NAMED_ODD = 20
 """Links, pipes and devices that are named at a time."""
 
 
@@ -85,7 +85,7 @@ class Tree:
     def look(self, end: float) -> None:
         """Add to `fresh` the files that are new or changed since the last look."""
         self.whole = True
-        left = COUNTED
+        left = MAX_COUNTED_FILES
         alive: dict[str, Folder] = {}
         calm, paths = [], [self.root]
         followed = sum(len(folder.files) for folder in self.folders.values())
@@ -96,9 +96,15 @@ class Tree:
                 status = os.lstat(path)
                 if not stat.S_ISDIR(status.st_mode):
                     continue
-                if folder is None or folder.changed != status.st_mtime_ns or folder.changed > folder.read_at - TICK:
+                if (
+                    folder is None
+                    or folder.changed != status.st_mtime_ns
+                    or folder.changed > folder.read_at - FOLDER_TICK_NS
+                ):
                     was = folder or Folder()
-                    folder = self.read(path, status.st_mtime_ns, was, left, FOLLOWED - followed + len(was.files))
+                    folder = self.read(
+                        path, status.st_mtime_ns, was, left, MAX_FOLLOWED_FILES - followed + len(was.files)
+                    )
                     left -= folder.total + len(folder.below)
                     followed += len(folder.files) - len(was.files)
                 else:
@@ -130,9 +136,9 @@ class Tree:
                         folder.files[entry.name] = mark
                         if was.files.get(entry.name) != mark:
                             self.fresh[entry.path] = mark
-                elif len(folder.odd) < NAMED:
+                elif len(folder.odd) < MAX_NAMED_ODD:
                     folder.odd[entry.name] = kind = kind_of(entry)
-                    if was.odd.get(entry.name) != kind and len(self.odd) < NAMED:
+                    if was.odd.get(entry.name) != kind and len(self.odd) < MAX_NAMED_ODD:
                         self.odd[entry.path] = kind
                 if folder.total + len(folder.below) >= left:
                     self.whole = False
@@ -145,16 +151,20 @@ class Tree:
             return False
         if self.everything:
             return True
-        noise = not self.waits and path == self.root and name.startswith(NOISE)
-        return not (name.startswith(".") or name in CACHES or noise)
+        noise = not self.waits and path == self.root and name.startswith(LIBRARY_PREFIXES)
+        return not (name.startswith(".") or name in CACHE_FOLDERS or noise)
 
     def check(self, calm: list[str], end: float) -> None:
-        """Check files in unchanged folders for an overwriting: at least `SOME`, and more if there is time."""
+        """Check files in unchanged folders for an overwriting: `MIN_CHECKED_FILES`, and more if there is time."""
         path, skip = self.resume
         first = calm.index(path) if path in calm else 0
         self.resume = ("", 0)
         self.whole &= not (first or skip)
-        enough = CHECKED if sum(len(self.folders[each].files) for each in calm) <= CHECKED else SOME
+        enough = (
+            ALL_CHECKED_FILES
+            if sum(len(self.folders[each].files) for each in calm) <= ALL_CHECKED_FILES
+            else MIN_CHECKED_FILES
+        )
         looked = 0
         for path in calm[first:]:
             files = self.folders[path].files
@@ -328,4 +338,4 @@ def report(
         return None
     took = (datetime.now(UTC) - started).total_seconds()
     found = json.dumps(WATCHES[token].look(heard, min(max(0.0, took) * share, most), known))
-    return found if len(found) <= MAX_REPORT else None
+    return found if len(found) <= MAX_REPORT_CHARACTERS else None

@@ -14,10 +14,10 @@ import stat
 import time
 from typing import Any
 
-CHUNK = 256 * 1024
-COUNTED = 100_000
+CHUNK_BYTES = 256 * 1024
+MAX_COUNTED_FILES = 100_000
 """Files and folders that are looked at to list some of them."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 COMING: dict[str, Any] = {}
 """The upload under way: its token, descriptors of its staged file and folder, its hash and size so far."""
@@ -42,13 +42,13 @@ def main(verb: str, *arguments: Any) -> Any:
 
 def folder_at(base: str, parts: list[str], make: bool = False) -> int:
     """A descriptor of a folder, opened part by part; those that are missing are made if asked for."""
-    at = os.open(base, FOLDER)
+    at = os.open(base, FOLDER_FLAGS)
     for part in parts:
         try:
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o755, dir_fd=at)
-            below = os.open(part, FOLDER, dir_fd=at)
+            below = os.open(part, FOLDER_FLAGS, dir_fd=at)
         except NotADirectoryError:
             raise RefusedError(f"{part!r} is a link, or no folder") from None
         finally:
@@ -114,7 +114,7 @@ def send(base: str, parts: list[str], offset: int, length: int, known: list[int]
     file = open_plain(base, parts)
     sent = 0
     try:
-        while sent < length and (chunk := os.pread(file, min(CHUNK, length - sent), offset + sent)):
+        while sent < length and (chunk := os.pread(file, min(CHUNK_BYTES, length - sent), offset + sent)):
             sent += len(chunk)
             kernel.session.send(
                 kernel.iopub_socket, "nbagent_chunk", {"size": len(chunk)}, parent=kernel.get_parent(), buffers=[chunk]
@@ -161,7 +161,7 @@ def entries(base: str, parts: list[str], bound: int, seconds: float) -> dict[str
             with os.scandir(folder) as scan:
                 for entry in scan:
                     total += 1
-                    if total > COUNTED or (not total % 256 and time.monotonic() > end):
+                    if total > MAX_COUNTED_FILES or (not total % 256 and time.monotonic() > end):
                         return {"entries": sorted(found), "total": total, "whole": False}
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(f"{path}{entry.name}/")
@@ -233,7 +233,7 @@ def put(token: str) -> dict[str, Any]:
 
 def fill(token: str, address: str) -> dict[str, Any]:
     """Write what comes over a socket."""
-    upload, piece = coming(token), memoryview(bytearray(4 * CHUNK))
+    upload, piece = coming(token), memoryview(bytearray(4 * CHUNK_BYTES))
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         while count := connection.recv_into(piece):

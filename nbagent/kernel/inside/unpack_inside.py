@@ -19,21 +19,21 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-CHUNK = 256 * 1024
-HEADER = 1024 * 1024
+CHUNK_BYTES = 256 * 1024
+MAX_HEADER_BYTES = 1024 * 1024
 """Bytes that may stand before one member of a tar archive: they are read at once."""
-HEADERS = 8 * 1024 * 1024
-"""Bytes of those in all, beyond `USUAL` for each member: the names in them are kept."""
-USUAL = 2048
+MAX_HEADERS_BYTES = 8 * 1024 * 1024
+"""Bytes of those in all, beyond `USUAL_HEADER_BYTES` for each member: the names in them are kept."""
+USUAL_HEADER_BYTES = 2048
 """Bytes that stand before most members: its header, and one with its time to the microsecond."""
-GLOBAL_HEADERS = 1024
+MAX_GLOBAL_CHARACTERS = 1024
 """Characters of those that each member has a copy of; Git writes 52."""
-SLACK = 64 * 1024 * 1024
+SLACK_BYTES = 64 * 1024 * 1024
 """Bytes that any archive may come to, however well it is packed."""
-DEPTH = 40
+MAX_DEPTH = 40
 """Folders in folders."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 Member = tuple[list[str], bool, int, Any]
 """The parts of a name, whether it is a folder, the bytes it claims to have, and how to open it."""
@@ -46,7 +46,7 @@ class LimitError(Exception):
 class Bounded:
     """What tarfile reads, and the bound on its memory: no version of it can hold more than it has been given.
 
-    Between two members it is given `HEADER` bytes and no more, whatever it reads them for.
+    Between two members it is given `MAX_HEADER_BYTES` bytes and no more, whatever it reads them for.
 
     Args:
         file: What is read, from its start to its end.
@@ -57,7 +57,7 @@ class Bounded:
         self._file = file
         self._end = time.monotonic() + seconds
         self._read = self._member = self._spent = 0
-        self._allowed = HEADER
+        self._allowed = MAX_HEADER_BYTES
 
     def read(self, size: int) -> bytes:
         """Read some bytes."""
@@ -71,11 +71,11 @@ class Bounded:
 
     def allow(self, info: tarfile.TarInfo, size: int) -> None:
         """Give what comes up to the end of a member, whose size has been looked at, and the next one's headers."""
-        self._spent += max(info.offset_data - self._member - USUAL, 0)
-        if info.offset_data < self._member or self._spent > HEADERS:
+        self._spent += max(info.offset_data - self._member - USUAL_HEADER_BYTES, 0)
+        if info.offset_data < self._member or self._spent > MAX_HEADERS_BYTES:
             raise LimitError("its headers are too large")
         self._member = info.offset_data + size + -size % tarfile.BLOCKSIZE
-        self._allowed = self._member + HEADER
+        self._allowed = self._member + MAX_HEADER_BYTES
 
 
 def main(file: int, folder: int, name: str, bounds: dict[str, Any]) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def main(file: int, folder: int, name: str, bounds: dict[str, Any]) -> dict[str,
 def unpack(file: int, folder: int, staged: str, bounds: dict[str, Any]) -> dict[str, Any]:
     """Write the members below the staged folder; returns how many files there are, and their bytes."""
     size = os.fstat(file).st_size
-    room = min(bounds["bytes"], SLACK + size * bounds["ratio"])
+    room = min(bounds["bytes"], SLACK_BYTES + size * bounds["ratio"])
     files = written = 0
     with os.fdopen(os.dup(file), "rb") as raw:
         raw.seek(0)
         opened = members(raw, size, bounds)
-        top = os.open(staged, FOLDER, dir_fd=folder)
+        top = os.open(staged, FOLDER_FLAGS, dir_fd=folder)
         try:
             for count, (parts, is_folder, claimed, source) in enumerate(opened, start=1):
                 if count > bounds["files"]:
@@ -146,11 +146,11 @@ def write(folder: int, name: str, source: Any, room: int) -> int:
     """Write one file; returns its bytes."""
     written = 0
     try:
-        target = os.open(name, FILE, 0o644, dir_fd=folder)
+        target = os.open(name, FILE_FLAGS, 0o644, dir_fd=folder)
     except FileExistsError:
         raise LimitError(f"it has two members called {name[:100]!r}") from None
     with os.fdopen(target, "wb") as to, source() as reader:
-        while chunk := reader.read(CHUNK):
+        while chunk := reader.read(CHUNK_BYTES):
             written += len(chunk)
             if written > room:
                 raise LimitError("it unpacks to more than it says")
@@ -165,7 +165,7 @@ def folder_below(top: int, parts: list[str]) -> int:
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, 0o755, dir_fd=at)
-            below = os.open(part, FOLDER, dir_fd=at)
+            below = os.open(part, FOLDER_FLAGS, dir_fd=at)
         except NotADirectoryError:
             raise LimitError(f"it has a file and a folder called {part[:100]!r}") from None
         finally:
@@ -179,8 +179,8 @@ def parts_of(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts:
         raise LimitError(f"its member {name[:100]!r} leads out of its folder")
-    if len(parts) > DEPTH:
-        raise LimitError(f"its member {name[:100]!r} is more than {DEPTH} folders deep")
+    if len(parts) > MAX_DEPTH:
+        raise LimitError(f"its member {name[:100]!r} is more than {MAX_DEPTH} folders deep")
     return parts
 
 
@@ -240,7 +240,7 @@ def of_tar(unpacked: Any, raw: Any, bounds: dict[str, Any]) -> Iterator[Member]:
     for _ in in_tar(stream, bounds):
         pass
     # The checksum of what is packed stands at its very end.
-    if len(stream.read(CHUNK)) == CHUNK:
+    if len(stream.read(CHUNK_BYTES)) == CHUNK_BYTES:
         raise LimitError("it goes on behind its end")
     raw.seek(0)
     for info, archive in in_tar(Bounded(unpacked(), bounds["seconds"]), bounds):
@@ -259,7 +259,7 @@ def in_tar(stream: Bounded, bounds: dict[str, Any]) -> Iterator[tuple[tarfile.Ta
                 raise LimitError(f"it has more than {bounds['files']:,} members")
             if claimed > bounds["bytes"]:
                 raise LimitError(too_large(bounds["bytes"], bounds))
-            if sum(len(key) + len(str(value)) for key, value in archive.pax_headers.items()) > GLOBAL_HEADERS:
+            if sum(len(key) + len(str(value)) for key, value in archive.pax_headers.items()) > MAX_GLOBAL_CHARACTERS:
                 raise LimitError("its headers are too large")
             parts_of(info.name)
             if info.issparse():

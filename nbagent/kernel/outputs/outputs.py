@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from nbagent.core.events import Output
-from nbagent.core.quota import Quota
 from nbagent.core.text import ends
+from nbagent.kernel.outputs.displays import DisplayIndex, Updated
 from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
 from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
 from nbagent.sandbox.inside.message_sizes_inside import left_out, marker
@@ -23,19 +21,15 @@ from nbagent.sandbox.inside.message_sizes_inside import left_out, marker
 Message = Mapping[str, Any]
 """A message as `jupyter_client.session.Session.deserialize` returns it."""
 
-_LAST_WORDS: Final = 16
+_MAX_RESULTS: Final = 16
 """Results and errors that are kept of a cell. An honest one has one of each; displays must not crowd them out."""
-_ERROR_END: Final = 128 * 1024
+_MAX_ERROR_END_CHARACTERS: Final = 128 * 1024
 """Characters that are kept of the start, and of the end, of each text of an error."""
-_LINES: Final = 1_000
+_MAX_TRACEBACK_LINES: Final = 1_000
 """Entries of a traceback, each a frame, that are kept."""
-_NOTES: Final = 5
+_MAX_NOTES: Final = 5
 """Representations left out that `truncated` names one by one."""
-_PLENTY: Final = 512 * MIB
-"""Bytes that no cell's outputs come to."""
-_SMALL: Final = 16 * 1024
-"""Bytes of outputs that a cell may show even if there is no room."""
-_ENVELOPE: Final = 128
+_ENVELOPE_CHARACTERS: Final = 128
 """Characters that a live change costs besides its data."""
 
 
@@ -77,17 +71,6 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
-    """Every output that shows this display_id, in any cell, now has this data."""
-
-    display_id: str
-    data: dict[str, Any]
-    metadata: dict[str, Any]
-    cells: tuple[int, ...] = ()
-    """The cells in which it is shown, each once, in order."""
-
-
-@dataclass(frozen=True, slots=True)
 class Cleared:
     """What the cell showed so far is gone."""
 
@@ -106,7 +89,7 @@ class CellOutputs:
     """
 
     def __init__(
-        self, *, displays: Displays, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
+        self, *, displays: DisplayIndex, cell: int = 0, limits: OutputLimits | None = None, spill: Spill | None = None
     ) -> None:
         self._cell = cell
         self._displays = displays
@@ -240,17 +223,25 @@ class CellOutputs:
 
     def _traceback(self, value: object) -> list[str]:
         given = value if isinstance(value, list) else [value]
-        lines = [self._text(line) for line in (given if len(given) <= _LINES else given[: _LINES // 2])]
-        if len(given) > _LINES:
-            lines += [marker(f"{len(given) - _LINES:,} frames"), *map(self._text, given[-_LINES // 2 :])]
-            self._kept.note((f"{len(given) - _LINES:,} frames of an error",))
+        lines = [
+            self._text(line)
+            for line in (given if len(given) <= _MAX_TRACEBACK_LINES else given[: _MAX_TRACEBACK_LINES // 2])
+        ]
+        if len(given) > _MAX_TRACEBACK_LINES:
+            lines += [
+                marker(f"{len(given) - _MAX_TRACEBACK_LINES:,} frames"),
+                *map(self._text, given[-_MAX_TRACEBACK_LINES // 2 :]),
+            ]
+            self._kept.note((f"{len(given) - _MAX_TRACEBACK_LINES:,} frames of an error",))
         text = "\n".join(lines)
         short = self._text(text)
         return lines if len(short) == len(text) else short.split("\n")
 
     def _text(self, value: object) -> str:
         """A field of an error as text, cut as a stream is, and shorter."""
-        head, tail = (min(_ERROR_END, each) for each in (self._limits.stream_head, self._limits.stream_tail))
+        head, tail = (
+            min(_MAX_ERROR_END_CHARACTERS, each) for each in (self._limits.stream_head, self._limits.stream_tail)
+        )
         if not isinstance(value, str):
             kept = clean_within(value, head + tail)
             value = "" if value is None else json.dumps(kept[0]) if kept else marker("an error's text that is none")
@@ -260,7 +251,7 @@ class CellOutputs:
         return short
 
     def _has_room(self, kind: str) -> bool:
-        limit = self._limits.displays if kind == "display_data" else _LAST_WORDS
+        limit = self._limits.displays if kind == "display_data" else _MAX_RESULTS
         group = "display_data" if kind == "display_data" else "last words"
         count = self._kept.counts.get(group, 0)
         if count >= limit:
@@ -304,8 +295,8 @@ class CellOutputs:
         return changes
 
     def _tell(self, changes: list[Change], change: Change, *, size: int) -> None:
-        if size + _ENVELOPE <= self._live:
-            self._live -= size + _ENVELOPE
+        if size + _ENVELOPE_CHARACTERS <= self._live:
+            self._live -= size + _ENVELOPE_CHARACTERS
             changes.append(change)
             return
         self._live = 0
@@ -326,110 +317,9 @@ class _Kept:
     more_notes: int = 0
 
     def note(self, left_out: tuple[str, ...]) -> None:
-        names = left_out[: _NOTES - len(self.notes)]
+        names = left_out[: _MAX_NOTES - len(self.notes)]
         self.notes += names
         self.more_notes += len(left_out) - len(names)
-
-
-class Displays:
-    """Which outputs show which display_id, across the cells of a session, so that an update reaches them all.
-
-    The outputs are changed in place: their data is replaced, never written into. Beyond the bounds, those that were
-    shown or updated longest ago are let go: they stay as they are.
-
-    Args:
-        limit: Characters of all outputs together.
-        count: Outputs.
-    """
-
-    def __init__(self, *, limit: int = 256 * MIB, count: int = 10_000) -> None:
-        self._limit = limit
-        self._count = count
-        self._shown: dict[str, _Shown] = {}
-        self._outputs = 0
-        self._size = 0
-
-    def __contains__(self, display_id: str) -> bool:
-        return display_id in self._shown
-
-    def show(self, display_id: str, output: Output, *, size: int, cell: int = 0) -> None:
-        """Remember that `output` of a cell shows `display_id`; its data has `size` characters."""
-        shown = self._shown.pop(display_id, None) or _Shown(size)
-        self._shown[display_id] = shown
-        shown.outputs[id(output)] = output
-        shown.cells[id(output)] = cell
-        self._outputs += 1
-        self._size += shown.size
-        while self._outputs > self._count or self._size > self._limit:
-            oldest = next(iter(self._shown))
-            self.forget(oldest, next(iter(self._shown[oldest].outputs.values())))
-
-    def forget(self, display_id: str, output: Output) -> None:
-        """Let an output go; nothing happens if it went already."""
-        shown = self._shown.get(display_id)
-        if shown is None or shown.outputs.pop(id(output), None) is None:
-            return
-        del shown.cells[id(output)]
-        self._outputs -= 1
-        self._size -= shown.size
-        if not shown.outputs:
-            del self._shown[display_id]
-
-    def update(self, display_id: str, bundle: Bundle) -> Updated | None:
-        """Change every output that shows `display_id`; return what they show now, None if there is none."""
-        shown = self._shown.pop(display_id, None)
-        if shown is None:
-            return None
-        self._shown[display_id] = shown
-        count = len(shown.outputs)
-        others = self._size - shown.size * count
-        if others + bundle.size * count > self._limit:
-            note = f"[left out: an update of {bundle.size:,} characters for {count:,} outputs]"
-            bundle = Bundle({"text/plain": note}, {}, size=len(note))
-        shown.size = bundle.size
-        self._size = others + bundle.size * count
-        for output in shown.outputs.values():
-            output["data"], output["metadata"] = bundle.data, bundle.metadata
-        return Updated(display_id, bundle.data, bundle.metadata, tuple(sorted(set(shown.cells.values()) - {0})))
-
-
-def within(outputs: list[Output], quota: Quota) -> list[Output]:
-    """The outputs that may be kept, each other one as a line that says so; a few small ones always are.
-
-    What is kept is written twice: into the log and into the notebook.
-    """
-    if quota.left > _PLENTY:
-        return outputs
-    kept: list[Output] = []
-    room, small = quota.left // 2, _SMALL
-    for output in outputs:
-        size = len(msgspec.json.encode(output))
-        if size <= room:
-            room -= size
-        elif size <= small:
-            small -= size
-        else:
-            quota.refused += size
-            output = _left_out(output, size)
-        kept.append(output)
-    return kept
-
-
-def _left_out(output: Output, size: int) -> Output:
-    """What stands for an output; a display stays one, since updates of it may come."""
-    text = marker(f"{size:,} bytes of output")
-    if "data" in output:
-        return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
-    return {"output_type": "stream", "name": "stderr", "text": f"{text}\n"}
-
-
-@dataclass(slots=True)
-class _Shown:
-    """The outputs that show one display_id, by identity; the data that they share has `size` characters."""
-
-    size: int
-    outputs: dict[int, Output] = field(default_factory=dict)
-    cells: dict[int, int] = field(default_factory=dict)
 
 
 def _execution_count(value: object) -> int | None:

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.mime import MIB, clean, clean_within
-from nbagent.kernel.outputs.outputs import CellOutputs, Displays, Message, OutputLimits, parts
+from nbagent.kernel.outputs.outputs import CellOutputs, Message, OutputLimits, parts
 
 STATE_MIME: Final = "application/vnd.jupyter.widget-state+json"
-"""The key in a notebook's `metadata.widgets` whose value is `Widgets.state()`."""
+"""The key in a notebook's `metadata.widgets` whose value is `WidgetTracker.state()`."""
 
 _TARGET: Final = "jupyter.widget"
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
@@ -33,7 +34,7 @@ _POISON: Final = frozenset({"__proto__", "constructor", "prototype"})
 """A buffer's path is walked by JavaScript, where these lead out of the state."""
 
 
-class Widgets:
+class WidgetTracker:
     """The ipywidgets models of a kernel that are open.
 
     Output widgets capture what is displayed in them, as a front end lets them do: offer every IOPub message to `add`
@@ -48,7 +49,7 @@ class Widgets:
         ignored: Comm messages that concern no widget, or are beyond repair, or values that don't fit.
     """
 
-    def __init__(self, *, displays: Displays, limit: int = 32 * MIB, count: int = 10_000) -> None:
+    def __init__(self, *, displays: DisplayIndex, limit: int = 32 * MIB, count: int = 10_000) -> None:
         self.ignored = 0
         self._displays = displays
         self._room = limit

@@ -37,7 +37,7 @@ from nbagent.sandbox.spec import SandboxSpec
 log = logging.getLogger(__name__)
 
 Sizes = int | Mapping[str, int] | Mapping[TrustLevel, int] | Mapping[SandboxSpec, int] | Mapping[str | SandboxSpec, int]
-CHECK = 60.0
+CHECK_SECONDS = 60.0
 """Seconds between two looks at the kernels that wait."""
 
 
@@ -103,7 +103,7 @@ class KernelPool:
         engine: str | None = None,
         ttl: float | None = None,
         imports: Sequence[str] | None = None,
-        check: float = CHECK,
+        check: float = CHECK_SECONDS,
     ) -> None:
         self._chosen = settings.load()
         self.ttl = 60 * self._chosen.pool_minutes if ttl is None else ttl

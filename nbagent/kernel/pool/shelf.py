@@ -9,9 +9,9 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
-FIRST_WAIT = 1.0
+FIRST_WAIT_SECONDS = 1.0
 """Seconds to wait after a start that failed; the time doubles with each further failure in a row."""
-LONGEST_WAIT = 300.0
+MAX_WAIT_SECONDS = 300.0
 
 ShelfKey = tuple[str, SandboxSpec]
 """An engine's name and a spec: warm kernels with the same key can stand in for one another."""
@@ -69,7 +69,7 @@ class Shelf:
 
     def postpone(self) -> float:
         """Count a start that failed; returns the seconds until the next."""
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0**self.failures)
+        wait = min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**self.failures)
         self.failures += 1
         self.not_before = time.monotonic() + wait
         return wait

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.shelf import Shelf, ShelfKey, key_for
-from nbagent.kernel.pool.warm import EACH, memory_held, shortage, warm
+from nbagent.kernel.pool.warm import ESTIMATED_KERNEL_BYTES, memory_held, shortage, warm
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 log = logging.getLogger(__name__)
 
-ANSWER = 1.0
+ANSWER_SECONDS = 1.0
 """Seconds in which a warm kernel must answer an empty request."""
-SETTLE = 0.5
+SETTLE_SECONDS = 0.5
 """Seconds, after a start that somebody waited for, in which no kernel is warmed, since a first cell runs now."""
 
 
@@ -47,7 +47,7 @@ class Stock:
         self._engine = engine
         self._shelves = {key: Shelf(key[1], size) for key, size in sizes.items()}
         self._ttl, self._imports, self._check = ttl, imports, check
-        self._each = EACH
+        self._each = ESTIMATED_KERNEL_BYTES
         self._is_short = False
         self._callers = 0
         self._served = self._checked = -float("inf")
@@ -84,7 +84,7 @@ class Stock:
         shelf = self._shelves[key_for(kernel.engine, kernel.spec)]
         while (found := shelf.take(ttl=self._ttl)) is not None:
             try:
-                await kernel.start_from(found, patience=ANSWER)
+                await kernel.start_from(found, patience=ANSWER_SECONDS)
                 return True
             except SandboxError as error:
                 log.warning("A warm kernel is dropped: %s", error)
@@ -159,7 +159,7 @@ class Stock:
         for shelf in self._shelves.values():
             bad = dict.fromkeys(shelf.expired(ttl=self._ttl), "it is too old")
             for each in list(shelf.kernels) if due else ():
-                if each not in bad and not await each.answers(seconds=ANSWER):
+                if each not in bad and not await each.answers(seconds=ANSWER_SECONDS):
                     bad[each] = "it does not answer"
             for each, why in bad.items():
                 # It may have been taken meanwhile.
@@ -173,7 +173,7 @@ class Stock:
     def _emptiest(self) -> Shelf | None:
         """The emptiest shelf among those that may get a kernel now."""
         now = time.monotonic()
-        if self._callers or now < self._served + SETTLE:
+        if self._callers or now < self._served + SETTLE_SECONDS:
             return None
         ready = [shelf for shelf in self._shelves.values() if not shelf.is_full and now >= shelf.not_before]
         return min(ready, key=lambda shelf: len(shelf.kernels) / shelf.size, default=None)
@@ -183,7 +183,7 @@ class Stock:
         moments = [self._checked + self._check]
         for shelf in self._shelves.values():
             if not shelf.is_full and not self._callers:
-                moments.append(max(shelf.not_before, self._served + SETTLE))
+                moments.append(max(shelf.not_before, self._served + SETTLE_SECONDS))
             if shelf.kernels:
                 moments.append(next(iter(shelf.kernels.values())) + self._ttl)
         return max(0.01, min(moments) - time.monotonic())

@@ -13,15 +13,15 @@ from nbagent.kernel.kernel import Kernel
 
 log = logging.getLogger(__name__)
 
-EACH = 160 * MIB
+ESTIMATED_KERNEL_BYTES = 160 * MIB
 """Bytes that a warm kernel is estimated at where they can't be measured; with Polars and Matplotlib, it has 100 MB."""
-FILES = 25
+FILES_PER_KERNEL = 25
 """Files, sockets and pipes that this process has open for each kernel that waits."""
-MOST_FILES = 0.8
+MAX_OPEN_FILES_SHARE = 0.8
 """The part of this process's limit of open files beyond which no kernel is warmed."""
-IMPORTS_FROM = 512
+MIN_IMPORT_MB = 512
 """MiB: in a sandbox with less memory nothing is imported ahead, since that would take most of it."""
-SECONDS = 60.0
+IMPORT_SECONDS = 60.0
 """Seconds for all imports."""
 _PROBE = Path(__file__).parents[1] / "inside" / "warm_inside.py"
 
@@ -38,9 +38,9 @@ async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
     Raises:
         SandboxError: The kernel did not survive it.
     """
-    if not imports or kernel.spec.trust.limits.memory_mb < IMPORTS_FROM:
+    if not imports or kernel.spec.trust.limits.memory_mb < MIN_IMPORT_MB:
         return
-    wrong = await kernel.evaluate(_PROBE.read_text(), [list(imports)], seconds=SECONDS)
+    wrong = await kernel.evaluate(_PROBE.read_text(), [list(imports)], seconds=IMPORT_SECONDS)
     if not isinstance(wrong, list):
         raise SandboxError(f"The imports of a warm kernel did not end: {', '.join(imports)}.")
     for each in wrong:
@@ -49,7 +49,7 @@ async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
 
 def memory_held(kernel: Kernel) -> int:
     """The most bytes that a kernel has used so far, or the estimate where the engine can't tell."""
-    return kernel.memory_peak() or EACH
+    return kernel.memory_peak() or ESTIMATED_KERNEL_BYTES
 
 
 def shortage(kernels: int, *, each: int) -> str:
@@ -63,8 +63,8 @@ def shortage(kernels: int, *, each: int) -> str:
     if (kernels + 1) * each > free / 2:
         return f"with one more, at {each // MIB:,} MB each, it would hold half of the free memory"
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if sum(1 for _ in Path("/proc/self/fd").iterdir()) + FILES > MOST_FILES * files:
-        return f"each takes {FILES} open files, of which this process may have {files:,} (ulimit -n)"
+    if sum(1 for _ in Path("/proc/self/fd").iterdir()) + FILES_PER_KERNEL > MAX_OPEN_FILES_SHARE * files:
+        return f"each takes {FILES_PER_KERNEL} open files, of which this process may have {files:,} (ulimit -n)"
     return ""
 
 

@@ -18,21 +18,21 @@ from nbagent.core.quota import Quota
 from nbagent.core.text import size_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.file_watch import FileWatch, FolderChanges
-from nbagent.kernel.transfer.results import Landed, Results, inert_name, safe_name
+from nbagent.kernel.transfer.results import Landed, ResultFolder, inert_name, safe_name
 from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display
 from nbagent.kernel.transfer.transfer import Transfer
 
-SECONDS = 60.0
-"""Seconds for one file, and one second more for each `PACE` bytes of it."""
-PACE = 4 * MIB
+FILE_SECONDS = 60.0
+"""Seconds for one file, and one second more for each `BYTES_PER_SECOND` bytes of it."""
+BYTES_PER_SECOND = 4 * MIB
 NAME_BYTES = 4096
 """What the name of a file, and of each new folder above it, counts against the quota, in bytes."""
-NAMED = 3
+NAMED_FILES = 3
 """Files that a sentence of the note names."""
-ROUNDS = 50
+MAX_ROUNDS = 50
 """How many times waiting files are collected at the session's end, `Limits.result_files` each time."""
-LOST = "it is lost with the sandbox"
-OUTPUT, WORK = "/tmp/output", "/workspace"  # noqa: S108 - paths inside, as people know them
+LOST_NOTE = "it is lost with the sandbox"
+OUTPUT_FOLDER, WORK_FOLDER = "/tmp/output", "/workspace"  # noqa: S108 - paths inside, as people know them
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Collector:
         self._transfer = Transfer(kernel)
         self._limits = limits = kernel.spec.trust.limits
         past = list(past)
-        self._results = Results(folder, past=past)
+        self._results = ResultFolder(folder, past=past)
         self._source, self._work = source, work
         self._quota = quota or Quota(limits.session_mb * MIB)
         self._digests = {each.source: each.sha256 for each in past}
@@ -128,14 +128,14 @@ class Collector:
         output, work, changed, more = await self.watch.look(after=after, report=report)
         saved: list[Saved] = []
         left: list[FileLeft] = []
-        for named, base, found in ((OUTPUT, self._source, output), (WORK, self._work or "", work)):
+        for named, base, found in ((OUTPUT_FOLDER, self._source, output), (WORK_FOLDER, self._work or "", work)):
             for name, size, _ in found.files[: self._limits.result_files]:
                 why = await self._collect_one(SandboxPath(f"{named}/{name}", base, tuple(name.split("/"))), size, saved)
                 left += [FileLeft(display(f"{named}/{name}"), why)] if why else []
             left += [FileLeft(display(f"{named}/{name}"), _ODD[kind]) for name, kind in found.odd]
         self.left |= {each.path: each.why for each in left}
         self._waits = sum(max(0, each.fresh - self._limits.result_files) for each in (output, work))
-        notes = [self._waiting_note(named, found) for named, found in ((OUTPUT, output), (WORK, work))]
+        notes = [self._waiting_note(named, found) for named, found in ((OUTPUT_FOLDER, output), (WORK_FOLDER, work))]
         if changed:
             notes.append(_changed_note(changed, more))
         notes.append(_renamed_note(saved))
@@ -193,16 +193,16 @@ class Collector:
 
     def lose(self) -> list[FileLeft]:
         """Return the results that were lost with a sandbox that was replaced."""
-        lost = [path for path, why in self.left.items() if why != LOST]
+        lost = [path for path, why in self.left.items() if why != LOST_NOTE]
         lost += [f"{self._waits:,} more files"] if self._waits else []
         self._waits = 0
-        self.left |= dict.fromkeys(lost, LOST)
-        return [FileLeft(path, LOST) for path in lost]
+        self.left |= dict.fromkeys(lost, LOST_NOTE)
+        return [FileLeft(path, LOST_NOTE) for path in lost]
 
     async def rest(self) -> list[Collected]:
         """At the session's end, collect the files that wait; afterwards `left` has what nobody will get."""
         found = []
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             found.append(await self.collect())
             if not found[-1].waiting or not found[-1].saved:
                 break
@@ -214,14 +214,14 @@ class Collector:
     async def _forget_gone(self) -> None:
         """Drop from `left` the files that cells have deleted."""
         there: set[str] = set()
-        for named, base in ((OUTPUT, self._source), (WORK, self._work or "")):
+        for named, base in ((OUTPUT_FOLDER, self._source), (WORK_FOLDER, self._work or "")):
             if base and self.left:
                 entries, total, whole = await self._transfer.entries(SandboxPath(named, base, ()), bound=20_000)
                 there |= {display(each.path) for each in entries}
                 if not whole or total > len(entries):
                     return
         known = self.left.items()
-        self.left = {path: why for path, why in known if path in there or why == LOST or not path.startswith("/")}
+        self.left = {path: why for path, why in known if path in there or why == LOST_NOTE or not path.startswith("/")}
 
     def host_path(self, source: str, *, size: int) -> Path | None:
         """Where on the host a file of the sandbox is, if it was collected with this size."""
@@ -234,7 +234,7 @@ class Collector:
             raise TransferError(f"{display(place.path)} can't be a file's path.")
         bound = min(self._limits.result_mb * MIB, self._quota.left)
         with self._results.staged() as (file, staged):
-            seconds = SECONDS + size / PACE
+            seconds = FILE_SECONDS + size / BYTES_PER_SECOND
             carried = await self._transfer.download(place, file.write, bound=bound, seconds=seconds)
             file.close()
             if not self._quota.take(carried.size + self._names_of(place)):
@@ -252,13 +252,13 @@ _ODD = {
 
 
 def _changed_note(changed: list[FileSeen], more: int) -> str:
-    named = ", ".join(f"{each.path} ({size_of(each.size)})" for each in changed[:NAMED])
-    unnamed = len(changed) - NAMED + more
+    named = ", ".join(f"{each.path} ({size_of(each.size)})" for each in changed[:NAMED_FILES])
+    unnamed = len(changed) - NAMED_FILES + more
     others = f" and {unnamed:,} more" if unnamed > 0 else ""
     return f"Changed: {named}{others}; fetch with session.download(path), or save to /tmp/output."
 
 
 def _renamed_note(saved: list[Saved]) -> str:
     new = [each.name for each in saved if inert_name(name := safe_name(each.source.rpartition("/")[2])) != name]
-    more = f" and {len(new) - NAMED:,} more" if len(new) > NAMED else ""
-    return f"Renamed, as other programs run files of such names: {', '.join(new[:NAMED])}{more}." if new else ""
+    more = f" and {len(new) - NAMED_FILES:,} more" if len(new) > NAMED_FILES else ""
+    return f"Renamed, as other programs run files of such names: {', '.join(new[:NAMED_FILES])}{more}." if new else ""

@@ -10,24 +10,24 @@ from nbagent.core.events import FileSeen
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.sandbox_paths import MAX_SIZE, SandboxPath, clamp_time, display
+from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
-SECONDS = 20.0
+REQUEST_SECONDS = 20.0
 """Seconds for a request of its own; `file_watch_inside.py` bounds how much of the folders that looks at."""
 METADATA_KEY = "nbagent"
 """The key of a cell request's metadata under which `file_watch_inside.py` finds what to report on."""
 MAX_LOOKS = 2**53
 """The number of a look, which a sandbox claims, must be below this."""
-MAX_REPORT = MIB
+MAX_REPORT_CHARACTERS = MIB
 """Characters of the report in a reply."""
-SHARE = 0.05
+SEARCH_SHARE = 0.05
 """The part of a cell's own time that the search for files which were overwritten in place may take."""
-MOST = 0.2
+MAX_SEARCH_SECONDS = 0.2
 """Seconds that this search may take at most."""
-CHANGED = 20
+MAX_NAMED_CHANGES = 20
 """Changed files outside of the folders of results that are named after one cell."""
-MOST_FILES = 1_000_000
+MAX_FILE_COUNT = 1_000_000
 """A count of files, which a sandbox claims, is cut to this."""
 
 
@@ -57,7 +57,7 @@ class Look(NamedTuple):
     Attributes:
         output: In the output folder.
         work: In the working folder.
-        changed: Changed files elsewhere, at most `CHANGED`.
+        changed: Changed files elsewhere, at most `MAX_NAMED_CHANGES`.
         more: How many more there are of these.
     """
 
@@ -93,7 +93,7 @@ class FileWatch:
             [work or f"{output}/.nbagent-none", [], False, True],
             *([root, skip, False, False] for root in (others or {}).values()),
         ]
-        self._bounds = [bound, bound, *(CHANGED for _ in self._names)]
+        self._bounds = [bound, bound, *(MAX_NAMED_CHANGES for _ in self._names)]
         self._known: list[tuple[str, int]] = []
         self._heard = 0
 
@@ -103,7 +103,13 @@ class FileWatch:
 
     def metadata(self) -> dict[str, Any]:
         """Metadata for a cell's request, which has the kernel report changes with its reply."""
-        asked = {"token": self._token, "heard": self._heard, "share": SHARE, "most": MOST, "known": self._known}
+        asked = {
+            "token": self._token,
+            "heard": self._heard,
+            "share": SEARCH_SHARE,
+            "most": MAX_SEARCH_SECONDS,
+            "known": self._known,
+        }
         return {METADATA_KEY: asked}
 
     async def look(self, *, after: float = 0.0, report: str = "") -> Look:
@@ -113,20 +119,26 @@ class FileWatch:
             after: Seconds that the cell took; a part of them may be spent on this look.
             report: The report in the reply to the cell; if it makes no sense, the kernel is asked.
         """
-        trees = self._trees(_parse_report(report)) or self._trees(await self._ask(min(after * SHARE, MOST)))
+        trees = self._trees(_parse_report(report)) or self._trees(
+            await self._ask(min(after * SEARCH_SHARE, MAX_SEARCH_SECONDS))
+        )
         if trees is None:
             return Look(FolderChanges(), FolderChanges(), [], 0)
         self._known.clear()
         output, work, *others = trees
         changed, more = [], 0
         for name, tree in zip(self._names, others, strict=True):
-            changed += [FileSeen(path=display(f"{name}/{path}"), size=size) for path, size, _ in tree.files[:CHANGED]]
+            changed += [
+                FileSeen(path=display(f"{name}/{path}"), size=size) for path, size, _ in tree.files[:MAX_NAMED_CHANGES]
+            ]
             more += max(0, tree.fresh - len(tree.files))
-        return Look(output, work, changed[:CHANGED], more + len(changed[CHANGED:]))
+        return Look(output, work, changed[:MAX_NAMED_CHANGES], more + len(changed[MAX_NAMED_CHANGES:]))
 
     async def _ask(self, seconds: float) -> Any:
         arguments = [self._token, self._roots, self._bounds, self._heard, seconds, self._known]
-        return await self._kernel.evaluate(inside_calls.source_of("file_watch_inside.py"), arguments, seconds=SECONDS)
+        return await self._kernel.evaluate(
+            inside_calls.source_of("file_watch_inside.py"), arguments, seconds=REQUEST_SECONDS
+        )
 
     def _trees(self, claimed: Any) -> list[FolderChanges] | None:
         """A sandbox's report on its folders; None if it makes no sense. Else the kernel won't report the same again."""
@@ -143,7 +155,7 @@ class FileWatch:
 
 def _parse_report(report: str) -> Any:
     try:
-        return parse(report, limit=MAX_REPORT)
+        return parse(report, limit=MAX_REPORT_CHARACTERS)
     except UnreadableError:
         return None
 
@@ -162,9 +174,9 @@ def _folder_changes(claimed: Any) -> FolderChanges | None:
             files = []
             for row in rows:
                 match row:
-                    case [str(name), int(size), int(changed)] if 0 <= size <= MAX_SIZE:
+                    case [str(name), int(size), int(changed)] if 0 <= size <= MAX_FILE_BYTES:
                         files.append((name, size, clamp_time(changed)))
-            bound = [min(max(0, each), MOST_FILES) for each in (fresh, total)]
-            links = [(each[0], each[1]) for each in odd[:CHANGED] if _is_odd(each)]
+            bound = [min(max(0, each), MAX_FILE_COUNT) for each in (fresh, total)]
+            links = [(each[0], each[1]) for each in odd[:MAX_NAMED_CHANGES] if _is_odd(each)]
             return FolderChanges(files, max(bound[0], len(files)), max(bound[1], len(files)), whole, links)
     return None

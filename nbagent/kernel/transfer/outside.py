@@ -16,7 +16,7 @@ from nbagent.core.policy import MIB
 from nbagent.kernel.transfer.sandbox_paths import display
 from nbagent.sandbox.data.mounts import named
 
-PIECE = MIB
+READ_BYTES = MIB
 """Bytes that are read at once."""
 
 
@@ -85,12 +85,12 @@ def open_source(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], in
 
 
 async def _slices(content: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), PIECE):
-        yield content[start : start + PIECE]
+    for start in range(0, len(content), READ_BYTES):
+        yield content[start : start + READ_BYTES]
 
 
 async def _pieces(file: Any) -> AsyncIterator[bytes]:
-    while piece := await asyncio.to_thread(file.read, PIECE):
+    while piece := await asyncio.to_thread(file.read, READ_BYTES):
         if not isinstance(piece, bytes):
             raise UsageError("The file is open as text.", mend="Open it as binary: open(path, 'rb').")
         yield piece

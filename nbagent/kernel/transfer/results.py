@@ -24,9 +24,9 @@ from nbagent.core import fileio
 from nbagent.core.events import FileSaved
 from nbagent.packages import import_names
 
-DEPTH = 16
+MAX_FOLDER_DEPTH = 16
 """Levels of folders; the names of deeper folders become part of the file's name."""
-TRIES = 10_000
+MAX_NAME_TRIES = 10_000
 """Names like the wanted one that are tried while they are taken."""
 RUN_UNASKED = (
     *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
@@ -41,7 +41,7 @@ RUN_UNASKED = (
 shell's prompt shows the branch. Test runners collect files by their names, editors build what looks like a project, and
 Python, Jupyter and desktops read the other ones in the folder where they are started or which they open.
 """
-MODULES = frozenset(
+MODULE_NAMES = frozenset(
     name.casefold().replace("-", "_")
     for name in (
         *("sitecustomize", "usercustomize", "nbagent", *sys.stdlib_module_names, *import_names.KNOWN),
@@ -51,9 +51,9 @@ MODULES = frozenset(
 """Names of Python's own modules and of popular packages: Python prefers a file of such a name in the folder where it is
 started. A folder of such a name is preferred only with an `__init__` file in it, which `RUN_UNASKED` has."""
 MODULE_ENDINGS = ("py", "pyc", "pyw", "so", "pyd")
-INERT = "saved"
+INERT_WORD = "saved"
 """The word that is put before such a name, or behind it."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Landed:
     freed: int = 0
 
 
-class Results:
+class ResultFolder:
     """One session's files in a folder of results.
 
     Args:
@@ -154,7 +154,9 @@ class Results:
 
     def _put_new(self, staged: Path, source: str, parts: tuple[str, ...], sha256: str) -> tuple[tuple[str, ...], bool]:
         """Take the first name that is free, or whose file has the same contents; returns it and whether it was free."""
-        *above, last = parts[: DEPTH - 1] + (("/".join(parts[DEPTH - 1 :]),) if len(parts) >= DEPTH else ())
+        *above, last = parts[: MAX_FOLDER_DEPTH - 1] + (
+            ("/".join(parts[MAX_FOLDER_DEPTH - 1 :]),) if len(parts) >= MAX_FOLDER_DEPTH else ()
+        )
         where = self._make(tuple(above))
         folder = self._open(where)
         try:
@@ -185,10 +187,10 @@ class Results:
 
     def _open(self, place: tuple[str, ...]) -> int:
         """A descriptor of a folder of results, opened part by part and not through links."""
-        at = os.open(self.folder, FOLDER & ~os.O_NOFOLLOW)
+        at = os.open(self.folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
         for part in place:
             try:
-                below = os.open(part, FOLDER, dir_fd=at)
+                below = os.open(part, FOLDER_FLAGS, dir_fd=at)
             finally:
                 os.close(at)
             at = below
@@ -205,7 +207,7 @@ def _names(wanted: str, *, dotted: bool = True) -> Iterator[str]:
     name = inert_name(safe_name(wanted))
     yield name
     stem, ending = (PurePath(name).stem, PurePath(name).suffix) if dotted else (name, "")
-    for number in range(1, TRIES):
+    for number in range(1, MAX_NAME_TRIES):
         yield f"{stem}-{number}{ending}"
 
 
@@ -258,10 +260,10 @@ def safe_name(name: str) -> str:
 
 def inert_name(name: str) -> str:
     """A safe name that no program of the person's runs unasked; case is ignored, as on some file systems."""
-    return next(each for each in (name, f"{INERT}-{name}", f"{name}.{INERT}") if not _is_run_unasked(each))
+    return next(each for each in (name, f"{INERT_WORD}-{name}", f"{name}.{INERT_WORD}") if not _is_run_unasked(each))
 
 
 def _is_run_unasked(name: str) -> bool:
     first, *_, ending = name.casefold().split(".") if "." in name else (name.casefold(), "")
-    is_module = ending in MODULE_ENDINGS and first in MODULES
+    is_module = ending in MODULE_ENDINGS and first in MODULE_NAMES
     return is_module or any(fnmatch.fnmatchcase(name.casefold(), each) for each in RUN_UNASKED)

@@ -14,11 +14,11 @@ from nbagent.core.text import ends, printable
 
 INVALID = "Invalid path: must be /tmp/* or /workspace/*"
 ROOTS = ("/workspace", "/tmp")  # noqa: S108 - paths inside
-MAX_NAME = 255
+MAX_NAME_BYTES = 255
 """Bytes of one part of a path; more Linux doesn't take."""
-MAX_PATH = 4000
+MAX_PATH_BYTES = 4000
 """Bytes of a path; Linux takes 4,095."""
-MAX_SIZE = 2**63 - 1
+MAX_FILE_BYTES = 2**63 - 1
 """Bytes of the largest file that Linux can have; also the latest time of a file, in nanoseconds."""
 
 
@@ -42,7 +42,7 @@ class SandboxPath:
         return "/".join([self.base, *self.parts])
 
 
-class Folders(Protocol):
+class FolderMap(Protocol):
     """Where an engine has the folders that code writes to: only `local` has them elsewhere than people name them."""
 
     @property
@@ -68,12 +68,14 @@ def clean_path(path: str) -> str:
         sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
     except UnicodeEncodeError:
         raise TransferLimit(f"No file can be called {display(path)}.") from None
-    if max(sizes) > MAX_NAME or sum(sizes) + len(sizes) > MAX_PATH:
-        raise TransferLimit(f"The path is too long: a name has at most {MAX_NAME} bytes, a path {MAX_PATH:,}.")
+    if max(sizes) > MAX_NAME_BYTES or sum(sizes) + len(sizes) > MAX_PATH_BYTES:
+        raise TransferLimit(
+            f"The path is too long: a name has at most {MAX_NAME_BYTES} bytes, a path {MAX_PATH_BYTES:,}."
+        )
     return "/" + "/".join(parts)
 
 
-def file_at(path: str, folders: Folders) -> SandboxPath:
+def file_at(path: str, folders: FolderMap) -> SandboxPath:
     """Where a file is.
 
     Raises:
@@ -85,7 +87,7 @@ def file_at(path: str, folders: Folders) -> SandboxPath:
     return _place(cleaned, folders)
 
 
-def folder_at(path: str, folders: Folders) -> SandboxPath:
+def folder_at(path: str, folders: FolderMap) -> SandboxPath:
     """Where a folder is.
 
     Raises:
@@ -94,7 +96,7 @@ def folder_at(path: str, folders: Folders) -> SandboxPath:
     return _place(clean_path(path), folders)
 
 
-def _place(path: str, folders: Folders) -> SandboxPath:
+def _place(path: str, folders: FolderMap) -> SandboxPath:
     moved = {"/workspace": folders.workspace_folder, "/tmp/output": folders.output_folder}  # noqa: S108
     for named, there in moved.items():
         if there != named and f"{path}/".startswith(f"{named}/"):
@@ -111,4 +113,4 @@ def display(path: str) -> str:
 
 def clamp_time(time: int) -> int:
     """A file's time in nanoseconds, as a sandbox claims it, cut to the 292 years around 1970 that 64 bits hold."""
-    return min(max(-MAX_SIZE, time), MAX_SIZE)
+    return min(max(-MAX_FILE_BYTES, time), MAX_FILE_BYTES)

@@ -22,18 +22,18 @@ from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.transfer.sandbox_paths import MAX_SIZE, SandboxPath, clamp_time, display
+from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
 
 if TYPE_CHECKING:
     from nbagent.sandbox.channels.byte_stream import ByteStream
 
-PIECE = 4 * MIB
+PIECE_BYTES = 4 * MIB
 """Bytes that travel with one request, in either direction; a larger file goes over a socket where there can be one."""
-SECONDS = 30.0
+REQUEST_SECONDS = 30.0
 """Seconds for one request."""
-UNPACK_FILES = 10_000
+MAX_UNPACKED_FILES = 10_000
 """Members of an archive."""
-UNPACK_RATIO = 200
+MAX_UNPACK_RATIO = 200
 """How many times its own size an archive may unpack to; 64 MB are always allowed."""
 UNPACK_SECONDS = 60.0
 ENOSPC, ENOENT, EROFS = 28, 2, 30
@@ -97,8 +97,8 @@ class Transfer:
         async def parts() -> AsyncIterator[bytes]:
             nonlocal sent
             async for piece in pieces:
-                for start in range(0, len(piece), PIECE):
-                    part = piece[start : start + PIECE]
+                for start in range(0, len(piece), PIECE_BYTES):
+                    part = piece[start : start + PIECE_BYTES]
                     sent += len(part)
                     self._check_size(sent, place)
                     digest.update(part)
@@ -147,7 +147,7 @@ class Transfer:
         end = time.monotonic() + seconds
         found = await self._do(place, "look", place.base, list(place.parts))
         size, known = found.get("size"), found.get("identity")
-        if type(size) is not int or not 0 <= size <= MAX_SIZE or not isinstance(known, list):
+        if type(size) is not int or not 0 <= size <= MAX_FILE_BYTES or not isinstance(known, list):
             raise TransferError(f"The sandbox's answer about {display(place.path)} makes no sense.")
         self._check_size(size, place, bound=bound)
         digest, received = hashlib.sha256(), 0
@@ -167,10 +167,10 @@ class Transfer:
             if received != size:
                 raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
         while received < size:
-            before, left = received, min(SECONDS, end - time.monotonic())
+            before, left = received, min(REQUEST_SECONDS, end - time.monotonic())
             if left <= 0:
                 raise TransferError(f"{display(place.path)} did not come in time.")
-            part = min(PIECE, size - received)
+            part = min(PIECE_BYTES, size - received)
             arguments = (place.base, list(place.parts), received, part, known)
             await self._do(place, "send", *arguments, chunks=took, seconds=left)
             if received - before != part:
@@ -191,7 +191,7 @@ class Transfer:
 
     def _stream(self, size: int) -> ByteStream | None:
         """A socket for a file that is worth one, where there can be one."""
-        if size <= PIECE:
+        if size <= PIECE_BYTES:
             return None
         with contextlib.suppress(OSError):
             return self._kernel.byte_stream()
@@ -199,7 +199,12 @@ class Transfer:
 
     async def _unpack(self, place: SandboxPath, token: str, size: int, sha256: str) -> dict[str, Any]:
         opened = await self._do(place, "archive", token, size, sha256)
-        bounds = {"files": UNPACK_FILES, "bytes": self.bound, "ratio": UNPACK_RATIO, "seconds": UNPACK_SECONDS}
+        bounds = {
+            "files": MAX_UNPACKED_FILES,
+            "bytes": self.bound,
+            "ratio": MAX_UNPACK_RATIO,
+            "seconds": UNPACK_SECONDS,
+        }
         arguments = [opened.get("file"), opened.get("folder"), place.parts[-1], bounds]
         source = inside_calls.source_of("unpack_inside.py")
         found = await self._kernel.evaluate(source, arguments, seconds=2 * UNPACK_SECONDS)
@@ -217,7 +222,7 @@ class Transfer:
             TransferError: There was none, or it is an error.
         """
         source = inside_calls.source_of("transfer_inside.py")
-        found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": SECONDS, **more})
+        found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)
         if "error" in answer:
             raise self._error(answer, place)
@@ -288,19 +293,19 @@ class FolderEntry:
 
 def _patience(size: int) -> float:
     """Seconds in which a file must have gone over its socket."""
-    return SECONDS * (1 + size // PIECE)
+    return REQUEST_SECONDS * (1 + size // PIECE_BYTES)
 
 
 async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
     async for part in parts:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(REQUEST_SECONDS):
             await stream.send(part)
     await stream.end()
 
 
 async def _receive(stream: ByteStream, size: int, take: Callable[[bytes], object]) -> None:
     while size:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(REQUEST_SECONDS):
             data = await stream.receive(size)
         if not data:
             return
@@ -314,7 +319,7 @@ async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], movi
     It ends without an error when code inside has closed the socket early: the caller sees that bytes are missing.
 
     Raises:
-        TransferError: The request raised it, or nothing moved for `SECONDS`.
+        TransferError: The request raised it, or nothing moved for `REQUEST_SECONDS`.
         Exception: Who gives or takes the bytes raised it.
     """
     asking, mover = asyncio.ensure_future(request), asyncio.ensure_future(moving)
@@ -322,9 +327,9 @@ async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], movi
         await asyncio.wait([asking, mover], return_when=asyncio.FIRST_COMPLETED)
         if not (mover.done() and mover.exception()):
             await asking
-            await asyncio.wait([mover], timeout=SECONDS)  # the last bytes are on their way
+            await asyncio.wait([mover], timeout=REQUEST_SECONDS)  # the last bytes are on their way
         stream.close()
-        await asyncio.wait([asking], timeout=SECONDS)
+        await asyncio.wait([asking], timeout=REQUEST_SECONDS)
         if not mover.done() or isinstance(mover.exception(), TimeoutError):
             raise TransferError("The sandbox neither takes nor gives what it should.", mend="Try again.")
         if not isinstance(mover.exception(), ConnectionError):
@@ -340,14 +345,14 @@ async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], movi
 def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:
     match row:
         case [str(name), "file" | "folder" | "link" | "special file" as kind, int(size), int(modified)] if (
-            0 <= size <= MAX_SIZE
+            0 <= size <= MAX_FILE_BYTES
         ):
             return FolderEntry(f"{place.path}/{name}", kind, size, clamp_time(modified))
     return None
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value <= MAX_SIZE else 0
+    return value if type(value) is int and 0 <= value <= MAX_FILE_BYTES else 0
 
 
 def _list(value: Any) -> list[Any]:

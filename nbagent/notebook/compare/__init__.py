@@ -1,9 +1,11 @@
 """Compares what a cell shows with what it showed before, and finds the cause of each difference. Pure but for pictures.
 
-outputs.py    a cell's outputs: pairs them by kind
-tokens.py     text as numbers, dates, words; what of two texts differs
-sanitize.py   what is masked in any text: the built-in shapes, and a person's rules as nbval has them
+cell.py       a cell's outputs: pairs them by kind
+texts.py      two texts: what differs, where, and why
+tokens.py     text as numbers, dates, words; which of two texts' differ
+masks.py      what is masked in any text: the built-in shapes, and a person's rules as nbval has them
 volatile.py   why a difference is no change: the clock, ids, what differs with every run
 tables.py     where in a table a difference is
+widgets.py    the state of widgets, without the names that differ with every run
 pictures.py   pixels, decoded in a sandbox
 """

@@ -34,17 +34,29 @@ BUILT_IN = tuple(
     for pattern, replacement in (
         (r"\x1b\[[0-9;?]*[A-Za-z]", ""),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
+        (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
+        (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
+        (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
         (r"\bIn ?\[\d{1,20}\]", "In [N]"),
         (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of {_COUNT} runs?, {_COUNT} loops? each\)", "TIMING"),
         (r"^The slowest run took [\d.,]+ times longer than the fastest\..*\n?", ""),
         (rf"^(?:CPU times|Compiler time|Parser|Wall time): .*{_UNIT}$", "TIMING"),
-        (r"(?<=%\|)[^|\n]{0,400}\|( {0,20}\S{1,80}) \[[^\]\n]{0,200}\]", r"BAR|\1 [TIMING]"),
+        (r"(?<=%\|)[^|\n]{0,400}\|( {0,20}\S{1,80}) \[[^\],\n]{0,60}(?:, +[^\],\n]{0,60})?", r"BAR|\1 [TIMING"),
+        (r"(?<!\d)(\d{1,20}/\d{1,20}) \[\d\d:\d\d[^\],\n]{0,40}(?:, +[^\],\n]{0,40})?", r"\1 [TIMING"),
+        (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
+        (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),
+        (r"\b(\d{1,20} ?[A-Za-z]{1,20}) \[\d\d:\d\d[^\],\n]{0,20}, {1,20}[^\],\n]{0,40}/[^\],\n]{1,20}", r"\1 [TIMING"),
         (r"/(?:tmp|var/folders/\S{1,60})/tmp[a-z0-9_]{8}\b", "TEMPORARY"),
+        (r"(?:[A-Za-z]:)?[/\\][^\s'\":]{0,300}[/\\](?:site|dist)-packages[/\\]", "PACKAGES/"),
+        (r"^Matplotlib is building the font cache; this may take a moment\.\n?", ""),
     )
 )  # fmt: skip
-"""Addresses of objects, names of cells' files, IPython's timings, progress bars of tqdm, temporary files."""
+"""Addresses of objects, names of cells' files, IPython's timings, progress bars, temporary files, packages' folders."""
+
+_BARS = re.compile(r"(?:^.*%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
+"""Lines of bars that follow each other."""
 
 
 def masked(text: str, rules: Iterable[Mask] = ()) -> str:
@@ -56,7 +68,14 @@ def masked(text: str, rules: Iterable[Mask] = ()) -> str:
     """
     for rule in (*rules, *BUILT_IN):
         text = rule.apply(text)
-    return text
+    return _BARS.sub(_last_bars, text) if "%|BAR|" in text else text
+
+
+def _last_bars(found: re.Match[str]) -> str:
+    """How each of several progress bars in a terminal ended: how often they are drawn depends on time."""
+    ends = {line.partition("%|BAR|")[0].rpartition(" ")[0].strip(): line for line in found[0].splitlines()}
+    whole = {name: line for name, line in ends.items() if "100%|" in line}
+    return "".join(f"{line}\n" for line in (whole or ends).values())
 
 
 def read_masks(path: Path) -> list[Mask]:

@@ -32,11 +32,13 @@ class Likeness(NamedTuple):
         same: Whether they count as the same.
         told: In words.
         shown: A PNG with both and where they differ; None if there is none.
+        is_within: Whether they differ only where the second differs from a third one.
     """
 
     same: bool
     told: str
     shown: bytes | None = None
+    is_within: bool = False
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
@@ -49,6 +51,7 @@ class _Seen(msgspec.Struct):
     different: _Count = 0
     strong: _Count = 0
     largest: _Count = 0
+    within: bool = False
     shown: str = ""
 
 
@@ -70,12 +73,13 @@ class Pictures:
     async def __aexit__(self, *exception: object) -> None:
         await self._kernel.stop()
 
-    async def compare(self, stored: str, fresh: str, *, exact: bool) -> Likeness:
+    async def compare(self, stored: str, fresh: str, again: str = "", *, exact: bool) -> Likeness:
         """Compare two pictures in base64.
 
         Args:
             stored: The one that a notebook has.
             fresh: The one of a fresh run.
+            again: The one of another fresh run, if that is another one.
             exact: Whether each pixel has to be the same; else a part of them within `BOUND` may differ.
 
         Raises:
@@ -86,7 +90,7 @@ class Pictures:
                 await self._kernel.start()
                 self._started = True
         source = (Path(__file__).parent / "pictures_inside.py").read_text()
-        given = ["".join(each.split()) for each in (stored, fresh)]
+        given = ["".join(each.split()) for each in (stored, fresh, again)]
         found = await self._kernel.evaluate(source, given, seconds=SECONDS)
         return _likeness(found, exact=exact)
 
@@ -100,11 +104,12 @@ def _likeness(found: object, *, exact: bool) -> Likeness:
     shown, (one, other) = _decoded(seen.shown), seen.sizes
     if one != other:
         told = f"its size: {one[0]}×{one[1]} → {other[0]}×{other[1]} pixels"
-        return Likeness(same=False, told=told, shown=shown)
+        return Likeness(same=False, told=told, shown=shown, is_within=seen.within)
     pixels = max(1, one[0] * one[1])
     share = seen.strong / pixels
     told = f"{seen.different:,} of {pixels:,} pixels differ, by up to {seen.largest} of 255; {share:.3%} visibly"
-    return Likeness(same=seen.different == 0 or (not exact and share <= BOUND), told=told, shown=shown)
+    same = seen.different == 0 or (not exact and share <= BOUND)
+    return Likeness(same=same, told=told, shown=shown, is_within=seen.within)
 
 
 def _decoded(text: str) -> bytes | None:

@@ -12,22 +12,29 @@ WIDEST = 700
 """Pixels of each of the three parts of the picture that shows a difference."""
 
 
-def main(stored: str, fresh: str) -> dict[str, Any]:
+def main(stored: str, fresh: str, again: str) -> dict[str, Any]:
     """Compare two pictures in base64.
 
+    Args:
+        stored: One.
+        fresh: The other.
+        again: A third, which may be empty.
+
     Returns:
-        `sizes`, `different` (pixels), `strong` (pixels that differ so that an eye sees it), `largest` (of 255), and
-        `shown`: a PNG in base64 of both pictures and, in red, where they differ.
+        `sizes`, `different` (pixels), `strong` (pixels that differ visibly), `largest` (of 255), `within`
+        (whether the first two differ only within the frame in which the last two do), and `shown`: a PNG in base64 of
+        the first two and, in red, where they differ.
     """
     import numpy as np
     from PIL import Image, ImageFilter
 
     Image.MAX_IMAGE_PIXELS = 50_000_000
-    one, other = (Image.open(io.BytesIO(base64.b64decode(each))).convert("RGBA") for each in (stored, fresh))
+    opened = [Image.open(io.BytesIO(base64.b64decode(each))).convert("RGBA") for each in (stored, fresh, again) if each]
+    one, other, *third = map(_on_white, opened)
     sizes = [list(one.size), list(other.size)]
     if one.size != other.size:
-        return {"sizes": sizes, "shown": _side_by_side([one, other])}
-    one, other = (_on_white(each) for each in (one, other))
+        resized = bool(third) and third[0].size != other.size and _is_near(one.size, other.size)
+        return {"sizes": sizes, "shown": _side_by_side([one, other]), "within": resized}
     left, right = (np.asarray(each, dtype=np.int16) for each in (one, other))
     apart = np.abs(left - right).max(axis=2)
     blurred = [np.asarray(each.filter(ImageFilter.BoxBlur(1)), dtype=np.int16) for each in (one, other)]
@@ -37,12 +44,31 @@ def main(stored: str, fresh: str) -> dict[str, Any]:
         "different": int((apart > 0).sum()),
         "strong": int(strong.sum()),
         "largest": int(apart.max(initial=0)),
+        "within": bool(third) and _is_within(one, other, third[0]),
     }
     if found["different"]:
         marked = np.asarray(other.convert("L").convert("RGB"), dtype=np.uint8) // 2 + 127
         marked[apart > 0] = (255, 0, 0)
         found["shown"] = _side_by_side([one, other, Image.fromarray(marked)])
     return found
+
+
+def _is_near(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two sizes differ by no more than a label of an axis may be longer."""
+    return all(abs(left - right) <= 0.1 * right for left, right in zip(one, other, strict=True))
+
+
+def _is_within(stored: Any, fresh: Any, again: Any) -> bool:
+    """Whether a picture differs from another only where that one differs from a third, or close to it."""
+    from PIL import ImageChops
+
+    if fresh.size != again.size:
+        return True
+    found, frame = (ImageChops.difference(*pair).getbbox() for pair in ((stored, fresh), (fresh, again)))
+    if found is None or frame is None:
+        return found is None
+    room = max(8, max(fresh.size) // 25)
+    return all(found[n] >= frame[n] - room for n in (0, 1)) and all(found[n] <= frame[n] + room for n in (2, 3))
 
 
 def _on_white(picture: Any) -> Any:

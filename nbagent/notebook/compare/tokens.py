@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections.abc import Container
 from typing import NamedTuple
 
 TOLERANCE = 1e-9
@@ -38,6 +39,7 @@ _TOKENS = re.compile(
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
             ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{1,12}}/(?:s|sec|second|min|minute)\b"),
             ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?![\w/])"),
+            ("factor", rf"(?<![\w.])(?:{_NUMBER})[x×](?!\w)"),
             ("number", rf"(?<![\w.])(?:{_NUMBER})(?![\w])"),
             ("word", r"\w+"),
             ("space", r"[ \t]+"),
@@ -65,16 +67,28 @@ class Token(NamedTuple):
 
     Attributes:
         kind: What it looks like: `uuid`, `date`, `time`, `quantity` (a number with a unit of time), `rate`, `number`,
-            `word`, `sign`.
+            `factor` (such as 2.5x), `word`, `sign`.
         text: As it stands there.
         line: The number of its line, from 1.
-        before: What stands before it in its line, the last 40 characters.
+        row: The whole line.
+        start: Where it begins in the line.
     """
 
     kind: str
     text: str
     line: int
-    before: str
+    row: str = ""
+    start: int = 0
+
+    @property
+    def before(self) -> str:
+        """What stands before it in its line, the last 40 characters."""
+        return self.row[max(0, self.start - 40) : self.start]
+
+    @property
+    def is_glued(self) -> bool:
+        """Whether no space stands before it in its line."""
+        return self.start > 0 and not self.row[self.start - 1].isspace()
 
 
 class Change(NamedTuple):
@@ -91,16 +105,23 @@ class Change(NamedTuple):
     place: tuple[int, int]
 
 
-def tokens(text: str) -> list[Token]:
-    """The tokens of a text, without its spaces and the lines of its tables: their width follows the values."""
+def tokens(text: str, *, lines: Container[int] | None = None) -> list[Token]:
+    """The tokens of a text, without its spaces and the lines of its tables: their width follows the values.
+
+    Args:
+        text: What a cell showed.
+        lines: The numbers of the lines that are read; None for all.
+    """
     found = []
     for number, line in enumerate(text.splitlines(), 1):
+        if lines is not None and number not in lines:
+            continue
         for match in _TOKENS.finditer(line):
             kind = (match.lastgroup or "sign").rstrip("2345")
             if kind == "repr":
                 kind = "date"
             if kind not in ("space", "rule"):
-                found.append(Token(kind, match[0], number, line[max(0, match.start() - 40) : match.start()]))
+                found.append(Token(kind, match[0], number, line, match.start()))
     return found
 
 
@@ -148,7 +169,7 @@ def _same_shape(stored: list[Token], fresh: list[Token]) -> bool:
 
 def number(token: Token) -> float | None:
     """The value of a number or a quantity, without its unit; None if it has none."""
-    if token.kind not in ("number", "quantity", "rate"):
+    if token.kind not in ("number", "factor", "quantity", "rate"):
         return None
     found = re.match(_NUMBER, token.text)
     try:

@@ -17,28 +17,47 @@ from nbagent.notebook.lock import nodes, unparsed
 
 DAY = 26 * 3600.0
 """Seconds: a day, and what time zones and daylight saving add."""
+FARTHEST = 400
+"""Days before and after a run in which a date may be counted from it."""
 EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "mon tue wed thu fri sat sun".split()
 _CLOCKS = re.compile(
-    r"\b(?:time|perf_counter|perf_counter_ns|process_time|monotonic|time_ns|now|utcnow|today|timeit|default_timer|"
-    r"strftime|localtime|gmtime|ctime|asctime|tqdm|trange|logging|getLogger|datetime64|Timestamp|uptime|boot_time)\b"
+    r"\b(?:time|perf_counter|perf_counter_ns|process_time|thread_time|monotonic|time_ns|now|utcnow|today|timeit|"
+    r"default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
+    r"tqdm|trange|track|Progress|verbose|logging|getLogger|datetime64|Timestamp|uptime|boot_time|[cC]?Profile|"
+    r"stat|st_[acm]time(?:_ns)?|get[acm]time|cross_validate|cv_results_|fit_time|score_time)\b",
+    re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:uuid|uuid1|uuid4|secrets|token_hex|token_urlsafe|urandom|SystemRandom|id|hash|getpid|tempfile|mkdtemp|mkstemp|"
-    r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|node|get_ident|mktemp|ulid|nanoid)\b"
+    r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
+    r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
+    r"ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
+)
+_MEASURES = re.compile(
+    r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
+    r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
+)
+_CONCURRENT = re.compile(
+    r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
+    r"multiprocessing|Process|TaskGroup)\b"
 )
 _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
 _MAGICS = re.compile(
-    r"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*\b(?:date|time|uptime|ls\s+-l|ps|top|df|free)\b)", re.M
+    r"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|(?:!.*|%%(?:bash|sh|script)\b[\s\S]*?)\b"
+    r"(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b)",
+    re.M,
 )
-_STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in)\W*$", re.IGNORECASE)
+_PARTS = re.compile(
+    r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|(micros|nanos)econd|relativeCreated)s?\W*$", re.IGNORECASE
+)
+"""What stands before a part of a time."""
+_STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
@@ -52,19 +71,26 @@ class Code:
     Attributes:
         clocks: Names that hold or return what depends on a clock.
         ids: Names that hold or return what depends on an id, or on the process.
+        measures: Names that hold or return what depends on how much memory or time the machine has left.
         randoms: Whether anything so far draws random numbers.
     """
 
     clocks: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
+    measures: set[str] = field(default_factory=set)
     randoms: bool = False
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
         self.randoms |= _RANDOM.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
-        clock |= _MAGICS.search(code) is not None
-        return Reads(clock=clock, ident=ident, random=self.randoms)
+        return Reads(
+            clock=clock or _MAGICS.search(code) is not None,
+            ident=ident,
+            random=self.randoms,
+            measure=self._reads(code, _MEASURES, self.measures),
+            concurrent=_CONCURRENT.search(code) is not None,
+        )
 
     @staticmethod
     def _reads(code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
@@ -81,11 +107,26 @@ class Code:
 
 @dataclass(frozen=True)
 class Reads:
-    """What a cell's output may depend on beside its data: a clock, an id, random numbers."""
+    """What a cell's output may depend on beside its data.
+
+    Attributes:
+        clock: A clock.
+        ident: An id, or something of the process.
+        random: Random numbers.
+        measure: How much memory or time the machine has left.
+        concurrent: Which of several threads or processes comes first.
+    """
 
     clock: bool = False
     ident: bool = False
     random: bool = False
+    measure: bool = False
+    concurrent: bool = False
+
+    @property
+    def is_volatile(self) -> bool:
+        """Whether some of its output may differ with every run."""
+        return self.clock or self.ident or self.measure
 
 
 def _statements(code: str) -> Iterable[ast.stmt]:
@@ -126,47 +167,88 @@ class Moments:
 
 def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether both show the moment at which they ran: as a date, or in seconds since the epoch."""
-    return _shows(fresh, moments.fresh) and (moments.stored is None or _shows(stored, moments.stored))
+    return is_moment(fresh, moments.fresh) and (moments.stored is None or is_moment(stored, moments.stored))
 
 
-def _shows(token: Token, moment: float) -> bool:
+def is_moment(token: Token, moment: float) -> bool:
+    """Whether a token shows a moment: as a date, or in seconds since the epoch."""
     value = number(token)
     if value is not None and token.kind == "number" and value > 1e9:
         for unit in (1.0, 1e3, 1e6, 1e9):
             if abs(value / unit - moment) < DAY:
                 return True
-    if token.kind != "date":
+    return token.kind == "date" and not _offsets(token.text, moment, range(-1, 2)).isdisjoint((-1, 0, 1))
+
+
+def is_shifted(stored: Token, fresh: Token, moments: Moments, *, again: bool) -> bool:
+    """Whether both are dates as many days before or after their runs, such as that of last week.
+
+    Args:
+        stored: What was shown before.
+        fresh: What is shown now.
+        moments: When the runs were.
+        again: Whether a further fresh run shows something else, as it does with the time of the day.
+    """
+    if moments.stored is None:
+        return again
+    if not again and abs(moments.fresh - moments.stored) < DAY:
         return False
-    around = [datetime.fromtimestamp(moment, UTC) + timedelta(hours=hours) for hours in (-26, -14, 0, 14, 26)]
-    return any(_renders(token.text, day) for day in around)
+    offsets = [
+        _offsets(token.text, moment, range(-FARTHEST, FARTHEST))
+        for token, moment in ((stored, moments.stored), (fresh, moments.fresh))
+    ]
+    return any({each - 1, each, each + 1} & offsets[1] for each in offsets[0])
 
 
-def _renders(text: str, day: datetime) -> bool:
-    """Whether a text has a day's year, month and day, in whatever order."""
+def _offsets(text: str, moment: float, among: range) -> set[int]:
+    """How many days a text, read as a date in whatever order, may be after a moment."""
     numbers = [int(each) for each in re.findall(r"\d+", text)[:8]]
     if len(numbers) and len(str(numbers[0])) == 8:
         first = str(numbers[0])
         numbers = [int(first[:4]), int(first[4:6]), int(first[6:]), *numbers[1:]]
     words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
-    named = _MONTHS[day.month - 1] in words
-    wanted = [day.day] + ([] if named else [day.month])
-    years = {day.year, day.year % 100}
+    today = datetime.fromtimestamp(moment, UTC)
+    return {days for days in among if _renders(numbers, words, today + timedelta(days=days))}
+
+
+def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
+    """Whether numbers and words have a day's year, month and day."""
     rest = list(numbers)
-    for each in wanted:
+    for each in (day.day, *(() if _MONTHS[day.month - 1] in words else (day.month,))):
         if each not in rest:
             return False
         rest.remove(each)
-    return bool(years & set(rest))
+    return day.year in rest or day.year % 100 in rest
 
 
 def is_now(token: Token, moment: float) -> bool:
-    """Whether a word or number is the weekday, the month, the year or the day of a moment."""
+    """Whether a word or number is a moment's weekday, month, year, day or week, or a part of its time that says so."""
     around = [datetime.fromtimestamp(moment, UTC) + timedelta(hours=hours) for hours in (-14, 0, 14)]
     if token.kind == "word":
-        word = token.text[:3].lower()
-        return len(token.text) >= 3 and any(word in (_MONTHS[day.month - 1], _DAYS[day.weekday()]) for day in around)
+        return any(
+            token.text.lower() in (name[:3], name) for day in around for name in f"{day:%A} {day:%B}".lower().split()
+        )
     value = number(token)
-    return value is not None and any(value in (day.year, day.month, day.day) for day in around)
+    if value is None:
+        return False
+    if label := _PARTS.search(token.before):
+        return 0 <= value < (1e9 if label[1] else 61)
+    return any(
+        value in (day.year, day.month, day.day, day.timetuple().tm_yday, day.isocalendar().week, int(f"{day:%U}"))
+        for day in around
+    )
+
+
+def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
+    """Whether two numbers count the days or seconds to the moments of both runs, from the same day or till it."""
+    one, other = number(stored), number(fresh)
+    if moments.stored is None or one is None or other is None or one == other:
+        return False
+    apart, elapsed = abs(other - one), moments.fresh - moments.stored
+    days = [datetime.fromtimestamp(each, UTC).toordinal() for each in (moments.stored, moments.fresh)]
+    return abs(apart - (days[1] - days[0])) <= (1 if elapsed > DAY else 0) or abs(apart - elapsed) < max(
+        2.0, 0.001 * elapsed
+    )
 
 
 def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: bool, differs_again: bool) -> bool:
@@ -180,6 +262,8 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
         differs_again: Whether a second fresh run shows something else.
     """
     if (reads_clock or differs_again) and stored.kind == fresh.kind in ("time", "rate"):
+        return True
+    if reads_clock and stored.kind == fresh.kind == "factor":
         return True
     if reads_clock and _is_tiny(stored) and _is_tiny(fresh):
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import json
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.errors import StoreError, UsageError
+from nbagent.core.errors import NewerLog, StoreError, UsageError
+from nbagent.core.folders import LOG_FILE
 from nbagent.core.journal import read_log
 from nbagent.observability.audit.chain import (
     FILE,
@@ -28,7 +30,7 @@ from nbagent.observability.audit.chain import (
     seal,
     sha256,
 )
-from nbagent.observability.audit.entries import AuditEntry, entries
+from nbagent.observability.audit.entries import AuditEntry, Entries
 
 _LINE = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}\n', re.DOTALL)
 _CHAIN = ("seq", "prev", "hash")
@@ -47,6 +49,8 @@ class Verification:
         cells: The number of cells that have ended.
         line: The number of the first line that was changed; None if no line was.
         problem: What is wrong, one sentence; empty if nothing is.
+        unknown_event: The number of the first event in the session's log that this version doesn't know; the two logs
+            were compared up to that one only. None if all events are known.
         keyed: Whether the hashes are HMACs.
         unchecked: Whether the HMACs could not be checked, because no key was given.
         notes: Further sentences for a person: what could not be checked, what was cut off.
@@ -58,14 +62,20 @@ class Verification:
     cells: int = 0
     line: int | None = None
     problem: str = ""
+    unknown_event: int | None = None
     keyed: bool = False
     unchecked: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
-        """Whether no change was found."""
-        return not self.problem
+        """Whether all was compared, and no change was found."""
+        return not self.problem and self.unknown_event is None
+
+    @property
+    def exit_code(self) -> int:
+        """For the command line: 0 if it is whole, 1 if it was changed, 2 if this version can't check all of it."""
+        return 1 if self.problem else 0 if self.unknown_event is None else 2
 
 
 class _BrokenError(Exception):
@@ -105,7 +115,7 @@ def verify(path: Path, *, key: bytes | None = None) -> Verification:
     path = path.resolve()
     for _ in range(TRIES):
         result = _verify(path, key)
-        if result.whole or result.line is not None:
+        if not result.problem or result.line is not None:
             break
         # A head that is read while it is overwritten may be a mixture of two.
         time.sleep(0.02)
@@ -118,7 +128,7 @@ def _verify(path: Path, key: bytes | None) -> Verification:
     at_home = path.name == FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
     head = _head(path, key) if at_home else None
     raw = _lines(path)
-    log = _from_events(path.parent)
+    log, result.unknown_event = _from_events(path.parent)
     later = _head(path, key) if at_home else None
     lines = raw[:-1] if raw and not raw[-1].endswith(b"\n") else raw
     result.lines = len(lines)
@@ -131,6 +141,8 @@ def _verify(path: Path, key: bytes | None) -> Verification:
         _compare(found, log, result, written_since=max(0, later.seq - len(lines)) if later else 0)
     except _BrokenError as broken:
         result.line, result.problem = broken.line, broken.problem
+    if result.unknown_event is not None and not result.problem:
+        result.notes.append("A newer nbagent may have written the session's log: check it with that one.")
     result.cells = sum(b'"type":"cell"' in line for line in lines)
     if len(raw) > len(lines) and head == later:
         result.notes.append("Its last line was cut off when nbagent was killed, and counts for nothing.")
@@ -151,14 +163,23 @@ def _lines(path: Path) -> list[bytes]:
         raise StoreError(f"The audit log {path} can't be read: {error.strerror}.") from error
 
 
-def _from_events(folder: Path) -> list[AuditEntry] | str:
-    """The entries for the event log beside the audit log, or a sentence why it can't be read."""
-    if not (folder / "log.jsonl").exists():
-        return "The session's event log is not beside it."
+def _from_events(folder: Path) -> tuple[list[AuditEntry] | str, int | None]:
+    """The entries for the event log beside the audit log, or a sentence why it can't be read.
+
+    The entries end before the first event of an unknown type, whose number is returned too.
+    """
+    if not (folder / LOG_FILE).exists():
+        return "The session's event log is not beside it.", None
+    found, fold, last = list[AuditEntry](), Entries(), 0
     try:
-        return list(entries(read_log(folder)))
+        for record in read_log(folder):
+            found += fold.on_event(record)
+            last = record.seq
+    except NewerLog:
+        return found, last + 1
     except StoreError as error:
-        return str(error)
+        return str(error), None
+    return found, None
 
 
 def _check_chain(lines: list[bytes], result: Verification, key: bytes | None) -> Iterator[AuditEntry]:
@@ -234,7 +255,8 @@ def _compare(found: list[AuditEntry], log: list[AuditEntry] | str, result: Verif
             raise _BrokenError(None, log[0].lower() + log[1:].rstrip("."))
         result.notes.append(f"{log} So the two were not compared.")
         return
-    told = [entry for entry in found if entry["type"] != START]
+    end = math.inf if result.unknown_event is None else result.unknown_event
+    told = [entry for entry in found if entry["type"] != START and entry["log"] < end]
     for entry, wanted in zip(told, log, strict=False):
         said = {name: value for name, value in entry.items() if name not in _CHAIN}
         # Through JSON, since the entry in the file went through it, too.

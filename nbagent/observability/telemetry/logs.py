@@ -21,7 +21,7 @@ from structlog import dev
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import (
-    UNSURE,
+    UNSURE_BELOW,
     Answered,
     ApprovalAsked,
     ApprovalGiven,
@@ -113,7 +113,7 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
             tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             yield "debug", "Model replied", {"tools": tools, **tokens}
         case CodeGenerated() as event:
-            yield "warning" if event.confidence < UNSURE else "info", "Code proposed", _proposal(event)
+            yield "warning" if event.confidence < UNSURE_BELOW else "info", "Code proposed", _proposal(event)
         case CellStarted() as event:
             if event.turn:
                 yield "info", "Code generated", {"code_lines": len(event.code.splitlines()), "tool": event.tool}

@@ -157,7 +157,7 @@ class Counts:
             model=spread("gen_ai.client.operation.duration"),
             turn=spread("nbagent.turn.duration"),
             session=spread("nbagent.session.session.duration"),
-            session_cells=spread("nbagent.session.cells"),
+            session_cells=spread("nbagent.session.session_kernel"),
             cells=by("nbagent.cell.duration", "status"),
             errors=by("nbagent.cell.errors", "error.type"),
             installs=by("nbagent.install.duration", "outcome"),

@@ -11,9 +11,9 @@ import re
 
 from nbagent.safety.sanitize.tex import JOINER, break_commands
 
-LINKS = 20
+MAX_LINKS = 20
 """Links whose addresses are listed below a text."""
-ADDRESS = 200
+MAX_ADDRESS_CHARACTERS = 200
 """Characters of each address."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -93,6 +93,9 @@ def _addresses(parts: list[str]) -> str:
                 found[address] = None
     if not found:
         return ""
-    named = [f"`{address[:ADDRESS]}{'…' if len(address) > ADDRESS else ''}`" for address in found]
-    more = f" and {len(named) - LINKS:,} more" if len(named) > LINKS else ""
-    return f"\n\n*Links here lead to* {', '.join(named[:LINKS])}{more}"
+    named = [
+        f"`{address[:MAX_ADDRESS_CHARACTERS]}{'…' if len(address) > MAX_ADDRESS_CHARACTERS else ''}`"
+        for address in found
+    ]
+    more = f" and {len(named) - MAX_LINKS:,} more" if len(named) > MAX_LINKS else ""
+    return f"\n\n*Links here lead to* {', '.join(named[:MAX_LINKS])}{more}"

@@ -17,9 +17,9 @@ from nbagent.safety.sanitize.left_out import LeftOut, is_data_image
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
 from nbagent.safety.sanitize.tex import break_commands
 
-SIZE = 16 * 1024 * 1024
+MAX_MARKUP_CHARACTERS = 16 * 1024 * 1024
 """Characters of one piece of markup that are read."""
-DEPTH = 200
+MAX_ELEMENT_DEPTH = 200
 """Depth of nested elements."""
 
 _TEXT = frozenset(
@@ -155,7 +155,7 @@ def _split_root(body: str) -> tuple[str, str]:
 
 
 def _clean(markup: str, left_out: LeftOut) -> str:
-    if len(markup) > SIZE:
+    if len(markup) > MAX_MARKUP_CHARACTERS:
         left_out.add(f"HTML of {len(markup):,} characters")
         return ""
     _JUDGING.judge = judge = _Judge(left_out)
@@ -166,11 +166,11 @@ def _clean(markup: str, left_out: LeftOut) -> str:
 
 
 def _sheet(markup: str, left_out: LeftOut) -> str:
-    return clean_sheet("\n".join(_STYLE.findall(markup[:SIZE])), left_out)
+    return clean_sheet("\n".join(_STYLE.findall(markup[:MAX_MARKUP_CHARACTERS])), left_out)
 
 
 class _Reader:
-    """Reads markup once, and passes known tags on to nh3, nested at most `DEPTH` deep."""
+    """Reads markup once, and passes known tags on to nh3, nested at most `MAX_ELEMENT_DEPTH` deep."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
@@ -206,7 +206,7 @@ class _Reader:
     def _start(self, name: str, rest: str) -> str:
         closed = rest.endswith("/") and _NAMES[name] in _SVG
         if name not in _VOID and not closed:
-            if self._depth >= DEPTH:
+            if self._depth >= MAX_ELEMENT_DEPTH:
                 self._left_out.add("what was nested too deep")
                 return ""
             if name not in _IMPLIED:

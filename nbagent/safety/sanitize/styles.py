@@ -11,9 +11,9 @@ from tinycss2.ast import Declaration, Node, QualifiedRule
 
 from nbagent.safety.sanitize.left_out import LeftOut, host, is_data_image
 
-SIZE = 512 * 1024
+MAX_CSS_CHARACTERS = 512 * 1024
 """Characters of CSS in an output that are read."""
-DEPTH = 50
+MAX_BRACKET_DEPTH = 50
 """Depth of nested brackets."""
 
 _FUNCTIONS = frozenset(
@@ -61,12 +61,12 @@ def clean_value(name: str, value: str, left_out: LeftOut) -> str:
 
 def _readable(text: str) -> bool:
     """Whether CSS is small and flat enough to be parsed, and can't end a `<style>` element."""
-    if len(text) > SIZE or "<" in text or _LONG_NUMBER.search(text):
+    if len(text) > MAX_CSS_CHARACTERS or "<" in text or _LONG_NUMBER.search(text):
         return False
     depth = 0
     for bracket in re.findall(r"[()\[\]{}]", text):
         depth += 1 if bracket in "([{" else -1 if depth else 0
-        if depth > DEPTH:
+        if depth > MAX_BRACKET_DEPTH:
             return False
     return True
 

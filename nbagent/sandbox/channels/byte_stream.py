@@ -1,7 +1,7 @@
 """One stream of bytes between this process and code in a sandbox on this machine: a file on its way in or out.
 
-A file of 100 MB takes a tenth of the time that it takes in messages. Whoever connects from inside may be hostile code:
-it can send what it could send in messages as well, and nobody reads more than was asked for.
+A file of 100 MB takes a tenth of the time that it takes in messages. The code that connects may be hostile: it can send
+no more harm than in messages, since this side reads only as many bytes as it asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHUNK = 1024 * 1024
 
 
 class ByteStream:
-    """A socket in a folder that a sandbox sees read-only; the first that connects has it, and it is gone at the end.
+    """A Unix socket in a folder that a sandbox sees read-only. It takes one connection, and `close` removes it.
 
     Args:
         folder: The folder on the host.
@@ -54,11 +54,11 @@ class ByteStream:
         await asyncio.get_running_loop().sock_sendall(await self._connected(), data)
 
     async def end(self) -> None:
-        """Say that no more comes."""
+        """Tell the other side that nothing more is sent."""
         (await self._connected()).shutdown(socket.SHUT_WR)
 
     async def receive(self, most: int) -> bytes:
-        """Up to so many bytes, once there are some; none at the end."""
+        """Wait for data, and return at most `most` bytes of it; empty once the other side has ended."""
         return await asyncio.get_running_loop().sock_recv(await self._connected(), min(most, CHUNK))
 
     def close(self) -> None:

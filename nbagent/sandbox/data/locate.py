@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbagent.core import folders
-from nbagent.sandbox.data.needs import HASHED, Needed, digest, needed
+from nbagent.sandbox.data.needs import HASHED, Needed, digest, is_name, needed
 from nbagent.sandbox.paths import DATA
 
 log = logging.getLogger(__name__)
@@ -48,9 +48,10 @@ def locate(notebook: Path, root: Path) -> Located:
     remembered = folders.recall_exports(root, notebook.parent)
     for each in needed(notebook):
         name = each.path.removeprefix(f"{DATA}/")
-        beside, known = notebook.parent / name, Path(remembered.get(each.path, "/dev/null"))
-        if _is_same(beside, each):
-            found.places[each.path] = beside
+        known = Path(remembered.get(each.path, "/dev/null"))
+        beside = [notebook.parent / other for other in (name, each.name) if is_name(other)]
+        if there := [place for place in beside if _is_same(place, each)]:
+            found.places[each.path] = there[0]
         elif (place := packaged(name, each.sha256)) is not None:
             found.places[each.path] = place
         elif is_still_there(known) and (known.is_dir() or known.is_file()):

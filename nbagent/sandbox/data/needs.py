@@ -9,11 +9,9 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from nbagent.core.events import DataSeen
 from nbagent.sandbox.paths import DATA
 
 HASHED = 1024 * 1024 * 1024
@@ -32,7 +30,7 @@ class Needed(msgspec.Struct, frozen=True):
         path: The path at which its code reads it.
         size: Bytes.
         sha256: In hexadecimal; empty for what is too large.
-        name: The name of an upload, if its path has another one.
+        name: The name of its file, if its path has another one.
     """
 
     path: str
@@ -53,11 +51,6 @@ class _Metadata(msgspec.Struct):
 
 class _Notebook(msgspec.Struct):
     metadata: _Metadata
-
-
-def described(seen: DataSeen) -> dict[str, Any]:
-    """What a notebook says about a file or folder of its data."""
-    return {"path": seen.path, "size": seen.size, "sha256": digest(Path(seen.source))}
 
 
 def digest(path: Path) -> str:
@@ -118,4 +111,9 @@ def _as_data(upload: Needed) -> Needed:
 
 def _is_plain(path: str) -> bool:
     name = path.removeprefix(f"{DATA}/")
-    return path == f"{DATA}/{name}" and name != "" and not name.startswith(".") and set(name).isdisjoint("/\0")
+    return path == f"{DATA}/{name}" and is_name(name)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is the name of a file that isn't hidden, and nothing else."""
+    return text != "" and not text.startswith(".") and set(text).isdisjoint("/\0")

@@ -28,7 +28,7 @@ from nbagent.sandbox.engines import bwrap_process, bwrap_refusal
 from nbagent.sandbox.engines.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end_with, start_time
 from nbagent.sandbox.leases import scratch
-from nbagent.sandbox.leases.lease import PREFIX, Terms, all_folders
+from nbagent.sandbox.leases.lease import PREFIX, LeaseTerms, all_folders
 from nbagent.sandbox.limits import cgroup, seccomp
 from nbagent.sandbox.limits.seccomp import in_memory
 from nbagent.sandbox.machine.handoff import open_output
@@ -92,7 +92,7 @@ class Bubblewrap(Engine):
             )
         say(f"The kernel environment is in {(await environment.build()).folder}.")
 
-    def end(self, folder: Path, terms: Terms | None) -> None:
+    def end(self, folder: Path, terms: LeaseTerms | None) -> None:
         """Kill what runs, and remove the control group."""
         group = groups.take(folder) if (groups := cgroup.find()) else None
         if terms is None or not terms.origin.is_over:
@@ -272,7 +272,7 @@ class Processes(Instance):
         code = self._process.poll() if self._process is not None else None
         return None if code is None else ProcessEnd(code)
 
-    def usage(self) -> cgroup.Usage | None:
+    def usage(self) -> cgroup.GroupUsage | None:
         """What its control group counts, if it has one."""
         return self._group.usage if self._group else None
 

@@ -16,7 +16,7 @@ from nbagent.sandbox.paths import DATA, HOME, RUN, WORKSPACE
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
-"""What of /etc the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
+"""The entries of /etc that the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
 HIDDEN = (
     *(
         "acpi",
@@ -31,7 +31,7 @@ HIDDEN = (
         "timer_list",
     ),
 )
-"""What /proc tells of the machine, hidden as Docker hides it: `keys`, for example, lists the keys of the person's user.
+"""Files of /proc that tell of the machine, hidden as Docker does: `keys`, for one, lists the keys of the person's user.
 `pressure` is hidden too: everybody may write to it, to have Linux watch the machine."""
 MAX_ARGUMENTS = 8900
 """bwrap takes 9000 at most."""
@@ -117,7 +117,7 @@ def namespaces(*, network: bool) -> list[str]:
 
 
 def _system(*, network: bool) -> list[str]:
-    """The host's programs and libraries, read-only, and what of its /etc these need."""
+    """The host's programs and libraries, read-only, and the entries of its /etc that these need."""
     found = ["--ro-bind", "/usr", "/usr"]
     for folder in map(Path, HOST_FOLDERS):
         if folder.is_symlink():

@@ -44,10 +44,10 @@ HIDDEN = (
 """What /proc and /sys tell of the machine: all that any version of Docker hides, and `pressure`."""
 
 
-def _usage(client: APIClient, container: str) -> cgroup.Usage | None:
+def _usage(client: APIClient, container: str) -> cgroup.GroupUsage | None:
     """What a container uses, by the control group that the daemon made, if that is on this machine."""
     pid = client.inspect_container(container)["State"]["Pid"]
-    return cgroup.Usage.of(pid) if pid else None
+    return cgroup.GroupUsage.of(pid) if pid else None
 
 
 def _bind(source: str, target: str) -> Any:
@@ -67,7 +67,7 @@ class Container(Instance):
         self._tag = ""
         self._image: dict[str, Any] = {}
         self._ended: ProcessEnd | None = None
-        self._usage: cgroup.Usage | None = None
+        self._usage: cgroup.GroupUsage | None = None
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:  # noqa: ARG002 - the interface's
         """The container starts as the sandbox's user, and the image has no folder for data."""
@@ -231,7 +231,7 @@ class Container(Instance):
         """What the thread that waits for the container has found."""
         return self._ended
 
-    def usage(self) -> cgroup.Usage | None:
+    def usage(self) -> cgroup.GroupUsage | None:
         """What the control group that the daemon made counts, if that is on this machine."""
         return self._usage
 

@@ -15,8 +15,8 @@ from nbagent.sandbox.data.mirror import known_failures
 from nbagent.sandbox.engines import daemon
 from nbagent.sandbox.engines.container import LABEL, LEASE_LABEL, ORIGIN_LABEL, USER_LABEL, Container
 from nbagent.sandbox.leases import scratch
-from nbagent.sandbox.leases.lease import Terms
-from nbagent.sandbox.leases.origin import Origin
+from nbagent.sandbox.leases.lease import LeaseTerms
+from nbagent.sandbox.leases.origin import PathOrigin
 from nbagent.sandbox.limits import cgroup, seccomp
 from nbagent.sandbox.machine.instance import ONE_USER
 from nbagent.sandbox.machine.sandbox import MachineSandbox
@@ -73,7 +73,7 @@ class Docker(Engine):
 
         await image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force, say=say)
 
-    def end(self, folder: Path, terms: Terms | None) -> None:  # noqa: ARG002 - the label names it
+    def end(self, folder: Path, terms: LeaseTerms | None) -> None:  # noqa: ARG002 - the label names it
         """Remove the container."""
         for each in _containers({LABEL: folder.name, LEASE_LABEL: str(folder)}):
             _remove(each["Id"])
@@ -84,7 +84,7 @@ class Docker(Engine):
         return [
             Stray("container", each["Id"][:12], float(each["Created"]), functools.partial(_remove, each["Id"]))
             for each in mine
-            if Origin.parse(each["Labels"].get(ORIGIN_LABEL, "")).lacks(Path(each["Labels"].get(LEASE_LABEL, "/")))
+            if PathOrigin.parse(each["Labels"].get(ORIGIN_LABEL, "")).lacks(Path(each["Labels"].get(LEASE_LABEL, "/")))
         ]
 
 

@@ -89,7 +89,9 @@ def bounded(session_class: Any) -> Any:
             frames = super().serialize({**msg, "content": content}, ident)
             if kind == "execute_reply" and len(frames[-1]) > MAX_REPLY:
                 frames = super().serialize({**msg, "content": short_reply(content)}, ident)
-            if is_too_large(frames[-1]) or (kind == "execute_reply" and len(frames[-1]) > MAX_REPLY):
+            # A stream's content has one text, and so weighs no more than its size: much is printed.
+            heavy = kind != "stream" and weight(frames[-1]) > MAX_WEIGHT
+            if heavy or is_too_long(frames[-1]) or (kind == "execute_reply" and len(frames[-1]) > MAX_REPLY):
                 smaller = self._without_largest(content) if kind in _DISPLAYS else too_large(kind, len(frames[-1]))
                 frames = super().serialize({**msg, "content": smaller}, ident)
             return frames
@@ -120,10 +122,10 @@ def bounded(session_class: Any) -> Any:
     return BoundedSession
 
 
-def is_too_large(content: bytes) -> bool:
-    """Whether a message's content is more than a controller takes."""
+def is_too_long(content: bytes) -> bool:
+    """Whether a message's content has more bytes than a controller takes."""
     size = len(content)
-    return size > MAX_CONTENT or weight(content) > MAX_WEIGHT or (size > MAX_WIDE and is_wide(content))
+    return size > MAX_CONTENT or (size > MAX_WIDE and is_wide(content))
 
 
 def is_wide(content: bytes) -> bool:

@@ -30,7 +30,7 @@ from nbagent.core import fileio
 from nbagent.core.errors import SandboxError
 from nbagent.sandbox.leases import users
 from nbagent.sandbox.leases.locks import lock, unlock
-from nbagent.sandbox.leases.origin import Origin
+from nbagent.sandbox.leases.origin import PathOrigin
 from nbagent.sandbox.spec import SandboxSpec
 
 SOCKET_PATH_LIMIT = 107
@@ -45,7 +45,7 @@ PATIENCE = 2.0
 """Seconds to wait for a process that holds the lock only to look at a lease, or to sweep it up."""
 
 
-class Terms(msgspec.Struct, kw_only=True):
+class LeaseTerms(msgspec.Struct, kw_only=True):
     """What a lease says, as written to `lease.json`.
 
     Attributes:
@@ -63,7 +63,7 @@ class Terms(msgspec.Struct, kw_only=True):
     spec: SandboxSpec
     key: str
     created: float
-    origin: Origin = Origin()
+    origin: PathOrigin = PathOrigin()
     scratch: str = ""
     uid: int | None = None
     parts: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class Lease:
         terms: What the lease says.
     """
 
-    def __init__(self, folder: Path, terms: Terms, file: IO[bytes]) -> None:
+    def __init__(self, folder: Path, terms: LeaseTerms, file: IO[bytes]) -> None:
         self.folder = folder
         self.terms = terms
         self.held: socket.socket | None = None
@@ -127,7 +127,9 @@ class Lease:
             SandboxError: It can't be made.
         """
         root = runtime_root()
-        terms = Terms(engine=engine, spec=_spec_to_write(spec), key=key, created=time.time(), origin=Origin.here())
+        terms = LeaseTerms(
+            engine=engine, spec=_spec_to_write(spec), key=key, created=time.time(), origin=PathOrigin.here()
+        )
         try:
             staged = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
             (staged / "lock").touch(mode=0o600)
@@ -231,7 +233,7 @@ def _let_go_in_child() -> None:
 os.register_at_fork(after_in_child=_let_go_in_child)
 
 
-def read_terms(folder: Path) -> Terms | None:
+def read_terms(folder: Path) -> LeaseTerms | None:
     """What the lease in a folder says; None if that isn't there or can't be read."""
     try:
         return _DECODER.decode((folder / "lease.json").read_bytes())
@@ -286,4 +288,4 @@ def decode(kind: type, value: Any) -> Any:
 
 
 ENCODER = msgspec.json.Encoder(enc_hook=_encode)
-_DECODER = msgspec.json.Decoder(Terms, dec_hook=decode)
+_DECODER = msgspec.json.Decoder(LeaseTerms, dec_hook=decode)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Origin:
+class PathOrigin:
     """Where a path was written down.
 
     Attributes:
@@ -28,12 +28,12 @@ class Origin:
     mounts: str = ""
 
     @classmethod
-    def here(cls) -> Origin:
+    def here(cls) -> PathOrigin:
         """The origin of what this process writes down."""
         return cls(_machine(), _boot(), _read_link(Path("/proc/self/ns/mnt")))
 
     @classmethod
-    def parse(cls, text: str) -> Origin:
+    def parse(cls, text: str) -> PathOrigin:
         """The origin that `str` turned into this text; for any other text, one that matches no process."""
         words = text.split()
         return cls(*words) if len(words) == 3 else cls()
@@ -49,12 +49,12 @@ class Origin:
 
     def lacks(self, path: Path) -> bool:
         """Whether a path that was written down there is certainly gone; False if that can't be known from here."""
-        return self.is_over or (self == Origin.here() and not path.exists())
+        return self.is_over or (self == PathOrigin.here() and not path.exists())
 
 
 def note(path: Path, *, at: Path) -> None:
     """Write a path and its origin to a file."""
-    at.write_text(f"{Origin.here()}\n{path}")
+    at.write_text(f"{PathOrigin.here()}\n{path}")
 
 
 def read_note(at: Path) -> Path | None:
@@ -72,7 +72,7 @@ def is_gone(at: Path) -> bool | None:
         where, _, path = at.read_text().partition("\n")
     except OSError:
         return None
-    return bool(path) and Origin.parse(where).lacks(Path(path))
+    return bool(path) and PathOrigin.parse(where).lacks(Path(path))
 
 
 @functools.cache

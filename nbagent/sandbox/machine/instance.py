@@ -143,7 +143,7 @@ class Instance(abc.ABC):
         """The folders where code leaves its results, and where it works, as code sees them."""
         return OUTPUT, WORKSPACE
 
-    def usage(self) -> cgroup.Usage | None:
+    def usage(self) -> cgroup.GroupUsage | None:
         """What the sandbox uses of memory and cores; None if unknown. Cheap, like `poll`."""
         return None
 

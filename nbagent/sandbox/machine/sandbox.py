@@ -183,7 +183,7 @@ class MachineSandbox(Sandbox):
 
     @property
     def about(self) -> About:
-        """What it is."""
+        """The sandbox's name, environment and folders."""
         output, workspace = self.instance.folders(self.scratch)
         return About(
             name=self.lease.name,
@@ -227,7 +227,7 @@ class MachineSandbox(Sandbox):
         """What packages must fit to be importable inside."""
         return self.instance.target()
 
-    def usage(self) -> cgroup.Usage | None:
+    def usage(self) -> cgroup.GroupUsage | None:
         """What it uses, as far as the engine can tell."""
         return self.instance.usage()
 

@@ -280,6 +280,20 @@ def test_a_later_format_is_wrong_use_not_a_change(write: Write) -> None:
         verify(written.path)
 
 
+def test_an_event_of_a_later_version_is_not_taken_for_a_change(write: Write) -> None:
+    """The logs are compared up to it, and it is said that the rest was not."""
+    written = write()
+    lines = written.log.read_bytes().splitlines(keepends=True)
+    newer = re.sub(rb'"type":"[A-Za-z]+"', b'"type":"CellPainted"', lines[9], count=1)
+    written.log.write_bytes(b"".join([*lines[:9], newer, *lines[10:]]))
+    verdict = verify(written.path)
+    assert (verdict.whole, verdict.problem, verdict.unknown_event, verdict.exit_code) == (False, "", 10, 2)
+    assert "newer nbagent" in verdict.notes[-1]
+    written.log.write_bytes(b"".join([*lines[:9], newer]).replace(b"longest bill", b"biggest bill"))
+    verdict = verify(written.path)
+    assert (verdict.exit_code, verdict.problem) == (1, "event 2 in the session's log differs in: question")
+
+
 def test_a_file_that_can_not_be_read_is_an_error(tmp_path: Path) -> None:
     """Not a log that is whole."""
     with pytest.raises(StoreError, match="can't be read"):

@@ -60,7 +60,7 @@ def test_cells_are_counted_by_their_end_and_who_wanted_them(found: dict[str, lis
 def test_a_sandbox_is_active_from_its_start_to_its_end(found: dict[str, list[Measurement]]) -> None:
     """Once up and once down, and its cells are counted at the end."""
     assert [each.value for each in found["nbagent.sandbox.active"]] == [1, -1]
-    assert [each.value for each in found["nbagent.session.cells"]] == [3]
+    assert [each.value for each in found["nbagent.session.session_kernel"]] == [3]
 
 
 def test_a_session_that_was_not_ended_is_closed_once() -> None:

@@ -10,9 +10,19 @@ from __future__ import annotations
 from nbagent.sandbox.limits.cgroup import own, scopes
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups
 from nbagent.sandbox.limits.cgroup.scopes import lingers
-from nbagent.sandbox.limits.cgroup.usage import Usage, can_bound_connections
+from nbagent.sandbox.limits.cgroup.usage import GroupUsage, can_bound_connections
 
-__all__ = ["CONTROLLERS", "PROBE", "Group", "Groups", "Usage", "can_bound_connections", "find", "lingers", "why_not"]
+__all__ = [
+    "CONTROLLERS",
+    "PROBE",
+    "Group",
+    "GroupUsage",
+    "Groups",
+    "can_bound_connections",
+    "find",
+    "lingers",
+    "why_not",
+]
 
 
 def find() -> Groups | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from nbagent.core.limits import Limits
-from nbagent.sandbox.limits.cgroup.usage import Usage
+from nbagent.sandbox.limits.cgroup.usage import GroupUsage
 
 CONTROLLERS = ("memory", "cpu", "pids")
 PROBE = "probe-"
@@ -30,7 +30,7 @@ class Group(abc.ABC):
         environment: Variables that `prefix` needs.
     """
 
-    usage: Usage
+    usage: GroupUsage
     prefix: list[str]
     environment: Mapping[str, str] = {}
 

@@ -22,7 +22,7 @@ from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.sandbox.limits.cgroup import usage as counts
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PERIOD, PROBE, Group, Groups, children, cores
-from nbagent.sandbox.limits.cgroup.usage import Usage, groups_of, is_unified, words
+from nbagent.sandbox.limits.cgroup.usage import GroupUsage, groups_of, is_unified, words
 
 OURS = "nbagent"
 LEAF = "nbagent-own"
@@ -187,7 +187,7 @@ class OwnGroup(Group):
     def __init__(self, version: int, folders: dict[str, Path]) -> None:
         self._version = version
         self._folders = folders
-        self.usage = Usage(version, folders["memory"], cpu=folders["cpu"])
+        self.usage = GroupUsage(version, folders["memory"], cpu=folders["cpu"])
         self._joins = sorted({str(folder / "cgroup.procs") for folder in folders.values()})
         self.prefix = ["/bin/sh", "-c", JOIN, "sh", *self._joins, "--"]
 

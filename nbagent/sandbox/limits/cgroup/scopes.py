@@ -27,7 +27,7 @@ from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.sandbox.limits.cgroup import usage as counts
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups, children, cores
-from nbagent.sandbox.limits.cgroup.usage import Usage, groups_of, is_unified, words
+from nbagent.sandbox.limits.cgroup.usage import GroupUsage, groups_of, is_unified, words
 
 SLICE = "nbagent"
 BEFORE, AFTER = "nbagent-", ".scope"
@@ -104,7 +104,7 @@ class Scope(Group):
         self._unit = f"{BEFORE}{folder.name}{AFTER}"
         self._folder = scopes.folder / self._unit
         self._wanted = {} if limits is None else _files(limits, scopes.bounded)
-        self.usage = Usage(2, self._folder, cpu=self._folder, left=_counts_folder(folder))
+        self.usage = GroupUsage(2, self._folder, cpu=self._folder, left=_counts_folder(folder))
         self.environment = _environment()
         bounds = [] if limits is None else _properties(limits, scopes.bounded)
         self.prefix = [*_run(self._unit, *scopes.options, *bounds), "/bin/sh", str(KEEPER), str(_counts_folder(folder))]

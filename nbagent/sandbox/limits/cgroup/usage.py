@@ -22,7 +22,7 @@ def is_unified() -> bool:
 
 
 def can_bound_connections() -> bool:
-    """Whether `Usage.bound_connections` works for groups that others make, or is not needed here."""
+    """Whether `GroupUsage.bound_connections` works for groups that others make, or is not needed here."""
     memory = ROOT / "memory"
     return not memory.is_dir() or os.access(memory / TCP, os.W_OK)
 
@@ -46,7 +46,7 @@ def words(path: Path) -> list[str]:
         return []
 
 
-class Usage:
+class GroupUsage:
     """What a sandbox has used, and its weight among others, by its control groups.
 
     Args:
@@ -64,7 +64,7 @@ class Usage:
         self._last: dict[str, str] = {}
 
     @classmethod
-    def of(cls, pid: int) -> Usage | None:
+    def of(cls, pid: int) -> GroupUsage | None:
         """The usage of the group that a process is in; None if the group can't be seen from here."""
         groups = groups_of(str(pid))
         for version, controller in ((1, "memory"), (2, "")):

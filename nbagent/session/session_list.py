@@ -20,15 +20,16 @@ import msgspec
 
 from nbagent.core import fileio
 from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.folders import LOG_FILE
 from nbagent.session import summary
-from nbagent.session.lookup import LOG, find, folders, is_running, lock_held
+from nbagent.session.lookup import find, folders, is_running, lock_held
 from nbagent.session.summary import Summary
 
 State = Literal["running", "waiting", "ended"]
 """A process owns a session that is `running`; of one that is `waiting` the kernel lives, and can be taken over by
 resuming it; of one that has `ended` the log is left, and files."""
-NAME = "sessions.json"
-SETTLED = 1.0
+CACHE_FILE = "sessions.json"
+SETTLED_SECONDS = 1.0
 """Seconds after which each further change gives a folder another time: file systems count time in coarse steps."""
 
 
@@ -36,7 +37,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A session on this machine.
 
     Attributes:
-        id: Its name.
+        id: Its id, also its folder's name.
         path: Its folder on the host, as a text.
         state: Whether it runs, and what of it can be resumed.
         title: What it is about, in one line.
@@ -94,7 +95,7 @@ def listed(root: Path) -> list[SessionInfo]:
         entry = cached.get(folder.name)
         if entry is None or (entry.time, entry.inode) != (status.st_mtime_ns, status.st_ino):
             entry = _Entry(status.st_mtime_ns, status.st_ino, _read(folder.path))
-        if now - status.st_mtime_ns > SETTLED * 1e9 and (entry.summary or not _has_log(folder)):
+        if now - status.st_mtime_ns > SETTLED_SECONDS * 1e9 and (entry.summary or not _has_log(folder)):
             keep[folder.name] = entry
         summary_of = entry.summary or _of_log(folder.path)
         if summary_of is not None:
@@ -106,7 +107,7 @@ def listed(root: Path) -> list[SessionInfo]:
 
 
 def look_up(root: Path, session: str) -> SessionInfo:
-    """What is known of one session, given by its name or enough of its beginning.
+    """What is known of one session, given by its id or enough of its beginning.
 
     Raises:
         UsageError: There is none, or several begin so.
@@ -136,14 +137,14 @@ class _Sandboxes:
         return folder is not None and supervisor.is_alive(folder)
 
 
-def _info(name: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> SessionInfo:
+def _info(id: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> SessionInfo:
     state: State = "ended"
     sandbox = None
     if not found.has_ended:  # a session that was ended on purpose has no process and no sandbox
-        sandbox = sandboxes.of(name)
+        sandbox = sandboxes.of(id)
         state = "running" if is_running(folder) else "waiting" if sandboxes.lives(sandbox) else "ended"
     return SessionInfo(
-        id=name,
+        id=id,
         path=folder,
         state=state,
         title=found.title,
@@ -163,7 +164,7 @@ def _read(path: str) -> Summary | None:
     """The summary in a folder; made of the log where an older nbagent, or a full disk, has left none."""
     folder = Path(path)
     found = summary.read(folder)
-    if found is None and (folder / LOG).is_file():
+    if found is None and (folder / LOG_FILE).is_file():
         with contextlib.suppress(OSError), lock_held(folder) as is_held:
             if is_held and (found := _of_log(path)) is not None:
                 summary.write(folder, found)
@@ -177,16 +178,16 @@ def _of_log(path: str) -> Summary | None:
 
 
 def _has_log(folder: os.DirEntry[str]) -> bool:
-    return os.path.exists(f"{folder.path}/{LOG}")  # noqa: PTH110 - of thousands, this is faster
+    return os.path.exists(f"{folder.path}/{LOG_FILE}")  # noqa: PTH110 - of thousands, this is faster
 
 
 def _cached(root: Path) -> dict[str, _Entry]:
     try:
-        return _CACHE.decode((root / NAME).read_bytes())
+        return _CACHE.decode((root / CACHE_FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return {}
 
 
 def _write_cache(root: Path, entries: dict[str, _Entry]) -> None:
     with contextlib.suppress(OSError):
-        fileio.write(root / NAME, msgspec.json.encode(entries), mode=fileio.PRIVATE)
+        fileio.write(root / CACHE_FILE, msgspec.json.encode(entries), mode=fileio.PRIVATE_MODE)

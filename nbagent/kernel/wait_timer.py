@@ -6,7 +6,7 @@ import threading
 import time
 
 
-class Waits:
+class WaitTimer:
     """The times of waiting in one kernel; those that overlap count once. It may be used on any thread."""
 
     def __init__(self) -> None:

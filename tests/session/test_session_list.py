@@ -14,8 +14,9 @@ import pytest
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
-from nbagent.core.journal import LOOKED, Journal
-from nbagent.session import index, lookup, summary
+from nbagent.core.folders import LOG_FILE
+from nbagent.core.journal import LOCK_SECONDS, Journal
+from nbagent.session import lookup, session_list, summary
 from nbagent.session.summary import Summary
 
 
@@ -33,44 +34,44 @@ def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
     log(tmp_path, "two", CellStarted(cell=1, turn=0, code=""), CellStarted(cell=2, turn=0, code=""))
     log(tmp_path, "empty")
     (tmp_path / "sessions" / "nothing").mkdir()
-    found = index.listed(tmp_path)
+    found = session_list.listed(tmp_path)
     assert [(each.id, each.cells, each.state) for each in found] == [("two", 2, "ended"), ("one", 1, "ended")]
-    assert index.listed(tmp_path / "elsewhere") == []
+    assert session_list.listed(tmp_path / "elsewhere") == []
 
 
 def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
     """As long as it is one session's; the whole name always is."""
     for name in ("20261121-1", "20261121-12", "20261122-1"):
         log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
-    assert index.look_up(tmp_path, "20261122").id == "20261122-1"
-    assert index.look_up(tmp_path, "20261121-1").id == "20261121-1"
+    assert session_list.look_up(tmp_path, "20261122").id == "20261122-1"
+    assert session_list.look_up(tmp_path, "20261121-1").id == "20261121-1"
     for name, complaint in (("20261121", "2 sessions begin"), ("nope", "no session 'nope'"), ("", "no session")):
         with pytest.raises(UsageError, match=complaint):
-            index.look_up(tmp_path, name)
+            session_list.look_up(tmp_path, name)
 
 
 def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
     """A session is `running` exactly as long as a process has its lock."""
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
     journal = Journal(tmp_path, "one")
-    assert index.look_up(tmp_path, "one").state == "running"
+    assert session_list.look_up(tmp_path, "one").state == "running"
     journal.close()
-    assert index.look_up(tmp_path, "one").state == "ended"
+    assert session_list.look_up(tmp_path, "one").state == "ended"
 
 
 def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between finding its folder and looking into it; the others are listed."""
     for name in ("gone", "stays"):
         log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
-    found = index.folders
+    found = session_list.folders
 
     def folders(root: Path) -> list[os.DirEntry[str]]:
         listed = list(found(root))
         shutil.rmtree(root / "sessions" / "gone")
         return listed
 
-    monkeypatch.setattr(index, "folders", folders)
-    assert [each.id for each in index.listed(tmp_path)] == ["stays"]
+    monkeypatch.setattr(session_list, "folders", folders)
+    assert [each.id for each in session_list.listed(tmp_path)] == ["stays"]
 
 
 def test_who_only_looks_keeps_nobody_from_deleting(tmp_path: Path, look: Callable[[Path], None]) -> None:
@@ -80,7 +81,7 @@ def test_who_only_looks_keeps_nobody_from_deleting(tmp_path: Path, look: Callabl
     look(folder / "lock")
     with lookup.lock_held(folder) as is_held:
         assert not is_held
-    with lookup.lock_held(folder, patience=LOOKED) as is_held:
+    with lookup.lock_held(folder, patience=LOCK_SECONDS) as is_held:
         assert is_held
 
 
@@ -97,19 +98,19 @@ def test_the_cache_spares_reading_and_never_lies(tmp_path: Path) -> None:
     """What has not changed is not read again; what has is, also behind the back of the cache."""
     log(tmp_path, "one", Asked(turn=1, question="First?", model="m"), SessionEnded())
     log(tmp_path, "two", Asked(turn=1, question="Second?", model="m"), SessionEnded())
-    assert [each.title for each in index.listed(tmp_path)] == ["Second?", "First?"]
+    assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "First?"]
     settle(tmp_path)
-    index.listed(tmp_path)
-    assert set(json.loads((tmp_path / index.NAME).read_bytes())) == {"one", "two"}
+    session_list.listed(tmp_path)
+    assert set(json.loads((tmp_path / session_list.CACHE_FILE).read_bytes())) == {"one", "two"}
     one = tmp_path / "sessions" / "one"
     # Written into the file itself, which no owner does: its folder's time says that nothing has changed.
-    (one / summary.NAME).write_bytes(b'{"named": "Other"}')
-    assert [each.title for each in index.listed(tmp_path)] == ["Second?", "First?"]
+    (one / summary.SUMMARY_FILE).write_bytes(b'{"named": "Other"}')
+    assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "First?"]
     summary.write(one, Summary(named="New", started=1))
-    assert [each.title for each in index.listed(tmp_path)] == ["Second?", "New"]
+    assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "New"]
     settle(tmp_path)
-    (tmp_path / index.NAME).write_bytes(b"broken")
-    assert [each.title for each in index.listed(tmp_path)] == ["Second?", "New"]
+    (tmp_path / session_list.CACHE_FILE).write_bytes(b"broken")
+    assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "New"]
 
 
 def test_a_change_in_the_same_moment_is_seen(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_change_in_the_same_moment_is_seen(tmp_path: Path) -> None:
         status = folder.stat()
         summary.write(folder, Summary(named=str(number), started=1))
         os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
-        assert [each.title for each in index.listed(tmp_path)] == [str(number)]
+        assert [each.title for each in session_list.listed(tmp_path)] == [str(number)]
 
 
 def test_a_link_is_no_session(tmp_path: Path) -> None:
@@ -128,18 +129,18 @@ def test_a_link_is_no_session(tmp_path: Path) -> None:
     log(tmp_path / "other", "one", CellStarted(cell=1, turn=0, code="1"))
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "one").symlink_to(tmp_path / "other" / "sessions" / "one")
-    assert index.listed(tmp_path) == []
+    assert session_list.listed(tmp_path) == []
     with pytest.raises(UsageError, match="no session"):
-        index.look_up(tmp_path, "one")
+        session_list.look_up(tmp_path, "one")
 
 
 def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
     """No name that could steer a terminal is ever listed."""
     for name in ("a\x1b[31m", "a\nb", "\u202eb", "-x", ".hidden", "x" * 65):
         (tmp_path / "sessions" / name).mkdir(parents=True)
-        (tmp_path / "sessions" / name / lookup.LOG).touch()
+        (tmp_path / "sessions" / name / LOG_FILE).touch()
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
-    assert [each.id for each in index.listed(tmp_path)] == ["one"]
+    assert [each.id for each in session_list.listed(tmp_path)] == ["one"]
     with pytest.raises(UsageError, match="no session"):
         lookup.find(tmp_path, "-x")
 
@@ -149,9 +150,9 @@ def test_somebody_elses_folder_is_no_session(tmp_path: Path) -> None:
     """What it says would decide which of this person's files a resumed sandbox sees."""
     log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
     os.chown(tmp_path / "sessions" / "one", 65534, 65534)
-    assert index.listed(tmp_path) == []
+    assert session_list.listed(tmp_path) == []
     with pytest.raises(UsageError, match="no session"):
-        index.look_up(tmp_path, "one")
+        session_list.look_up(tmp_path, "one")
 
 
 def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: Path) -> None:
@@ -159,11 +160,11 @@ def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: 
     for number in range(2000):
         folder = tmp_path / "sessions" / f"s{number:04}"
         folder.mkdir(parents=True)
-        (folder / lookup.LOG).touch()
+        (folder / LOG_FILE).touch()
         (folder / "lock").touch()
         summary.write(folder, Summary(named=f"Number {number}", started=number + 1, has_ended=number % 10 > 0))
     settle(tmp_path)
-    assert len(index.listed(tmp_path)) == 2000
+    assert len(session_list.listed(tmp_path)) == 2000
 
     def looked() -> float:
         started = time.process_time()
@@ -173,7 +174,7 @@ def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: 
 
     def listed() -> float:
         started = time.process_time()
-        index.listed(tmp_path)
+        session_list.listed(tmp_path)
         return time.process_time() - started
 
     assert min(listed() for _ in range(7)) < 8 * min(looked() for _ in range(7))
@@ -197,7 +198,7 @@ def test_a_title_is_the_persons_else_the_question_else_the_code() -> None:
     assert told(cell, asked, Asked(turn=2, question="More?", model="m")).title == "Why?"
     assert told(Renamed(title="Mine"), asked).title == "Mine"
     assert told(asked, Renamed(title="Mine"), Renamed(title="")).title == "Why?"
-    assert len(summary.line_of("a" * 1000)) == summary.TITLE
+    assert len(summary.line_of("a" * 1000)) == summary.TITLE_CHARACTERS
 
 
 def test_cost_and_counts_add_up() -> None:
@@ -213,8 +214,8 @@ def test_an_old_session_gets_its_summary_from_its_log(tmp_path: Path) -> None:
     """Once, when it is listed; not while a process owns it, which writes its own."""
     log(tmp_path, "one", Asked(turn=1, question="First?", model="m"))
     journal = Journal(tmp_path, "one")
-    assert [each.title for each in index.listed(tmp_path)] == ["First?"]
-    assert not (tmp_path / "sessions" / "one" / summary.NAME).exists()
+    assert [each.title for each in session_list.listed(tmp_path)] == ["First?"]
+    assert not (tmp_path / "sessions" / "one" / summary.SUMMARY_FILE).exists()
     journal.close()
-    assert [each.title for each in index.listed(tmp_path)] == ["First?"]
-    assert (tmp_path / "sessions" / "one" / summary.NAME).exists()
+    assert [each.title for each in session_list.listed(tmp_path)] == ["First?"]
+    assert (tmp_path / "sessions" / "one" / summary.SUMMARY_FILE).exists()

@@ -1,0 +1,269 @@
+"""Two texts that a cell showed: what differs between them, where, and why. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nbagent.notebook.compare import tables
+from nbagent.notebook.compare.masks import Mask, masked
+from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, tokens
+from nbagent.notebook.compare.volatile import (
+    Moments,
+    Reads,
+    is_age,
+    is_clock,
+    is_duration,
+    is_id,
+    is_moment,
+    is_now,
+    is_shifted,
+)
+
+HTML = "text/html"
+TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
+"""Kinds of tokens that a clock may have made."""
+LARGE = 64 * 1024
+"""Characters of a text from which on only the lines that differ are taken apart."""
+MOST = 20
+"""Findings of a cell that are kept."""
+WIDEST = 200
+"""Tokens without a space between them that are taken as one."""
+LONGEST = 80
+"""Characters of a text in a finding."""
+EVERY_RUN = "it changes with every run"
+NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
+ORDER = "the same in another order"
+"""What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
+REORDERED = f"{ORDER}; {EVERY_RUN}"
+_NAMED = re.compile(r"[A-Za-z]\W*$")
+_SET = re.compile(r"\{([^{}:]{1,20000})\}")
+_ELEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+""")
+
+
+class Difference(NamedTuple):
+    """Something that differs.
+
+    Attributes:
+        what: Of the outputs, such as `stdout` or `output 2, text/html`.
+        where: In there, such as `line 3` or `row 2, column mass`; may be empty.
+        stored: What was shown before.
+        fresh: What is shown now.
+        cause: Why, as far as that is known; may be empty.
+    """
+
+    what: str
+    where: str
+    stored: str
+    fresh: str
+    cause: str = ""
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether two fresh runs differ in it, too."""
+        return self.cause in (EVERY_RUN, NO_SEED, REORDERED)
+
+    def __str__(self) -> str:
+        where = f"{self.what}, {self.where}" if self.where else self.what
+        return f"{where}: {self.stored} → {self.fresh}" if self.stored or self.fresh else where
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strictness:
+    """How outputs are compared.
+
+    Attributes:
+        masks: A person's own rules.
+        tolerance: The relative difference up to which numbers with a decimal point are the same.
+    """
+
+    masks: Sequence[Mask] = ()
+    tolerance: float = TOLERANCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What is known of a cell beside its outputs.
+
+    Attributes:
+        moments: When it ran.
+        reads: What its code reads.
+        strictness: How its outputs are compared.
+        ordered: Whether a set in another order is a difference.
+    """
+
+    moments: Moments
+    reads: Reads = field(default_factory=Reads)
+    strictness: Strictness = field(default_factory=Strictness)
+    ordered: bool = False
+
+
+def label(what: str, mime: str) -> str:
+    """What a piece of a cell's outputs is called."""
+    return f"{what}, {mime}" if mime else what
+
+
+def differences(
+    key: tuple[str, str], given: Sequence[str], context: Context, excused: set[str], *, markup: bool
+) -> list[Difference]:
+    """What differs between two texts.
+
+    Args:
+        key: What they are of a cell's outputs, and their MIME type.
+        given: The text that a notebook has, that of a fresh run, and those of further fresh runs.
+        context: What is known of the cell.
+        excused: Gets the kinds of what differs and is no change.
+        markup: Whether names in them are made up by libraries.
+    """
+    stored, fresh, *_ = texts = [masked(each, context.strictness.masks) for each in given]
+    if stored == fresh:
+        return []
+    found = list(_changes(key, texts, context, excused, markup=markup))
+    if not found or sorted("".join(stored.split())) != sorted("".join(fresh.split())):
+        return found
+    unstable = any(each.is_unstable for each in found)
+    mixed = unstable or sorted(stored.splitlines()) == sorted(fresh.splitlines())
+    sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
+    if sets or (mixed and context.reads.concurrent):
+        excused.add("order")
+        return []
+    if not _is_reordered(stored, fresh):
+        return found
+    return [found[0]._replace(cause=REORDERED if unstable else ORDER)]
+
+
+def _is_reordered(stored: str, fresh: str) -> bool:
+    """Whether two texts have the same words and numbers."""
+    return sorted(re.findall(r"\w+", stored)) == sorted(re.findall(r"\w+", fresh))
+
+
+def _sorted_sets(text: str) -> str:
+    """A text in which the elements of each set come in the order of the alphabet."""
+    return _SET.sub(lambda found: "{" + ", ".join(sorted(map(str.strip, _ELEMENT.findall(found[1])))) + "}", text)
+
+
+def _changes(
+    key: tuple[str, str], texts: Sequence[str], context: Context, excused: set[str], *, markup: bool
+) -> Iterator[Difference]:
+    """What differs token by token."""
+    tolerance = context.strictness.tolerance
+    lines = _lines_apart(texts) if len(texts[0]) > LARGE else None
+    one, other, *more = (tokens(each, lines=lines) for each in texts)
+    unstable = {
+        n for another in more for each in changes(another, other, tolerance=tolerance) for n in _whole(each, other)
+    }
+    timed = {other[n].line for n in unstable if n < len(other)}
+    spots, told = _spots(key[1], texts[0], texts[1]), 0
+    for change in changes(one, other, tolerance=tolerance):
+        differs_again = not unstable.isdisjoint(_tokens(*change.place)) or _is_coarse(change, timed, context)
+        excuse, cause = _judge(change, differs_again, context, markup=markup)
+        if excuse:
+            excused.add(excuse)
+            continue
+        spot = next((each for each in spots if _is_at(change, each)), None)
+        line = (change.stored or change.fresh)[0].line
+        where = str(spot).split(":")[0] if spot else f"line {line}"
+        yield Difference(label(*key), where, _show(change.stored), _show(change.fresh), cause)
+        if (told := told + 1) == MOST:
+            return  # nobody is told of more
+
+
+def _lines_apart(texts: Sequence[str]) -> set[int] | None:
+    """The numbers of the lines in which texts differ; None if they haven't as many lines."""
+    split = [each.splitlines() for each in texts]
+    if len({len(each) for each in split}) > 1:
+        return None
+    return {number for number, lines in enumerate(zip(*split, strict=True), 1) if len(set(lines)) > 1}
+
+
+def _whole(change: Change, found: Sequence[Token]) -> range:
+    """The tokens of a change; where signs differ, as in ids, all that stands there without a space."""
+    begin, end = change.place
+    if len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh):
+        return _tokens(begin, end)
+    first, last = max(0, begin - WIDEST), min(len(found), end + WIDEST)
+    while first < begin < len(found) and found[begin].is_glued:
+        begin -= 1
+    while end < last and found[end].is_glued:
+        end += 1
+    return _tokens(begin, end)
+
+
+def _tokens(begin: int, end: int) -> range:
+    """The numbers of the tokens at a place; an empty one stands for the next token."""
+    return range(begin, max(end, begin + 1))
+
+
+def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
+    """Whether a change is of a measured number that runs may agree on by chance, since it has few digits.
+
+    It has no name of its own, and stands in a line with others that differ with every run; or it is all there is.
+    """
+    if len(change.stored) != 1 or len(change.fresh) != 1 or change.fresh[0].kind != "number":
+        return False
+    token, digits = change.fresh[0], re.sub(r"\D", "", change.fresh[0].text).lstrip("0")
+    if context.reads.clock:
+        return token.line in timed and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
+    return context.reads.measure and token.row.strip() == token.text
+
+
+def _is_at(change: Change, spot: tables.Spot) -> bool:
+    """Whether a cell of a table holds a change."""
+    return all(each.text in spot.stored for each in change.stored) and all(
+        each.text in spot.fresh for each in change.fresh
+    )
+
+
+def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tuple[str, str]:
+    """Why a change is none, in a word; else its cause, as far as that is known."""
+    reads, both = context.reads, [*change.stored, *change.fresh]
+    if len(change.stored) != len(change.fresh):
+        if reads.clock and all(each.kind in ("quantity", "time") for each in both):
+            return "timing", ""
+        parts = [sum(not each.is_glued for each in side[1:]) for side in (change.stored, change.fresh)]
+        if again and parts[0] == parts[1] and (markup or reads.ident):
+            return "id", ""
+        if again and reads.clock and all(each.kind in TIMED or each.kind == "sign" for each in both):
+            return "timing", ""
+    else:
+        excuses = [
+            _excuse(*pair, again, context, markup=markup) for pair in zip(change.stored, change.fresh, strict=True)
+        ]
+        if all(excuses):
+            return excuses[0], ""
+    if not again:
+        return "", ""
+    return "", NO_SEED if reads.random and any(each.kind == "number" for each in both) else EVERY_RUN
+
+
+def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, markup: bool) -> str:
+    reads, moments = context.reads, context.moments
+    if is_clock(stored, fresh, moments):
+        return "date"
+    if is_moment(fresh, moments.fresh) and not markup:
+        return ""
+    if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
+        return "timing"
+    if reads.clock and is_now(fresh, moments.fresh) and (moments.stored is None or is_now(stored, moments.stored)):
+        return "date"
+    if reads.clock and is_age(stored, fresh, moments):
+        return "date"
+    if again and (markup or reads.ident or is_id(stored) or is_id(fresh)):
+        return "id"
+    if reads.clock and stored.kind == fresh.kind == "date":
+        return "date" if is_shifted(stored, fresh, moments, again=again) else ""
+    if again and reads.clock and fresh.kind in TIMED:
+        return "timing"
+    return "measure" if again and reads.measure and fresh.kind in TIMED else ""
+
+
+def _spots(mime: str, stored: str, fresh: str) -> list[tables.Spot]:
+    rows = tables.html_rows if mime == HTML else tables.text_rows
+    return tables.spots(rows(stored), rows(fresh))
+
+
+def _show(found: Sequence[Token]) -> str:
+    text = " ".join(each.text for each in found[:30])
+    return repr(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…") if text else "nothing"

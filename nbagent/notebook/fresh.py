@@ -1,0 +1,183 @@
+"""Runs a notebook's cells in fresh sandboxes, with the packages, the time zone and the hash seed of its lock.
+
+runs = FreshRuns(document, engine=engine, spec=spec)
+ran = await runs.once()
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nbagent.core.events import Cell, Event, Output, Package, Record
+from nbagent.kernel.kernel import Kernel
+from nbagent.notebook import sweep
+from nbagent.notebook.compare.widgets import EVERY, models
+from nbagent.notebook.document import Document
+from nbagent.notebook.lock import Lock
+from nbagent.notebook.record import Recording
+from nbagent.notebook.shown import shown
+from nbagent.packages.wheels import KERNEL_MODULES
+from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.spec import SandboxSpec
+
+RUNS_ON = frozenset({"ok", "error"})
+"""Ends of a cell after which the next one finds its variables."""
+_LINKS = """
+def main(folder):
+    import os
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if not os.path.lexists(name):
+            os.symlink(os.path.join(folder, name), name)
+"""
+"""Lets a notebook that isn't nbagent's find its data by plain names, as it did where it was written."""
+
+
+@dataclass(kw_only=True)
+class Ran:
+    """One fresh run of a notebook's cells.
+
+    Attributes:
+        outputs: What each cell showed, by its number in the notebook; those that did not run are missing.
+        cells: How each ended.
+        moments: When each began and how long the run had taken at its end.
+        environment: Digest of the image or environment of the kernel.
+        machine: What of the machine can change a result.
+        versions: The versions of its packages.
+        features: The processor's instructions by NumPy's names, as the kernel says.
+        widgets: The models of its widgets at the end, by their names.
+    """
+
+    outputs: dict[int, list[Output]] = field(default_factory=dict)
+    cells: dict[int, Cell] = field(default_factory=dict)
+    moments: dict[int, tuple[float, float]] = field(default_factory=dict)
+    environment: str = ""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    features: list[str] = field(default_factory=list)
+    widgets: Mapping[str, Any] = field(default_factory=dict)
+
+
+class FreshRuns:
+    """Fresh runs of one notebook.
+
+    Args:
+        document: The notebook.
+        engine: What isolates it.
+        spec: Its sandbox, with its data.
+        tell: Called with the number of cells that have run, of how many.
+
+    Attributes:
+        count: How many there were.
+        seconds: How long their cells took.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        engine: Engine,
+        spec: SandboxSpec,
+        tell: Callable[[int, int], object] = lambda _done, _all: None,
+    ) -> None:
+        self.count, self.seconds = 0, 0.0
+        self._document = document
+        self._engine = engine
+        self._spec = _of_the_lock(spec, document.lock)
+        self._tell = tell
+
+    async def once(
+        self,
+        variables: Sequence[tuple[str, str]] = (),
+        *,
+        stable: bool = False,
+        first: Callable[[Kernel], Awaitable[object]] | None = None,
+    ) -> Ran:
+        """Run all cells in a fresh sandbox.
+
+        Args:
+            variables: What is different in its environment.
+            stable: Whether sorts are made stable.
+            first: Called with the kernel before any cell.
+
+        Raises:
+            SandboxError: It can't be started.
+            InstallError: The packages of the lock can't be had.
+        """
+        recording, ran = Recording(), Ran()
+
+        def notify(event: Event) -> None:
+            recording.on_event(Record(0, time.time(), event))
+
+        spec = replace(self._spec, variables=(*self._spec.variables, *variables))
+        async with Kernel(self._engine, spec, notify=notify) as kernel:
+            await self._furnish(kernel)
+            if stable:
+                await kernel.evaluate(sweep.PRELUDE, [])
+            if first is not None:
+                await first(kernel)
+            ran.environment, ran.machine = kernel.about.environment, kernel.machine
+            await self._run_cells(kernel, ran, stable=stable)
+            ran.features = words(await kernel.evaluate(sweep.DISPATCH, []))
+            ran.versions = kernel.versions
+            ran.widgets = models(kernel.take_widget_state())
+        # An export keeps the views of those widgets only that were there at the end.
+        views = ran.widgets if self._document.is_ours else EVERY
+        for number, cell in ran.cells.items():
+            ended = recording.cell(cell.cell) or cell
+            ran.outputs[number] = shown(ended, recording, widgets=views)
+        self.count += 1
+        self.seconds += sum(each.duration for each in ran.cells.values())
+        return ran
+
+    async def _run_cells(self, kernel: Kernel, ran: Ran, *, stable: bool) -> None:
+        """Run the cells until one leaves no variables for the next."""
+        cells, started = self._document.cells, time.time()
+        for done, cell in enumerate(cells):
+            self._tell(done, len(cells))
+            if cell.is_block and self._document.lock is not None:
+                continue
+            began = time.time()
+            ended = await kernel.run(sweep.with_stable_sorts(cell.code) if stable else cell.code)
+            ran.cells[cell.number] = ended
+            ran.moments[cell.number] = (began, time.time() - started)
+            if ended.status not in RUNS_ON:
+                return
+
+    async def _furnish(self, kernel: Kernel) -> None:
+        """Install what the lock has and this kernel hasn't, and let foreign notebooks find their data."""
+        lock = self._document.lock
+        if lock is None:
+            await kernel.evaluate(_LINKS, ["/tmp/data"])  # noqa: S108 - a path inside
+            return
+        here = kernel.pins
+        others = [each for each in lock.kernel if here.get(each.name) != each.version and _is_replaceable(each)]
+        await kernel.restore([*lock.packages, *others])
+
+
+def words(value: object) -> list[str]:
+    """The words in a list that a notebook or its code claims."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def is_machinery(name: str) -> bool:
+    """Whether a package is the kernel's own machinery, which a lock can't replace."""
+    return name.replace("-", "_") in KERNEL_MODULES
+
+
+def _is_replaceable(package: Package) -> bool:
+    return not is_machinery(package.name) and bool(package.sha256)
+
+
+def _of_the_lock(spec: SandboxSpec, lock: Lock | None) -> SandboxSpec:
+    """The sandbox with a lock's time zone and hash seed."""
+    machine = lock.machine if lock else {}
+    found = {"TZ": machine.get("time_zone"), "PYTHONHASHSEED": machine.get("hash_seed")}
+    known = tuple((name, value) for name, value in found.items() if isinstance(value, str) and _is_plain(value))
+    return replace(spec, variables=(*known, *spec.variables))
+
+
+def _is_plain(value: str) -> bool:
+    return len(value) < 64 and value.isprintable()
