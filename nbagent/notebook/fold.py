@@ -32,11 +32,13 @@ class Folded(NamedTuple):
     Attributes:
         notebook: The notebook without its failed and superseded attempts, or as it was.
         left_out: How many attempts were left out.
+        superseded: How many of these had not failed.
         why_not: Why they were not, in a sentence.
     """
 
     notebook: Any
     left_out: int = 0
+    superseded: int = 0
     why_not: str = ""
 
 
@@ -54,8 +56,8 @@ async def fold(notebook: Any, verify: Verify) -> Folded:
     # Where the rest needs a superseded cell, at least those that failed may go.
     for dropped in dict.fromkeys((frozenset(failed | superseded), frozenset(failed))):
         if dropped and not (folded := await _fold(notebook, dropped, verify)).why_not:
-            break
-    return folded
+            return folded._replace(superseded=len(dropped & superseded))
+    return folded if failed else Folded(notebook)
 
 
 async def _fold(notebook: Any, dropped: Set[str], verify: Verify) -> Folded:

@@ -17,6 +17,8 @@ from nbagent.notebook.compare.masks import read_masks
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.widgets import with_state
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 NOW = datetime(2026, 11, 23, 14, 3, 22, tzinfo=UTC).timestamp()
 THEN = NOW - 40 * 86_400.0
@@ -327,3 +329,22 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
             found = compare(one[0], two[0], Context(moments=moments, reads=reads[number]), again=[three[0]])
             alarms += [f"{HONEST[number]!r}: {each} ({each.cause})" for each in found.differences]
     assert alarms == []
+
+
+def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
+    """With the widgets in them; attributes that only one side saved don't count."""
+
+    def shown(name: str) -> list[dict[str, Any]]:
+        return [result() | {"data": {VIEW_MIME: {"model_id": name}}}]
+
+    def state(name: str, value: int, **more: Any) -> dict[str, Any]:
+        return {
+            f"box{name}": {"state": {"children": [f"IPY_MODEL_{name}"], "_view_module_version": name}},
+            name: {"state": {"value": value, **more}},
+        }
+
+    def apart(value: int) -> list[str]:
+        both = with_state(shown("boxa1"), shown("boxb2"), (state("a1", 3), state("b2", value, max=10)))
+        return [each.what for each in compare(*both, Context(moments=MOMENTS)).differences]
+
+    assert (apart(3), apart(4)) == ([], ["output 1, widget"])

@@ -41,7 +41,7 @@ async def test_failed_and_superseded_attempts_are_left_out_if_the_rest_shows_the
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
-    assert "3 failed or superseded attempts are left out; a run of the rest shows the same." in done.err
+    assert "2 failed and 1 superseded attempts are left out; a run of the rest shows the same." in done.err
     made = nbformat.read(tmp_path / "n.ipynb", as_version=4)
     nbformat.validate(made)
     assert made.cells[0].source.startswith("# How many rows?\n\n- Data: `/tmp/data/table.csv` (106 bytes, SHA-256 `")
@@ -75,7 +75,7 @@ async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     done = nbagent("export", name, "-o", "n.py", cwd=tmp_path, NBAGENT_STATE_DIR=state, seconds=200)
     assert done.code == 0, done.err
-    assert "The attempts stay. Without them cell-2 is another one: " in done.err
+    assert "The failed attempts stay. Without them cell-2 is another one: " in done.err
     assert "found = 5\n1 / 0" in (tmp_path / "n.py").read_text()
 
 

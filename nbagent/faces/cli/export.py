@@ -56,10 +56,11 @@ async def export(session: str, out: Path, *, keep_attempts: bool, force: bool) -
         folded = await fold(notebook, lambda rest: _verify(rest, recording, found))
         notebook = folded.notebook
         if folded.left_out:
-            told = f"{folded.left_out} failed or superseded attempts are left out"
+            more = f" and {folded.superseded} superseded" if folded.superseded else ""
+            told = f"{folded.left_out - folded.superseded} failed{more} attempts are left out"
             print(f"{told}; a run of the rest shows the same.", file=sys.stderr)
         if folded.why_not:
-            print(safe(f"The attempts stay. {folded.why_not}"), file=sys.stderr)
+            print(safe(f"The failed attempts stay. {folded.why_not}"), file=sys.stderr)
     entitle(notebook, _title(recording))
     nodes.validate(notebook)
     place.mark(notebook)
