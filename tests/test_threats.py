@@ -150,7 +150,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/contract_data.py::test_links_lead_nowhere_outside "
         "sandbox/contract_data.py::test_data_is_seen_as_it_is "
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
-        "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s",
+        "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s "
+        "notebook/test_inputs.py::test_a_link_of_a_repository_is_not_followed_out_of_it "
+        "notebook/test_inputs.py::test_data_that_an_export_remembered_is_not_looked_for_behind_a_link",
     ),
     31: (
         "a small reply that parses huge",
@@ -193,7 +195,11 @@ THREATS: dict[int, tuple[str, str]] = {
         "notebook/test_shown.py::test_late_output_says_so "
         "safety/sanitize/test_markup.py::test_a_drawing_stays_in_its_box",
     ),
-    36: ("one session fills the host's disk", "session/test_quota.py::test_the_hosts_disk_is_bounded"),
+    36: (
+        "one session, or the packages of a notebook's lock, fill the host's disk",
+        "session/test_quota.py::test_the_hosts_disk_is_bounded "
+        "packages/test_allowance.py::test_the_packages_of_a_lock_have_it_too",
+    ),
     37: (
         "process 1 and the forwarder are slowed down, signalled or blinded",
         "sandbox/test_supervisor.py::test_code_can_t_get_at_process_1 "
@@ -205,6 +211,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_markup.py::test_thousands_of_small_outputs_cost_little "
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
+        "notebook/test_document.py::test_what_is_odd_in_a_notebook_is_refused_or_read "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
         "core/test_journal.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),

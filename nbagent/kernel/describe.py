@@ -6,11 +6,13 @@ The host never parses data, since a file may be hostile to the parser. The descr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
+from nbagent.core.events import ColumnType
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
@@ -20,6 +22,10 @@ SECONDS = 20.0
 """Seconds for all files together; a file that got too little of them has a note that says so."""
 MAX_FILES, MAX_COLUMNS, MAX_SAMPLE = 60, 500, 3
 """Files in all, columns of a file, and sample values of a column that are kept, as in `describe_inside.py`."""
+MAX_SCHEMA = 2000
+"""Columns of all files together that a lock names."""
+_ODD = re.compile(r" \((?:no value in the first|numbers|not all can be read) ?")
+"""What `describe_inside.py` says of a column behind its type."""
 MAX_DESCRIPTION = MIB
 """Bytes of one description; 500 columns have a tenth of that."""
 MAX_ALL = 8 * MIB
@@ -48,6 +54,23 @@ async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]
         # It did not end in time, but published descriptions until then.
         found += [Description(path=path, note="could not be read in time") for path in described.missing(paths)]
     return [msgspec.to_builtins(each) for each in found]
+
+
+def schemas(described: Sequence[Mapping[str, Any]]) -> dict[str, list[ColumnType]]:
+    """The columns of those files that are tables, by path.
+
+    Args:
+        described: What `describe` returned.
+    """
+    found: dict[str, list[ColumnType]] = {}
+    left = MAX_SCHEMA
+    for each in described:
+        given = each.get("columns", ())[:left]
+        columns = [ColumnType(column["name"], _ODD.split(column["dtype"])[0]) for column in given]
+        if columns:
+            found[each["path"]] = columns
+            left -= len(columns)
+    return found
 
 
 Sample = bool | int | float | str | None

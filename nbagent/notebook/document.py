@@ -189,6 +189,8 @@ class Document:
                     found.append(f"The text {cell.get('id')} was edited since nbagent wrote it.")
             elif known is not None and SKIPPED in cell.metadata.get("tags", []):
                 found.append(f"{cell.get('id')} was tagged to be skipped since nbagent wrote it.")
+        if self.lock and self.lock.data and self.facts.get("data") != msgspec.to_builtins(self.lock.data):
+            found.append("What the notebook says of its data was edited since nbagent wrote it.")
         known, ids = self.facts.get("cells"), [cell.get("id") for cell in self.raw.cells]
         moves = list(_moves(known, ids)) if isinstance(known, list) else []
         written = self.facts.get("cells_sha256")

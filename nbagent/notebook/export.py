@@ -1,276 +1,221 @@
-"""Writes a recorded session as a notebook that runs again.
+"""Exports a session: as a notebook, or as what is made of one.
 
-Its first code cell has a PEP 723 block with the packages' exact versions, which `juv`, `uv` and nbagent's own kernels
-install. A cell that failed is tagged `raises-exception`, so that a re-run goes on behind it. A cell that had to be
-stopped, or that ended its kernel, would do so again: it becomes text.
+    .ipynb  a notebook
+    .html   a page that any browser shows
+    .md     Markdown
+    .py     a script in the percent format
+    .zip    the notebook, the script, the data, the lock and the environment
 
-When the notebook is opened it loads nothing, whatever code, a model or a question put into it
-(`nbagent.safety.sanitize`). Outputs that came after a cell's end are marked as late. Code is as it ran.
+`export` writes all that ran. `export_proven` leaves out what the model tried in vain, if a run of the rest shows the
+same without it, and has the columns of the data looked up in a sandbox.
 """
 
 from __future__ import annotations
 
-import html
+import contextlib
 import json
-import re
-import sys
-from collections.abc import Container, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import to_builtins
-from packaging.utils import canonicalize_name
+import msgspec
 
-from nbagent import __version__
 from nbagent.core import fileio
-from nbagent.core.errors import InstallRefused
-from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output, Package
-from nbagent.kernel.outputs.widgets import STATE_MIME
-from nbagent.notebook import nodes, place
-from nbagent.notebook.lock import Lock, imports, lock_of, utc
+from nbagent.core.errors import NbagentError, UsageError
+from nbagent.kernel.describe import describe, schemas
+from nbagent.kernel.kernel import Kernel
+from nbagent.notebook import formats, nodes, place
+from nbagent.notebook.build import build, title
+from nbagent.notebook.bundle import bundle
+from nbagent.notebook.fold import fold, tag_superseded
+from nbagent.notebook.lock import Lock
+from nbagent.notebook.page import page
+from nbagent.notebook.pins import environment, requirements
 from nbagent.notebook.record import Recording
-from nbagent.notebook.shown import shown
-from nbagent.notebook.uploads import upload_cells
-from nbagent.packages.import_names import distribution_for
-from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
-from nbagent.sandbox.data import needs
-from nbagent.sandbox.registry import automatic, title
+from nbagent.notebook.verdict import Proof
+from nbagent.sandbox import registry
+from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.data.locate import is_still_there
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.spec import SandboxSpec
 
-RUNS_AGAIN = frozenset({"ok", "error"})
-CORE = ("ipykernel", "polars", "matplotlib")
-"""The packages that every exported notebook names, so that it runs in a plain environment."""
+if TYPE_CHECKING:
+    from nbagent.notebook.document import Document
+
+FORMS: dict[str, Callable[[Any], str]] = {
+    place.ENDING: lambda notebook: _json(notebook),
+    ".html": lambda notebook: page(notebook, title=title(notebook)),
+    ".md": formats.markdown,
+    ".py": formats.percent,
+}
+"""What a notebook can be written as, by the ending of the file's name; the zip has several of these."""
+WRITTEN = "# Written by nbagent"
+"""How a file of an environment begins that may be replaced."""
 
 
-def export(recording: Recording, path: Path, *, packages: Sequence[Package] = (), force: bool = False) -> Path:
-    """Write the notebook.
+class Exported(NamedTuple):
+    """What was written.
+
+    Attributes:
+        path: Where.
+        left_out: How many failed or superseded attempts were left out.
+        why_not: Why they were not, in a sentence.
+        changed: Data that was changed after the session's last event, by path: its code has not seen what is there now.
+    """
+
+    path: Path
+    left_out: int = 0
+    why_not: str = ""
+    changed: Sequence[str] = ()
+
+
+def export(recording: Recording, path: Path, *, force: bool = False, environment: bool = False) -> Path:
+    """Write what a session is so far, with all that the model tried.
 
     Args:
-        recording: The session so far.
-        path: Where. An earlier notebook of nbagent's is replaced atomically.
-        packages: What the kernel had from the start.
-        force: Whether any notebook is replaced.
+        recording: The session.
+        path: Where; its ending says in which form. An earlier notebook of nbagent's is replaced atomically.
+        force: Whether any file is replaced that isn't data.
+        environment: Whether a requirements file and one for conda are written beside it.
 
     Returns:
         The absolute path.
 
     Raises:
-        UsageError: No notebook may be written there, see `place.check`.
+        UsageError: Nothing may be written there, see `place.check`.
+        DataError: The data for a zip is no longer there.
         StoreError: It can't be written.
     """
-    path = place.check(path, data=[Path(each.source) for each in recording.data], force=force)
-    notebook = build(recording, packages=packages)
+    return _write(build(recording), recording, _places(recording, path, force=force, environment=environment))
+
+
+async def export_proven(
+    recording: Recording,
+    path: Path,
+    *,
+    spec: Callable[[], SandboxSpec],
+    keep_attempts: bool = False,
+    force: bool = False,
+    environment: bool = False,
+    learn: Callable[[], Awaitable[object]] | None = None,
+) -> Exported:
+    """Write what a session is so far, as a person would have written it.
+
+    Args:
+        recording: The session.
+        path: As for `export`.
+        spec: Returns what the session's sandbox was to be: what runs again runs with the same permissions.
+        keep_attempts: Whether failed and superseded attempts stay in any case, tagged.
+        force: As for `export`.
+        environment: As for `export`.
+        learn: Has the columns of the data told to the recording by the session's own kernel; None if that is gone.
+
+    Raises:
+        NbagentError: As for `export`.
+    """
+    places = _places(recording, path, force=force, environment=environment)
+    if recording.data and not recording.schemas:
+        # A lock without the columns is better than no notebook.
+        with contextlib.suppress(NbagentError):
+            await (learn() if learn else _learn(recording, spec))
+    notebook, left_out, why_not = build(recording), 0, ""
+    if keep_attempts:
+        tag_superseded(notebook)
+    else:
+        notebook, left_out, why_not = await _fold(notebook, recording, spec)
+    changed = [each.path for each in recording.needed if _changed_at(Path(each.source)) > recording.at]
+    return Exported(_write(notebook, recording, places), left_out, why_not, changed)
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:
+    # What this imports is needed by those only who leave something out.
+    from nbagent.notebook.proof import Verification
+
+    async def verify(rest: Document) -> Proof:
+        try:
+            engine, sandbox = await _sandbox(recording, spec)
+        except NbagentError as error:
+            return Proof(name=rest.name, result="not run", error=str(error))
+        return await Verification(rest, engine=engine, spec=sandbox).run()
+
+    return await fold(notebook, verify)
+
+
+async def _learn(recording: Recording, spec: Callable[[], SandboxSpec]) -> None:
+    """Look up the columns of the data in a sandbox of its own, in which none of the session's code ran."""
+    engine, sandbox = await _sandbox(recording, spec)
+    async with Kernel(engine, sandbox) as kernel:
+        recording.schemas.update(schemas(await describe(kernel, [each.target for each in sandbox.data])))
+
+
+async def _sandbox(recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Engine, SandboxSpec]:
+    """An engine and a sandbox like the session's, with its data, as far as that is still there."""
+    needed = ((Path(each.source), each.path) for each in recording.needed)
+    mounts = tuple(Mount(source, path) for source, path in needed if is_still_there(source))
+    wanted = replace(spec(), data=mounts, owner="", keep=0.0, late_data=False)
+    name = recording.started.engine if recording.started else None
+    return await registry.choose(name if name != "local" else None, image=wanted.image, specs=[wanted]), wanted
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+
+class _Places(NamedTuple):
+    path: Path
+    beside: dict[str, Path]
+
+
+def _places(recording: Recording, path: Path, *, force: bool, environment: bool) -> _Places:
+    """Where all goes, which may be written there."""
+    data = [Path(each.source) for each in recording.needed]
+    place_of_all = place.check(path, data=data, force=force)
+    names = ("requirements.txt", "environment.yml") if environment and path.suffix != ".zip" else ()
+    beside = {name: place_of_all.with_name(f"{path.stem}.{name}") for name in names}
+    for each in beside.values():
+        fileio.check_file(each)
+        fileio.check_not_data(each, data)
+        place.check_no_link(each)
+        if each.exists() and not force and not each.read_bytes().startswith(WRITTEN.encode()):
+            raise UsageError(f"{each} is there already.", mend="Choose another name, or replace it with --force.")
+    return _Places(place_of_all, beside)
+
+
+def _write(notebook: Any, recording: Recording, places: _Places) -> Path:
     nodes.validate(notebook)
     place.mark(notebook)
-    text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    fileio.save(path, text.encode())
+    path = places.path
+    lock = msgspec.convert(notebook["metadata"]["nbagent"]["lock"], Lock)
+    files = {
+        "requirements.txt": f"{WRITTEN} for {path.stem}.\n{requirements(lock)}",
+        "environment.yml": f"{WRITTEN} for {path.stem}.\n{environment(lock, name=path.stem)}",
+    }
+    if path.suffix == ".zip":
+        texts = {f"{path.stem}{ending}": FORMS[ending](notebook) for ending in (place.ENDING, ".py")}
+        _write_zip(path, texts | files | {"lock.json": _json(msgspec.to_builtins(lock))}, recording)
+    else:
+        fileio.save(path, FORMS[path.suffix](notebook).encode())
+    for name, beside in places.beside.items():
+        fileio.save(beside, files[name].encode())
     return path
 
 
-def build(recording: Recording, *, packages: Sequence[Package] = ()) -> Any:
-    """Make the notebook, as nbformat 4.5 has it. Arguments as for `export`."""
-    lock = lock_of(recording, packages)
-    cells: list[Any] = []
-    if recording.cells:
-        cells.append(_requirements(recording, lock))
-    widgets = clean_widgets(recording.widgets, lambda outputs: [clean_output(each) for each in outputs])
-    last = {_turn(item): number for number, item in enumerate(recording.items)}
-    remarks = uploads = 0
-    for number, item in enumerate(recording.items):
-        if isinstance(item, Asked):
-            cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
-        elif isinstance(item, ModelReplied):
-            remarks += 1
-            cells.append(
-                _markdown(f"remark-{remarks}", clean_markdown(item.text.strip()), {"role": "remark", "turn": item.turn})
-            )
-        elif isinstance(item, FileUploaded):
-            uploads += 1
-            cells += upload_cells(item, uploads)
-        elif item.status in RUNS_AGAIN:
-            cells.append(_code(item, recording, widgets["state"]))
-        else:
-            cells.append(_stopped(item, recording))
-        turn = _turn(item)
-        if last[turn] == number and turn in recording.answers:
-            # The answer comes last in its turn, though a person may have run cells of their own meanwhile.
-            cells.append(_answer(recording.answers[turn]))
-    return nodes.new_notebook(cells, _metadata(recording, widgets, lock))
-
-
-def _requirements(recording: Recording, lock: Lock) -> Any:
-    """The cell with the packages: those that were installed, and those of the kernel that the code imports."""
-    pins = {each.name: each.version for each in lock.kernel}
-    modules = {module for cell in recording.cells for module in imports(cell.code)}
-    names = {*CORE, *map(_distribution, modules)} & pins.keys()
-    wanted = {name: pins[name] for name in names} | {each.name: each.version for each in lock.packages}
-    lines = [f'#     "{name}=={version}",' for name, version in sorted(wanted.items())]
-    python = lock.python or ".".join(map(str, sys.version_info[:2]))
-    lines = [f'# requires-python = ">={".".join(python.split(".")[:2])}"', "# dependencies = [", *lines, "# ]"]
-    if lock.exclude_newer:
-        lines += ["#", "# [tool.uv]", f'# exclude-newer = "{lock.exclude_newer}"']
-    source = "\n".join(["# /// script", *lines, "# ///"])
-    metadata = {"nbagent": {"role": "requirements"}, "jupyter": {"source_hidden": True}}
-    return nodes.new_code_cell(source, id="requirements", metadata=metadata)
-
-
-def _distribution(module: str) -> str:
+def _write_zip(path: Path, texts: dict[str, str], recording: Recording) -> None:
     try:
-        return canonicalize_name(distribution_for(module))
-    except InstallRefused:
-        # A module of the standard library, or a file of the session.
-        return ""
+        with fileio.staged(path.parent, mode=0o666) as (file, staged):
+            bundle(file, name=path.stem, texts=texts, data=recording.needed)
+            file.flush()
+            staged.replace(path)
+    except OSError as error:
+        raise fileio.cannot_write(path, error, mend="Choose another place.") from error
 
 
-def _turn(item: Asked | ModelReplied | FileUploaded | Cell) -> int:
-    return 0 if isinstance(item, FileUploaded) else item.turn
-
-
-def _question(asked: Asked) -> str:
-    return f"**Question {asked.turn}**\n\n{clean_markdown(asked.question)}"
-
-
-def _answer(answer: Answer) -> Any:
-    note = "" if answer.success else "\n\n*(This turn did not come to a successful end.)*"
-    facts: dict[str, Any] = {"role": "answer", "turn": answer.turn}
-    if answer.claims:
-        facts["claims"] = to_builtins(answer.claims)
-    return _markdown(f"answer-{answer.turn}", clean_markdown(answer.text) + note + _sources(answer.claims), facts)
-
-
-def _sources(claims: list[Claim]) -> str:
-    """Markdown that names the cell of each number of an answer, folded, and the numbers that no cell shows."""
-    told = ""
-    if missing := [claim.text for claim in claims if not claim.supported]:
-        told += f"\n\n*Shown by no cell: {clean_markdown(', '.join(missing))}.*"
-    if found := [claim for claim in claims if claim.supported]:
-        # JupyterLab follows such a link to the cell with this id.
-        lines = [
-            f"- {clean_markdown(claim.text)}: [cell {claim.cell}](#cell-id=cell-{claim.cell})"
-            + (f", as {clean_markdown(claim.shown)}" if claim.shown != claim.text else "")
-            for claim in found
-        ]
-        told += "\n\n<details><summary>Where the numbers stand</summary>\n\n" + "\n".join(lines) + "\n\n</details>"
-    return told
-
-
-def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
-    return nodes.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
-
-
-def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
-    metadata: dict[str, Any] = {"nbagent": _facts(cell, recording)}
-    if cell.status == "error":
-        metadata["tags"] = ["raises-exception"]
-    outputs = [_numbered(output, cell.execution_count) for output in shown(cell, recording, widgets=widgets)]
-    return nodes.new_code_cell(
-        cell.code,
-        id=f"cell-{cell.cell}",
-        metadata=metadata,
-        outputs=outputs,
-        execution_count=cell.execution_count,
-    )
-
-
-def _numbered(output: Output, count: int | None) -> Output:
-    if output["output_type"] == "execute_result":
-        # The count that code put into the output may be wrong: the output is this cell's.
-        return {**output, "execution_count": count}
-    return output
-
-
-def _stopped(cell: Cell, recording: Recording) -> Any:
-    """A cell that a re-run must leave out, as text: its code, and why."""
-    why = cell.note or "It was still running when this notebook was written."
-    source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
-    facts = {**_facts(cell, recording), "role": "stopped", "outputs": shown(cell, recording)}
-    return _markdown(f"cell-{cell.cell}", source, facts)
-
-
-def _fenced(code: str) -> str:
-    """Code as Markdown, so that it is shown and copied as it is."""
-    fence = "`" * max(3, _longest(code, "`") + 1)
-    block = f"{fence}python\n{code}\n{fence}"
-    if clean_markdown(block) == block:
-        return block
-    # As HTML, in which no character of the code means something in Markdown, HTML or TeX.
-    quoted = re.sub(r"[!\\$`]", lambda sign: f"&#{ord(sign[0])};", html.escape(code))
-    return f'<pre><code class="language-python">{quoted}</code></pre>'
-
-
-def _longest(text: str, character: str) -> int:
-    longest = run = 0
-    for each in text:
-        run = run + 1 if each == character else 0
-        longest = max(longest, run)
-    return longest
-
-
-def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "role": "cell",
-        "cell": cell.cell,
-        "turn": cell.turn,
-        "status": cell.status,
-        "seconds": round(cell.duration, 3),
-    }
-    if (origin := recording.origins.get(cell.cell)) is not None:
-        facts |= {"tool": origin.tool, "approver": origin.approver, "time": utc(origin.at)}
-    if model := next((each.model for each in recording.questions if each.turn == cell.turn), ""):
-        facts["model"] = model
-    if cell.note:
-        facts["note"] = cell.note
-    if cell.installed:
-        facts["installed"] = [{"name": p.name, "version": p.version, "sha256": p.sha256} for p in cell.installed]
-    return facts
-
-
-def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict[str, Any]:
-    started = recording.started
-    # The kernel of a session that never started is one of the engine that needs least.
-    engine = started.engine if started else automatic()[-1].name
-    metadata: dict[str, Any] = {
-        "kernelspec": {
-            "name": f"nbagent-{engine}",
-            "display_name": title(engine),
-            "language": "python",
-        },
-        "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
-        "nbagent": {"version": __version__, **_provenance(recording), "lock": to_builtins(lock)},
-    }
-    if started:
-        metadata["language_info"]["version"] = started.python
-    if widgets["state"]:
-        metadata["widgets"] = {STATE_MIME: widgets}
-    return metadata
-
-
-def _provenance(recording: Recording) -> dict[str, Any]:
-    """The provenance: session, engine, models, data and packages, with their hashes."""
-    started = recording.started
-    packages = sorted(recording.packages.values(), key=lambda each: each.name)
-    return {
-        "session": started.session if started else "",
-        "engine": started.engine if started else "",
-        "trust": started.trust if started else "",
-        "environment": started.environment if started else "",
-        "data": [needs.described(each) for each in recording.data],
-        "uploads": [
-            {"path": each.path, "name": each.name, "size": each.size, "sha256": each.sha256}
-            for each in recording.uploads
-        ],
-        "packages": [
-            {"name": p.name, "version": p.version, "sha256": p.sha256, "requested": p.requested} for p in packages
-        ],
-        "turns": [_provenance_of(asked, recording.answers.get(asked.turn)) for asked in recording.questions],
-    }
-
-
-def _provenance_of(asked: Asked, answer: Answer | None) -> dict[str, Any]:
-    return {
-        "turn": asked.turn,
-        "model": asked.model,
-        "replay": asked.replay,
-        "success": answer is not None and answer.success,
-        "usage": to_builtins(answer.usage) if answer else {},
-        "seconds": round(answer.seconds, 3) if answer else 0.0,
-    }
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"

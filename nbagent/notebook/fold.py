@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator, Set
 from typing import Any, NamedTuple
 
 from nbagent.notebook import document
-from nbagent.notebook import nodes as made
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import nodes
 from nbagent.notebook.verdict import Proof
-from nbagent.safety.sanitize import clean_markdown
 
 SUPERSEDED = "superseded"
 """The tag of a cell that the model replaced by a better one."""
@@ -32,13 +30,11 @@ class Folded(NamedTuple):
     Attributes:
         notebook: The notebook without its failed and superseded attempts, or as it was.
         left_out: How many attempts were left out.
-        superseded: How many of these had not failed.
         why_not: Why they were not, in a sentence.
     """
 
     notebook: Any
     left_out: int = 0
-    superseded: int = 0
     why_not: str = ""
 
 
@@ -56,7 +52,7 @@ async def fold(notebook: Any, verify: Verify) -> Folded:
     # Where the rest needs a superseded cell, at least those that failed may go.
     for dropped in dict.fromkeys((frozenset(failed | superseded), frozenset(failed))):
         if dropped and not (folded := await _fold(notebook, dropped, verify)).why_not:
-            return folded._replace(superseded=len(dropped & superseded))
+            return folded
     return folded if failed else Folded(notebook)
 
 
@@ -156,14 +152,3 @@ def _count(cells: list[Any]) -> None:
             for output in cell["outputs"]:
                 if "execution_count" in output:
                     output["execution_count"] = number
-
-
-def entitle(notebook: Any, title: str) -> None:
-    """Put a title and the data before everything else."""
-    facts = notebook["metadata"]["nbagent"]
-    lines = [f"# {clean_markdown(title)}"]
-    for each in facts.get("data", ()):
-        digest = f", SHA-256 `{each['sha256'][:12]}…`" if each.get("sha256") else ""
-        lines.append(f"- Data: `{each['path'].replace('`', '')}` ({each['size']:,} bytes{digest})")
-    source = "\n\n".join([lines[0], "\n".join(lines[1:])]) if lines[1:] else lines[0]
-    notebook["cells"].insert(0, made.new_markdown_cell(source, id="title", metadata={"nbagent": {"role": "title"}}))

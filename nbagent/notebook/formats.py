@@ -2,27 +2,76 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from nbagent.kernel.outputs.streams import clean_text
 
-_MAGIC = re.compile(r"(?m)^([^\S\n]*)([%!])")
+_MAGIC = re.compile(r"(?m)^([^\S\n]*)([%!?])")
+_TIMED = re.compile(r"(?m)^([ \t]*)%time[ \t]++(?=\S)")
+_MEASURED = re.compile(r"%%(?:time|timeit|capture)\b.*\n")
+"""Cell magics behind which there is Python."""
+DISPLAY = "# %%\nfrom IPython.display import display"
+"""What Jupyter has without an import."""
 
 
 def percent(notebook: Any) -> str:
-    """A script that `uv run`, Spyder, VS Code and Jupytext take; magics are comments in it."""
-    parts = []
-    for cell in sorted(notebook["cells"], key=_is_not_block):
-        source = cell["source"]
-        if not _is_not_block(cell):
-            parts.append(source)
-        elif cell["cell_type"] == "code":
-            parts.append("# %%\n" + _MAGIC.sub(r"\1# \2", source))
-        else:
-            parts.append("\n".join(["# %% [markdown]", *(f"# {line}".rstrip() for line in source.splitlines())]))
+    """A script that `uv run`, Spyder, VS Code and Jupytext take; what is no plain Python is a comment in it."""
+    cells = sorted(notebook["cells"], key=_is_not_block)
+    parts = [_part(cell) for cell in cells]
+    if any(re.search(r"\bdisplay\(", cell["source"]) for cell in cells if cell["cell_type"] == "code"):
+        parts.insert(0 if _is_not_block(cells[0]) else 1, DISPLAY)
     return clean_text("\n\n".join(parts) + "\n")
+
+
+def _part(cell: Any) -> str:
+    source: str = cell["source"]
+    if not _is_not_block(cell):
+        return source
+    if cell["cell_type"] != "code":
+        return "\n".join(["# %% [markdown]", *(f"# {line}".rstrip() for line in source.splitlines())])
+    if "raises-exception" in cell["metadata"].get("tags", ()):
+        return '# %% tags=["raises-exception"]\n' + _guarded(_as_python(source))
+    return "# %%\n" + _as_python(source)
+
+
+def _as_python(source: str) -> str:
+    """A cell as Python without IPython: magics, or the whole cell if need be, become comments."""
+    magic, code = "", source
+    if found := _MEASURED.match(source):
+        magic, code = f"# {found[0]}", source[found.end() :]
+    if not code.startswith("%%"):
+        for each in (code, _MAGIC.sub(r"\1# \2", _TIMED.sub(r"\1", code))):
+            if _compiles(each):
+                return magic + each
+    return "\n".join(f"# {line}".rstrip() for line in source.splitlines())
+
+
+def _compiles(code: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, "cell", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _guarded(code: str) -> str:
+    """Code after whose error a script goes on, as a notebook does behind a cell with this tag."""
+    inside = textwrap.indent(code, "    ")
+    body = f"try:\n{inside}\nexcept Exception:\n    __import__('traceback').print_exc()"
+    try:
+        tree = ast.parse(body).body[0]
+        # A text over several lines would be another one.
+        same = isinstance(tree, ast.Try) and list(map(ast.dump, tree.body)) == list(map(ast.dump, ast.parse(code).body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+    return body if same else body.replace(inside, f"    exec({code!r})", 1)
 
 
 def _is_not_block(cell: Any) -> bool:
@@ -35,7 +84,7 @@ def markdown(notebook: Any) -> str:
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             parts.append(cell["source"])
-        elif _is_not_block(cell):
+        elif not cell["metadata"].get("jupyter", {}).get("source_hidden"):
             parts += [_fenced(cell["source"], "python"), *_outputs(cell)]
     return clean_text("\n\n".join(parts) + "\n")
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nbagent.core.events import Cell, Package
+from nbagent.core.events import Cell, ColumnType, DataSeen, Package
 from nbagent.notebook.record import Recording
+from nbagent.sandbox.data import needs
 
 SEEDS = frozenset({"seed", "default_rng", "RandomState", "manual_seed", "set_seed", "Random", "set_random_seed"})
 """Functions whose first argument is a seed."""
@@ -33,6 +35,26 @@ class Seed(msgspec.Struct, frozen=True):
     code: str
 
 
+class Data(msgspec.Struct, omit_defaults=True):
+    """A file or folder that the code reads.
+
+    Attributes:
+        path: Where.
+        size: Bytes; for a folder, of all its files.
+        sha256: As `needs.digest` has it.
+        schema: The columns of a table, as a sandbox found them.
+        tables: The same for each table of a folder, by its path in it.
+        name: What it is called on the host, if its path has another name.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    schema: list[ColumnType] = []
+    tables: dict[str, list[ColumnType]] = {}
+    name: str = ""
+
+
 class Lock(msgspec.Struct, omit_defaults=True):
     """What a notebook's results may depend on.
 
@@ -46,6 +68,7 @@ class Lock(msgspec.Struct, omit_defaults=True):
         packages: The packages that were installed for its session.
         exclude_newer: The end of the day of the session, as uv's option of that name has it.
         seeds: The seeds that its code sets.
+        data: What its code reads.
         sha256: The digest of all this.
     """
 
@@ -58,6 +81,7 @@ class Lock(msgspec.Struct, omit_defaults=True):
     packages: list[Package] = []
     exclude_newer: str = ""
     seeds: list[Seed] = []
+    data: list[Data] = []
     sha256: str = ""
 
     @property
@@ -71,25 +95,33 @@ class Lock(msgspec.Struct, omit_defaults=True):
         return {each.name: each.version for each in (*self.kernel, *self.packages)}
 
 
-def lock_of(recording: Recording, kernel: Iterable[Package]) -> Lock:
-    """The lock of a session.
-
-    Args:
-        recording: The session so far.
-        kernel: The packages that its kernel had from the start.
-    """
+def lock_of(recording: Recording) -> Lock:
+    """The lock of a session so far."""
     started = recording.started
     found = Lock(
-        kernel=list(kernel),
         packages=sorted(recording.packages.values(), key=lambda each: each.name),
         exclude_newer=utc(DAY * (recording.at // DAY + 1)) if recording.at else "",
         seeds=[each for cell in recording.cells for each in seeds(cell)],
+        data=[_data(each, recording) for each in recording.data],
     )
     if started:
         found.python, found.environment, found.engine = started.python, started.environment, started.engine
-        found.limits, found.machine = started.limits, started.machine
+        found.machine, found.kernel = started.machine, started.packages
+        # As they come back from the log, so that a session's own export is that of the command.
+        found.limits = {name: value if value is None else float(value) for name, value in started.limits.items()}
     found.sha256 = digest_of(found)
     return found
+
+
+def _data(seen: DataSeen, recording: Recording) -> Data:
+    below, schemas = f"{seen.path}/", recording.schemas
+    return Data(
+        seen.path,
+        seen.size,
+        needs.digest(Path(seen.source)),
+        schema=schemas.get(seen.path, []),
+        tables={path.removeprefix(below): found for path, found in schemas.items() if path.startswith(below)},
+    )
 
 
 def digest_of(lock: Lock) -> str:

@@ -15,6 +15,8 @@ from nbagent.core import fileio
 from nbagent.core.errors import UsageError
 
 ENDING = ".ipynb"
+ENDINGS = (ENDING, ".html", ".md", ".py", ".zip")
+"""Of all that a session is exported as."""
 MAX_SIZE = 512 * 1024 * 1024
 """Bytes of the largest notebook that is read to find out whether nbagent wrote it."""
 
@@ -43,22 +45,26 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
     """Check that a notebook may be written to a path; its folder is made. To be called before the work is done.
 
     Args:
-        path: Where the notebook is to go.
+        path: Where the notebook is to go, or what is made of it.
         data: Files and folders that the code works on.
-        force: Whether a notebook may be replaced that isn't nbagent's, or that a person has changed since.
+        force: Whether a notebook may be replaced that isn't nbagent's, or that a person has changed since; and
+            anything that has another ending.
 
     Returns:
         The absolute path, links resolved, so that a notebook is written to the target of a link.
 
     Raises:
-        UsageError: The name doesn't end in `.ipynb`, the path is data, or the file there must not be replaced.
+        UsageError: The name has none of these endings, the path is data, or the file there must not be replaced.
         StoreError: The path is a folder, or can't be written to.
     """
     path = path.expanduser()
     fileio.check_file(path)
+    if path.suffix != ENDING:
+        check_no_link(path)
     place = path.resolve()
-    if path.suffix != ENDING or place.suffix != ENDING:
-        raise UsageError(f"A notebook can't be called {path.name!r}.", mend=f"End its name with {ENDING}.")
+    if path.suffix not in ENDINGS or place.suffix != path.suffix:
+        others = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
+        raise UsageError(f"A notebook can't be called {path.name!r}.", mend=f"End its name with {ENDING}, {others}.")
     _check_replaced(place, list(data), force=force)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +73,16 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
     except OSError as error:
         raise fileio.cannot_write(path, error, mend="Choose another place with --out.") from error
     return place
+
+
+def check_no_link(path: Path) -> None:
+    """Check that a path is no link: of what is no notebook, nobody can tell whether it may be replaced.
+
+    Raises:
+        UsageError: It is one.
+    """
+    if path.is_symlink():
+        raise UsageError(f"{path} is a link, and nothing is written through one.", mend="Choose another name.")
 
 
 def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
@@ -78,6 +94,11 @@ def _check_replaced(place: Path, data: list[Path], *, force: bool) -> None:
     if not place.is_file():
         raise UsageError(f"{place} is no plain file.", mend="Choose another name.")
     if not place.stat().st_size:
+        return
+    if place.suffix != ENDING:
+        fileio.check_not_data(place, data)
+        if not force:
+            raise UsageError(f"{place} is there already.", mend="Choose another name, or replace it with --force.")
         return
     mark = None if (found := _read(place)) is None else found.metadata.nbagent
     if found is None:

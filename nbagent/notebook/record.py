@@ -16,6 +16,8 @@ from nbagent.core.events import (
     Cell,
     CellFinished,
     CellStarted,
+    ColumnType,
+    DataDescribed,
     DataLeftOut,
     DataSeen,
     FileSaved,
@@ -31,6 +33,7 @@ from nbagent.core.events import (
     Package,
     PackagesInstalled,
     Record,
+    SessionResumed,
     SessionStarted,
     WidgetsChanged,
     left_output,
@@ -61,10 +64,11 @@ class Recording:
     """A session so far.
 
     Attributes:
-        started: How it was started, None for an empty log.
+        started: How it was started, with the kernel that it has since it was resumed; None for an empty log.
         items: Questions, what the model said before it ran a cell, uploads and cells, in the order in which they came;
             an answer stands after the last item of its question. A cell that runs has what it showed so far.
         origins: Who had each cell run, by its number.
+        models: Who answered each question, by its number.
         at: The time of the last event, in seconds since the epoch; 0 for an empty log.
         answers: By the numbers of their questions.
         late: What came for a cell after its end, by its number.
@@ -72,6 +76,7 @@ class Recording:
             after the end.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
+        schemas: The columns of its tables, by path.
         left_out: What of it code is not shown, in sentences.
         files: What reached the host, by path.
         heard: What tools of other programs told the model.
@@ -83,12 +88,14 @@ class Recording:
     started: SessionStarted | None = None
     items: list[Asked | ModelReplied | FileUploaded | Cell] = field(default_factory=list)
     origins: dict[int, Origin] = field(default_factory=dict)
+    models: dict[int, str] = field(default_factory=dict)
     at: float = 0.0
     answers: dict[int, Answer] = field(default_factory=dict)
     late: dict[int, list[Late]] = field(default_factory=dict)
     updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
+    schemas: dict[str, list[ColumnType]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
     heard: list[str] = field(default_factory=list)
@@ -137,10 +144,22 @@ class Recording:
             case SessionStarted() as started:
                 self.started = started
                 self.data = list(started.data)
+            case SessionResumed(packages=packages) as resumed if self.started and packages:
+                self.started = msgspec.structs.replace(
+                    self.started,
+                    engine=resumed.engine,
+                    environment=resumed.environment,
+                    python=resumed.python,
+                    packages=packages,
+                )
+            case DataDescribed(schemas=schemas):
+                self.schemas.update(schemas)
             case DataLeftOut(text=text):
                 self.left_out.append(text)
             case Asked() | FileUploaded() as item:
                 self.items.append(item)
+                if isinstance(item, Asked):
+                    self.models[item.turn] = item.model
             case ModelReplied(text=text, tools=tools) as reply if tools and text.strip():
                 self.items.append(reply)
             case Answered(turn=turn) as answer:

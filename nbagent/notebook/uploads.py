@@ -1,12 +1,14 @@
-"""Uploads in a notebook: a cell that describes each, and a cell that does it again."""
+"""The cells that put files where a notebook's code looks for them: uploads, and data outside of a sandbox."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nbagent.core.events import FileUploaded
 from nbagent.notebook import nodes
 from nbagent.safety.sanitize import clean_markdown
+from nbagent.sandbox.paths import OUTPUT
 
 _AGAIN = """\
 def _upload(name, path, sha256, unpack):
@@ -24,7 +26,37 @@ def _upload(name, path, sha256, unpack):
 
 _upload({name!r}, {path!r}, {sha256!r}, {unpack!r})
 del _upload
-get_ipython().execution_count -= 1  # so that the cells below keep their numbers"""
+if "get_ipython" in globals():
+    get_ipython().execution_count -= 1  # so that the cells below keep their numbers"""
+_PLACES = """\
+def _places(paths):
+    # For a run without nbagent's sandbox, in which all of this is there: data is taken from beside this file.
+    import os
+
+    here = os.path.dirname(os.path.abspath(globals().get("__file__", "here")))
+    for path in paths:
+        beside = os.path.join(here, os.path.basename(path))
+        if os.path.exists(beside) and (os.path.islink(path) or not os.path.lexists(path)):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if os.path.islink(path):
+                os.unlink(path)
+            os.symlink(beside, path)
+    os.makedirs({output!r}, exist_ok=True)
+
+_places({paths!r})
+del _places
+if "get_ipython" in globals():
+    get_ipython().execution_count -= 1  # so that the cells below keep their numbers"""
+
+
+def places_cell(paths: Sequence[str]) -> Any:
+    """The hidden cell by which a notebook finds its data and /tmp/output in a plain Jupyter or a plain Python too.
+
+    Args:
+        paths: Where its code reads the data.
+    """
+    source = _PLACES.format(paths=list(paths), output=OUTPUT)
+    return _hidden(source, id="places", role="places")
 
 
 def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
@@ -46,12 +78,13 @@ def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
     source = _AGAIN.format(name=upload.name, path=upload.path, sha256=upload.sha256, unpack=bool(upload.unpacked))
     return [
         nodes.new_markdown_cell(clean_markdown(text), id=f"upload-{number}", metadata={"nbagent": facts}),
-        nodes.new_code_cell(
-            source,
-            id=f"upload-{number}-again",
-            metadata={"nbagent": {"role": "upload-again"}, "jupyter": {"source_hidden": True}},
-        ),
+        _hidden(source, id=f"upload-{number}-again", role="upload-again"),
     ]
+
+
+def _hidden(source: str, *, id: str, role: str) -> Any:
+    metadata = {"nbagent": {"role": role}, "jupyter": {"source_hidden": True}}
+    return nodes.new_code_cell(source, id=id, metadata=metadata)
 
 
 def _code(name: str) -> str:

@@ -290,9 +290,17 @@ class Attached:
         """See `AnySession.check_export`."""
         return self._owner.soon(self.call("check_export", path=_absolute(path), force=force))
 
-    def export(self, path: str | Path, *, force: bool = False) -> asyncio.Task[Path]:
+    def export(
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        environment: bool = False,
+        keep_attempts: bool | None = None,
+    ) -> asyncio.Task[Path]:
         """See `AnySession.export`."""
-        return self._owner.soon(self.call("export", path=_absolute(path), force=force))
+        how = {"force": force, "environment": environment, "keep_attempts": keep_attempts}
+        return self._owner.soon(self.call("export", path=_absolute(path), **how))
 
     def attend(self, answers: bool = True) -> asyncio.Task[None]:
         """See `AnySession.attend`."""

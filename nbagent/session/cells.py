@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from nbagent.agent.ports import Evidence, Surroundings
 from nbagent.agent.turn import Turn, approver
-from nbagent.core.events import Cell, DataSeen, Event, Package, WidgetsChanged
-from nbagent.kernel.describe import describe
+from nbagent.core.events import Cell, DataDescribed, DataSeen, Event, Package, WidgetsChanged
+from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.paths import DATA
@@ -135,7 +136,7 @@ class Cells:
 
     async def describe(self) -> Surroundings:
         """The sandbox, and the data as it is described inside of it."""
-        seen = await describe(self._kernel, [each.path for each in self._recording.data])
+        seen = await self._describe()
         if self._recording.left_out:
             seen.insert(0, {"path": DATA, "note": " ".join(self._recording.left_out)})
         trust = self._kernel.spec.trust
@@ -147,6 +148,18 @@ class Cells:
             hosts=self._hosts,
             programs=trust.allow_subprocess,
         )
+
+    async def learn_schemas(self) -> None:
+        """Have the columns of the data in the log, for the lock of the notebook; not while a cell runs."""
+        if not self._alone.locked():
+            async with self._alone:
+                await self._describe()
+
+    async def _describe(self) -> list[dict[str, Any]]:
+        seen = await describe(self._kernel, [each.path for each in self._recording.data])
+        if not self._recording.schemas and (found := schemas(seen)):
+            self._emit(DataDescribed(schemas=found))
+        return seen
 
     def evidence(self) -> Evidence:
         """What the numbers of an answer may come from: outputs, questions and code so far."""

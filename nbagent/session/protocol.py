@@ -301,15 +301,28 @@ class AnySession(Protocol):
     def check_export(self, path: str | Path, *, force: bool = False) -> Awaitable[None] | None:
         """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path | Awaitable[Path]:
+    def export(
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        environment: bool = False,
+        keep_attempts: bool | None = None,
+    ) -> Path | Awaitable[Path]:
         """Write the session's notebook, and return its absolute path.
 
         Args:
-            path: Its name ends in `.ipynb`. A notebook that nbagent wrote, and nobody changed since, is replaced.
-            force: Whether any other notebook is replaced too; data and other files never are.
+            path: Its name ends in `.ipynb`; or in `.html`, `.md`, `.py` or `.zip`, for what is made of a notebook. A
+                notebook that nbagent wrote, and nobody changed since, is replaced.
+            force: Whether any other file is replaced too; data never is.
+            environment: Whether a requirements file with hashes and an `environment.yml` are written beside it.
+            keep_attempts: Whether the model's failed and superseded attempts stay. If not, a run of the rest in a fresh
+                sandbox must show the same without them, as of `nbagent export`. In both cases the columns of the data
+                are looked up, and the call must be awaited. With None, all is written at once, as it is.
 
         Raises:
             UsageError: It has another ending, or something is there that must not be replaced.
+            DataError: The data for a zip is no longer there.
             StoreError: It can't be written; a file that was there is intact.
         """
 
@@ -412,8 +425,8 @@ async def export_last(
     refused: NbagentError | None = None
     if out is not None:
         try:
-            return await settled(session.export(out, force=force)), None
+            return await settled(session.export(out, force=force, keep_attempts=True)), None
         except NbagentError as error:
             refused = error
-    kept = await settled(session.export(place.free(session.folder / NOTEBOOK)))
+    kept = await settled(session.export(place.free(session.folder / NOTEBOOK), keep_attempts=True))
     return kept, refused and type(refused)(refused.message, mend=f"The notebook is {kept}.")

@@ -61,7 +61,6 @@ class Running:
         conversation: Asks the model.
         tools: The MCP servers; None without any.
         news: The events that the start emitted before anybody could follow.
-        packages: What the kernel has from the start.
 
     Raises:
         StoreError: The session's folder can't be written, or another process has it.
@@ -89,7 +88,6 @@ class Running:
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
         self.news: list[Record] = []
-        self.packages: list[Package] = []
         self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.journal.last:
@@ -163,7 +161,6 @@ class Running:
         from nbagent.session.conversation import Conversation
         from nbagent.session.files import SessionFiles
 
-        self.packages = self.kernel.packages
         plan, journal, emit, alone = self._plan, self.journal, self.journal.emit, asyncio.Lock()
         # Results that landed outside of the session's folder are not counted with that.
         past = list(self.recording.files.values())

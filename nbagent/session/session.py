@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -424,16 +424,53 @@ class Session(AnySession):
 
         place.check(Path(path), data=self._plan.sources, force=force)
 
-    def export(self, path: str | Path, *, force: bool = False) -> Path:
+    @overload
+    def export(
+        self, path: str | Path, *, force: bool = False, environment: bool = False, keep_attempts: None = None
+    ) -> Path: ...
+
+    @overload
+    def export(
+        self, path: str | Path, *, force: bool = False, environment: bool = False, keep_attempts: bool
+    ) -> Awaitable[Path]: ...
+
+    @overload
+    def export(
+        self, path: str | Path, *, force: bool = False, environment: bool = False, keep_attempts: bool | None = None
+    ) -> Path | Awaitable[Path]: ...
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        environment: bool = False,
+        keep_attempts: bool | None = None,
+    ) -> Path | Awaitable[Path]:
+        from nbagent.notebook import export
+
+        how = {"force": force, "environment": environment}
+        if keep_attempts is None:
+            return self._exported(export.export(self._started().recording, Path(path), **how))
+        return self._export_proven(Path(path), keep_attempts=keep_attempts, **how)
+
+    async def _export_proven(self, path: Path, **how: bool) -> Path:
         from nbagent.notebook import export
 
         work = self._started()
-        written = export.export(work.recording, Path(path), packages=work.packages, force=force)
+        cells = work.cells if self.status == "running" and work.kernel.is_alive else None
+        learn = cells.learn_schemas if cells else None
+        written = await export.export_proven(work.recording, path, spec=lambda: self._plan.spec, learn=learn, **how)
+        return self._exported(written.path)
+
+    def _exported(self, written: Path) -> Path:
+        work = self._started()
         # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
         folders.remember_export(folders.state_root(settings.load().state_dir), written, work.recording.needed)
         if self.status == "running":
-            digest = hashlib.sha256(written.read_bytes()).hexdigest()
-            self._started().journal.emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
+            with written.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            work.journal.emit(FileSaved(path=str(written), size=written.stat().st_size, sha256=digest))
         return written
 
     def since(self, seq: int = 0) -> Iterator[Record]:

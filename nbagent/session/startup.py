@@ -91,6 +91,7 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
         machine=kernel.machine,
         security=spec.trust.options(),
         accepted=sorted(spec.accept),
+        packages=kernel.packages,
         seconds=seconds,
     )
 
@@ -137,6 +138,8 @@ async def resume(
         note=note,
         engine=kernel.engine.name,
         environment=about.environment,
+        python=kernel.python if lost else "",
+        packages=kernel.packages if lost else [],
         sandbox=about.name,
     )
     return [journal.emit(resumed), *news], lost or note

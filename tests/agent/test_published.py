@@ -45,7 +45,7 @@ async def test_middleware_on_an_agent_of_somebodys(provider: Provider, model: An
             "[result]\n2",
         ]
         notebook = nbformat.read(session.export(tmp_path / "n.ipynb"), as_version=4)
-        assert [cell.source for cell in notebook.cells[1:]] == [code, "x = 1", "x + 1"]
+        assert [cell.source for cell in notebook.cells[3:]] == [code, "x = 1", "x + 1"]
     finally:
         await session.stop()
 

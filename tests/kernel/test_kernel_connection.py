@@ -284,9 +284,10 @@ GROWS = {"unsigned messages": 30, "endless message": 120, "large messages": 400,
 """By how many MB at most this side may grow, one attack after the other."""
 
 
-async def test_hostile_messages_cost_little_memory(engine: Engine) -> None:
+async def test_hostile_messages_cost_little_memory() -> None:
     """Whatever it sends, for as long as it likes, this side grows by a few messages at most."""
-    command = [sys.executable, "-c", GROWTH, engine.name]
+    # What reads the messages is above the engines, so that one engine is enough.
+    command = [sys.executable, "-c", GROWTH, machine.works("bubblewrap").name]
     # One of them ends by itself, as soon as it is over the bound.
     attacks = json.dumps([(FLOODS[each], 30 if each == "endless message" else 1) for each in GROWS])
     done = await asyncio.to_thread(

@@ -28,11 +28,15 @@ from nbagent.core.events import (
     Usage,
     WidgetsChanged,
 )
-from nbagent.notebook.export import build, export
+from nbagent.notebook.build import build
+from nbagent.notebook.document import parse
+from nbagent.notebook.export import export
 from nbagent.notebook.lock import imports
 from nbagent.notebook.record import Recording, record
 from nbagent.safety.sanitize import clean_markdown
 
+PINS = {"ipykernel": "7.2", "polars": "1.20", "matplotlib": "3.9", "scikit-learn": "1.6", "numpy": "2.1"}
+PACKAGES = [Package(name, version, "ab" * 32, requested=False) for name, version in PINS.items()]
 STARTED = SessionStarted(
     session="s1",
     engine="docker",
@@ -41,9 +45,8 @@ STARTED = SessionStarted(
     python="3.12.4",
     nbagent="0.1.0",
     data=[DataSeen("/tmp/data/a.csv", "/home/me/a.csv", 3)],
+    packages=PACKAGES,
 )
-PINS = {"ipykernel": "7.2", "polars": "1.20", "matplotlib": "3.9", "scikit-learn": "1.6", "numpy": "2.1"}
-PACKAGES = [Package(name, version, "ab" * 32, requested=False) for name, version in PINS.items()]
 
 
 def told(*events: Event) -> Recording:
@@ -64,7 +67,7 @@ def answered(turn: int, text: str, *, success: bool = True) -> Answered:
 
 def notebook(*events: Event) -> Any:
     """The notebook of these events, valid."""
-    made = nbformat.from_dict(build(told(*events), packages=PACKAGES))
+    made = nbformat.from_dict(build(told(*events)))
     nbformat.validate(made)
     return made
 
@@ -77,8 +80,16 @@ def test_a_turn_is_its_question_its_cells_and_its_answer() -> None:
         Asked(turn=1, question="How *many*?", model="m"), *ran(1, "1 + 1", stream, result), answered(1, "Two.")
     )
     kinds = [(cell.cell_type, cell.metadata.nbagent.role) for cell in made.cells]
-    assert kinds == [("code", "requirements"), ("markdown", "question"), ("code", "cell"), ("markdown", "answer")]
-    _, question, cell, answer = made.cells
+    assert kinds == [
+        ("markdown", "title"),
+        ("code", "requirements"),
+        ("code", "places"),
+        ("markdown", "question"),
+        ("code", "cell"),
+        ("markdown", "answer"),
+    ]
+    title, _, _, question, cell, answer = made.cells
+    assert title.source == "# How *many*?\n\n- Data: `/tmp/data/a.csv` (3 bytes)"
     assert "How *many*?" in question.source
     assert (cell.source, cell.execution_count) == ("1 + 1", 1)
     assert cell.outputs == [stream, {**result, "execution_count": 1}]
@@ -103,7 +114,9 @@ def test_a_persons_own_cell_stands_outside_of_the_turns() -> None:
         Asked(turn=1, question="?"), *ran(1), answered(1, "!"), *ran(2, turn=0), Asked(turn=2, question="??")
     )
     assert [cell.id for cell in made.cells] == [
+        "title",
         "requirements",
+        "places",
         "question-1",
         "cell-1",
         "answer-1",
@@ -129,10 +142,21 @@ def test_where_all_came_from_is_in_the_metadata() -> None:
     (turn,) = found.turns
     assert (turn.turn, turn.model, turn.replay, turn.success) == (1, "replay:r.jsonl", True, True)
     assert turn.usage == {"input_tokens": 5, "output_tokens": 6, "calls": 2, "cached_tokens": 0, "cost": None}
-    assert made.cells[2].metadata.nbagent.turn == 1
-    assert made.cells[2].metadata.nbagent.installed[0].sha256 == "f" * 64
+    cell = made.cells[4]
+    assert cell.metadata.nbagent.turn == 1
+    assert cell.metadata.nbagent.installed[0].sha256 == "f" * 64
     assert made.metadata.kernelspec.name == "nbagent-docker"
     assert made.metadata.language_info.version == "3.12.4"
+
+
+def test_an_edit_of_what_it_says_of_its_data_shows() -> None:
+    """A notebook that is to pass with other data needs a lock that is no longer intact."""
+    made = build(told(*ran(1)))
+    assert parse(json.dumps(made), name="n").edits == []
+    made["metadata"]["nbagent"]["data"][0]["sha256"] = "0" * 64
+    assert parse(json.dumps(made), name="n").edits == [
+        "What the notebook says of its data was edited since nbagent wrote it."
+    ]
 
 
 def test_no_path_of_the_host_is_given_away() -> None:
@@ -147,7 +171,7 @@ def test_the_first_cell_names_the_packages() -> None:
         PackagesInstalled(cell=0, packages=[package]),
         *ran(1, "import os, sklearn.tree\nfrom humanize import naturalsize"),
     )
-    assert made.cells[0].source.splitlines() == [
+    assert made.cells[1].source.splitlines() == [
         "# /// script",
         '# requires-python = ">=3.12"',
         "# dependencies = [",
@@ -165,8 +189,8 @@ def test_a_cell_that_failed_may_fail_again() -> None:
     """A re-run goes on where the session went on."""
     error = {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["E: e"]}
     made = notebook(*ran(1, "fail()", error, status="error"))
-    assert made.cells[1].metadata.tags == ["raises-exception"]
-    assert made.cells[1].outputs == [error]
+    assert made.cells[3].metadata.tags == ["raises-exception"]
+    assert made.cells[3].outputs == [error]
 
 
 @pytest.mark.parametrize("status", ["timeout", "interrupted", "died"])
@@ -174,7 +198,7 @@ def test_a_cell_that_was_stopped_is_text(status: str) -> None:
     """It would hang or die again: its code, what it said and why it was stopped are kept, but not run."""
     stream = {"output_type": "stream", "name": "stdout", "text": "so far"}
     made = notebook(*ran(1, "while True:\n    '```'", stream, status=status, note="It ran too long."))
-    cell = made.cells[1]
+    cell = made.cells[-1]
     assert cell.cell_type == "markdown"
     assert cell.source.startswith("````python\nwhile True:\n    '```'\n````\n")
     assert "It ran too long." in cell.source
@@ -214,8 +238,8 @@ def test_a_session_of_nothing_is_a_notebook() -> None:
 def test_the_notebook_of_a_session_is_always_the_same(tmp_path: Path) -> None:
     """Two exports are equal to the byte, so a difference in version control is a difference."""
     events = [Asked(turn=1, question="é 🐧"), *ran(1, "import numpy, polars, sklearn"), answered(1, "!")]
-    export(told(*events), tmp_path / "a.ipynb", packages=PACKAGES)
-    export(told(*events), tmp_path / "b.ipynb", packages=PACKAGES)
+    export(told(*events), tmp_path / "a.ipynb")
+    export(told(*events), tmp_path / "b.ipynb")
     text = (tmp_path / "a.ipynb").read_text()
     assert text == (tmp_path / "b.ipynb").read_text()
     assert "é 🐧" in text
@@ -246,13 +270,14 @@ def test_whatever_was_said_makes_a_valid_notebook(
     """Any question, code, output and answer is kept, as text, in a notebook that nbformat accepts."""
     stream = {"output_type": "stream", "name": "stdout", "text": text}
     events = [Asked(turn=1, question=question), *ran(1, code, stream, status=status, note=text), answered(1, text)]
-    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb", packages=PACKAGES)
+    path = export(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb")
     made: Any = nbformat.read(path, as_version=4)
     nbformat.validate(made)
-    assert clean_markdown(question) in made.cells[1].source
-    stopped = made.cells[2].cell_type == "markdown"
-    assert code in (html.unescape(made.cells[2].source) if stopped else made.cells[2].source)
-    assert made.cells[3].source == clean_markdown(text)
+    asked, cell, answer = made.cells[-3:]
+    assert clean_markdown(question) in asked.source
+    stopped = cell.cell_type == "markdown"
+    assert code in (html.unescape(cell.source) if stopped else cell.source)
+    assert answer.source == clean_markdown(text)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ async def test_an_export_names_all_that_its_results_may_depend_on(tmp_path: Path
     assert (lock.machine["locale"], lock.machine["hash_seed"]) == ("C.UTF-8", "0")
     assert [each.code for each in lock.seeds] == ["numpy.random.seed(3)"]
     assert len(facts.data[0].sha256) == 64
-    requirements, cell = notebook.cells
+    _, requirements, _, cell = notebook.cells
     assert f'# exclude-newer = "{lock.exclude_newer}"' in requirements.source
     assert (cell.metadata.nbagent.tool, cell.metadata.nbagent.approver) == ("person", "person")
     assert cell.metadata.nbagent.time.endswith("Z")

@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 
 from nbagent.core.events import CellFinished, CellStarted, Event, LateOutputAdded, OutputUpdated, Record, WidgetsChanged
-from nbagent.notebook.export import build
+from nbagent.notebook.build import build
 from nbagent.notebook.record import record
 
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -198,7 +198,8 @@ async def test_a_notebook_can_be_exported_at_any_time(story: Story, tmp_path: Pa
     assert path.is_absolute()
     notebook: Any = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    assert "Which penguin" in notebook.cells[1].source
+    (question,) = [cell for cell in notebook.cells if cell.id == "question-1"]
+    assert "Which penguin" in question.source
     with pytest.raises(StoreError, match="is a folder"):
         story.session.export(tmp_path)
 

@@ -63,6 +63,7 @@ Event = (
     | QuotaReached
     | FilesChanged
     | DataLeftOut
+    | DataDescribed
     | FileUploaded
     | FileDownloaded
     | McpServerChanged

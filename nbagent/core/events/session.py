@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from nbagent.core.events.base import Fact
+from nbagent.core.events.packages import Package
 
 
 class DataSeen(msgspec.Struct, frozen=True):
@@ -24,6 +25,13 @@ class DataSeen(msgspec.Struct, frozen=True):
     path: str
     source: str
     size: int
+
+
+class ColumnType(msgspec.Struct, frozen=True):
+    """A column of a table, and its type as Polars names it."""
+
+    name: str
+    dtype: str
 
 
 class SessionStarted(Fact, frozen=True, kw_only=True):
@@ -47,6 +55,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     """Each security option of `policy.Trust` by name."""
     accepted: list[str] = []
     """Limits that a person accepted as unenforced."""
+    packages: list[Package] = []
+    """What the kernel has from the start; empty in an old log."""
     seconds: float = 0.0
     """Seconds from the start to the kernel's first answer."""
 
@@ -61,6 +71,9 @@ class SessionResumed(Fact, frozen=True, kw_only=True):
     engine: str = ""
     environment: str = ""
     """As in `SessionStarted`; a new kernel may have a newer environment."""
+    python: str = ""
+    packages: list[Package] = []
+    """Of a new kernel; empty of one that was kept."""
     sandbox: str = ""
 
 
@@ -90,6 +103,13 @@ class DataLeftOut(Fact, frozen=True, kw_only=True):
     """The number of all such paths."""
     text: str
     """All of this in a sentence."""
+
+
+class DataDescribed(Fact, frozen=True, kw_only=True):
+    """The columns of the data were read, inside of the sandbox: what this says is as untrusted as the data."""
+
+    schemas: dict[str, list[ColumnType]]
+    """The columns of each table, by its path in the sandbox."""
 
 
 class QuotaReached(Fact, frozen=True, kw_only=True):

@@ -187,9 +187,18 @@ def rerun(
 def export(
     session: flags.SessionName,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="A notebook (.ipynb), a script (.py) or Markdown (.md).")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="A notebook (.ipynb), a page (.html), Markdown (.md), a script (.py), or all that it needs (.zip).",
+        ),
     ],
     keep_attempts: Annotated[bool, typer.Option("--keep-attempts", help="Keep what the model tried in vain.")] = False,
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Also write requirements.txt and environment.yml for its packages.")
+    ] = False,
     force: flags.Force = False,
 ) -> None:
     """Write the notebook of a session, also of one that has ended, as a person would have written it.
@@ -198,7 +207,8 @@ def export(
     """
     from nbagent.faces.cli.export import export as work
 
-    raise typer.Exit(finish(work(session, out, keep_attempts=keep_attempts, force=force)))
+    how = {"keep_attempts": keep_attempts, "environment": environment, "force": force}
+    raise typer.Exit(finish(work(session, out, **how)))
 
 
 @app.command(short_help="Tell how a notebook came about.")

@@ -26,6 +26,7 @@ from nbagent.core.events import (
     CellFinished,
     CellStarted,
     CommandRun,
+    DataDescribed,
     Event,
     FileSaved,
     InstallFailed,
@@ -47,8 +48,9 @@ from nbagent.core.events import (
 AuditEntry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
-LEFT_OUT = (OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed)
-"""Events without entries: outputs (a cell's entry has their hash), the model's words, and the session's title."""
+LEFT_OUT = (OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed, DataDescribed)
+"""Events without entries: outputs (a cell's entry has their hash), the model's words, the session's title, and what
+columns the data has."""
 
 
 def entries(records: Iterable[Record]) -> Iterator[AuditEntry]:

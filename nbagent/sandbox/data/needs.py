@@ -9,11 +9,9 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from nbagent.core.events import DataSeen
 from nbagent.sandbox.paths import DATA
 
 HASHED = 1024 * 1024 * 1024
@@ -53,11 +51,6 @@ class _Metadata(msgspec.Struct):
 
 class _Notebook(msgspec.Struct):
     metadata: _Metadata
-
-
-def described(seen: DataSeen) -> dict[str, Any]:
-    """What a notebook says about a file or folder of its data."""
-    return {"path": seen.path, "size": seen.size, "sha256": digest(Path(seen.source))}
 
 
 def digest(path: Path) -> str:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _VECTORS = re.compile(r"(?:s?sse|avx|amx|sve|asimd)\w*|fma|f16c|neon")
 """What Linux calls the instructions that numeric libraries choose their code by."""
 
+_THREADS = re.compile(r"[A-Z]+_(?:NUM|MAX)_THREADS")
+"""What tells a library how many threads it starts."""
+
 
 def traits(spec: SandboxSpec, target: Target) -> dict[str, Any]:
     """The facts: platform, instructions of the processor, threads, locale, time zone and hash seed."""
@@ -24,6 +27,7 @@ def traits(spec: SandboxSpec, target: Target) -> dict[str, Any]:
         "platform": target.platform,
         "cpu_features": cpu_features(),
         "threads": int(variables["LOKY_MAX_CPU_COUNT"]),
+        "thread_variables": {name: value for name, value in variables.items() if _THREADS.fullmatch(name)},
         "locale": variables.get("LC_ALL") or variables["LANG"],
         "time_zone": variables["TZ"],
         "hash_seed": variables["PYTHONHASHSEED"],

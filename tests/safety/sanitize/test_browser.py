@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from safety.sanitize import cases
 
 from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Event, ModelReplied, Record, Usage
-from nbagent.notebook.export import build
+from nbagent.notebook.build import build
 from nbagent.notebook.record import record
 
 QUERY = "of-this-test"
