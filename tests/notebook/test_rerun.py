@@ -179,7 +179,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
     assert done.code == 0, done.err
     assert "cell-3: output 1, text/plain, line 1: '97.8' → '249.3'" in done.out
-    assert "1 of 4 cells show something else." in done.out
+    assert "1 of 5 cells show something else." in done.out
     made: Any = nbformat.read(tmp_path / "n-rerun.ipynb", as_version=4)
     assert [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.get("tags", [])] == [
         "# Parameters\nfactor = 3"
