@@ -22,8 +22,8 @@ from nbagent.notebook import document, nodes, place
 from nbagent.notebook.document import Document
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import Inputs, inputs
+from nbagent.notebook.lock import Data, digest_of, utc
 from nbagent.notebook.lock import nodes as syntax
-from nbagent.notebook.lock import utc
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.mounts import Mount, named
@@ -194,6 +194,11 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
     facts.pop("verified", None)
     schemas = {each["path"]: each.get("schema", {}) for each in facts.get("data", ())}
     facts["data"] = [_described(each, schemas) for each in mounts if each.target in schemas]
+    if notebook.lock and notebook.lock.data:
+        lock = msgspec.structs.replace(notebook.lock, data=msgspec.convert(facts["data"], list[Data]))
+        # A lock that was edited before stays one.
+        lock.sha256 = digest_of(lock) if notebook.lock.is_intact else lock.sha256
+        facts["lock"], facts["data"] = msgspec.to_builtins(lock), msgspec.to_builtins(lock.data)
     at = utc(min((each[0] for each in ran.moments.values()), default=0.0))
     facts["rerun"] = {"parameters": dict(parameters), "at": at}
     facts["cells"] = [each.get("id") for each in raw.cells]
