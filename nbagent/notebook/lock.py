@@ -42,17 +42,17 @@ class Data(msgspec.Struct, omit_defaults=True):
         path: Where.
         size: Bytes; for a folder, of all its files.
         sha256: As `needs.digest` has it.
-        name: What the file is called, if not as its path.
         schema: The columns of a table, as a sandbox found them.
         tables: The same for each table of a folder, by its path in it.
+        name: What it is called on the host, if its path has another name.
     """
 
     path: str
     size: int
     sha256: str
-    name: str = ""
     schema: list[ColumnType] = []
     tables: dict[str, list[ColumnType]] = {}
+    name: str = ""
 
 
 class Lock(msgspec.Struct, omit_defaults=True):

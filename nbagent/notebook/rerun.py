@@ -28,7 +28,7 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.mounts import Mount, named
 from nbagent.sandbox.paths import DATA
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec, size_of
 
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
 """Tags of cells, as in papermill."""
@@ -192,12 +192,10 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
             facts["sha256"] = place.source_digest(each.source)
     facts = raw.metadata["nbagent"]
     facts.pop("verified", None)
-    schemas = {each["path"]: each.get("schema", {}) for each in facts.get("data", ())}
-    facts["data"] = [_described(each, schemas) for each in mounts if each.target in schemas]
-    if notebook.lock and notebook.lock.data:
-        lock = msgspec.structs.replace(notebook.lock, data=msgspec.convert(facts["data"], list[Data]))
-        # A lock that was edited before stays one.
-        lock.sha256 = digest_of(lock) if notebook.lock.is_intact else lock.sha256
+    if (lock := notebook.lock) is not None:
+        former = {each.path: each for each in lock.data}
+        intact, lock.data = lock.is_intact, [_described(each, former) for each in mounts if each.target in former]
+        lock.sha256 = digest_of(lock) if intact else lock.sha256
         facts["lock"], facts["data"] = msgspec.to_builtins(lock), msgspec.to_builtins(lock.data)
     at = utc(min((each[0] for each in ran.moments.values()), default=0.0))
     facts["rerun"] = {"parameters": dict(parameters), "at": at}
@@ -212,10 +210,11 @@ def _numbered(output: Output, count: int) -> Any:
     return from_dict({**output, "execution_count": count} if output["output_type"] == "execute_result" else output)
 
 
-def _described(mount: Mount, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    source = mount.source
-    size = source.stat().st_size if source.is_file() else sum(each.stat().st_size for each in source.rglob("*"))
-    found: dict[str, Any] = {"path": mount.target, "size": size, "sha256": needs.digest(source)}
-    if source.name != mount.target.rpartition("/")[2]:
-        found["name"] = source.name
-    return found | ({"schema": schemas[mount.target]} if schemas.get(mount.target) else {})
+def _described(mount: Mount, former: Mapping[str, Data]) -> Data:
+    source, name = mount.source, mount.target.rpartition("/")[2]
+    return msgspec.structs.replace(
+        former[mount.target],
+        size=size_of(source),
+        sha256=needs.digest(source),
+        name="" if source.name == name else source.name,
+    )
