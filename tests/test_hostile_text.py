@@ -167,7 +167,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-SHORTER = dict.fromkeys(("code", "a comparison", "a comparison of HTML"), LONG // 10)
+SHORTER = {"code": LONG // 10, "a comparison": LONG // 20, "a comparison of HTML": LONG // 20}
 """Characters for readers that read a text several times, or character by character."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import machine
 import nbformat
 import pytest
+from program import nbagent
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
@@ -89,6 +90,18 @@ def test_the_demos_notebook_finds_its_data(tmp_path: Path, monkeypatch: pytest.M
         assert "(344, 7)" in done.stdout or "344" in done.stdout
     else:
         assert pictures(folder / "again.ipynb") == pictures(NOTEBOOKS / "penguins.ipynb")
+
+
+def test_the_exported_examples_verify(tmp_path: Path) -> None:
+    """`nbagent verify` finds each cell of the examples the same, in a clone that has no data beside them."""
+    examples = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb") if path.name != "langchain-agent.ipynb")
+    assert len(examples) >= 6
+    for name in examples:
+        shutil.copy(NOTEBOOKS / name, tmp_path)
+    words = ("verify", "-e", machine.works("bubblewrap").name, "--no-write", "--json", *examples)
+    done = nbagent(*words, cwd=tmp_path, seconds=300, NBAGENT_STATE_DIR=str(tmp_path / "state"))
+    assert done.code == 0, done.out + done.err
+    assert [each["result"] for each in done.json["notebooks"]] == ["same"] * len(examples)
 
 
 def test_every_notebook_is_whole() -> None:

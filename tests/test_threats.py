@@ -39,7 +39,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "files are planted that the host runs, or reads as its own",
         "core/test_journal.py::test_somebody_elses_folder_is_refused "
         "core/test_journal.py::test_nothing_is_written_through_a_link_in_the_folder "
-        "session/test_index.py::test_somebody_elses_folder_is_no_session "
+        "session/test_session_list.py::test_somebody_elses_folder_is_no_session "
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
         "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
         "core/test_options.py::test_nothing_is_read_from_the_current_folder "

@@ -52,8 +52,8 @@ async def fold(notebook: Any, verify: Verify) -> Folded:
     # Where the rest needs a superseded cell, at least those that failed may go.
     for dropped in dict.fromkeys((frozenset(failed | superseded), frozenset(failed))):
         if dropped and not (folded := await _fold(notebook, dropped, verify)).why_not:
-            break
-    return folded
+            return folded
+    return folded if failed else Folded(notebook)
 
 
 async def _fold(notebook: Any, dropped: Set[str], verify: Verify) -> Folded:

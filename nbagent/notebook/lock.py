@@ -44,6 +44,7 @@ class Data(msgspec.Struct, omit_defaults=True):
         sha256: As `needs.digest` has it.
         schema: The columns of a table, as a sandbox found them.
         tables: The same for each table of a folder, by its path in it.
+        name: What it is called on the host, if its path has another name.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Data(msgspec.Struct, omit_defaults=True):
     sha256: str
     schema: list[ColumnType] = []
     tables: dict[str, list[ColumnType]] = {}
+    name: str = ""
 
 
 class Lock(msgspec.Struct, omit_defaults=True):

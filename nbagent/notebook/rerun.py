@@ -15,20 +15,20 @@ from typing import Any
 import msgspec
 
 from nbagent.core.errors import DataError, UsageError
-from nbagent.core.events import Output
-from nbagent.kernel.describe import describe
+from nbagent.core.events import ColumnType, Output
+from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import document, nodes, place
 from nbagent.notebook.document import Document
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import Inputs, inputs
+from nbagent.notebook.lock import Data, digest_of, utc
 from nbagent.notebook.lock import nodes as syntax
-from nbagent.notebook.lock import utc
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.mounts import Mount, named
 from nbagent.sandbox.paths import DATA
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec, size_of
 
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
 """Tags of cells, as in papermill."""
@@ -125,14 +125,13 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
         SandboxError: The sandbox failed.
         InstallError: The packages of the lock can't be had.
     """
-    schemas = {each["path"]: each.get("schema") for each in notebook.facts.get("data", ())}
-    wanted = {path: schema for path, schema in schemas.items() if schema and isinstance(schema, dict)}
+    data = notebook.lock.data if notebook.lock else []
+    wanted = {each.path: _types(each.schema) for each in data if each.schema}
 
     async def check(kernel: Kernel) -> None:
-        found = {each["path"]: each for each in await describe(kernel, [*wanted])}
+        found = schemas(await describe(kernel, [*wanted]))
         for path, schema in wanted.items():
-            columns = {each["name"]: each["dtype"] for each in found.get(path, {}).get("columns", ())}
-            if problems := _apart(schema, columns):
+            if problems := _apart(schema, _types(found.get(path, []))):
                 name = path.removeprefix(f"{DATA}/")
                 raise DataError(
                     f"The new {name} has another schema: {'; '.join(problems[:5])}.",
@@ -142,12 +141,16 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
     return await FreshRuns(notebook, engine=engine, spec=spec).once(first=check if wanted else None)
 
 
+def _types(columns: Sequence[ColumnType]) -> dict[str, str]:
+    return {each.name: each.dtype for each in columns}
+
+
 def _apart(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Columns that a table lacks, or that have another type; more columns do no harm."""
     found = [f"it has no column {name!r}" for name in old if name not in new]
     for name, kind in old.items():
-        here = str(new.get(name, kind)).partition(" (")[0]
-        if _family(here) != _family(str(kind)):
+        here = new.get(name, kind)
+        if _family(here) != _family(kind):
             found.append(f"{name!r} is {here}, and was {kind}")
     return found
 
@@ -189,8 +192,11 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
             facts["sha256"] = place.source_digest(each.source)
     facts = raw.metadata["nbagent"]
     facts.pop("verified", None)
-    schemas = {each["path"]: each.get("schema", {}) for each in facts.get("data", ())}
-    facts["data"] = [_described(each, schemas) for each in mounts if each.target in schemas]
+    if (lock := notebook.lock) is not None:
+        former = {each.path: each for each in lock.data}
+        intact, lock.data = lock.is_intact, [_described(each, former) for each in mounts if each.target in former]
+        lock.sha256 = digest_of(lock) if intact else lock.sha256
+        facts["lock"], facts["data"] = msgspec.to_builtins(lock), msgspec.to_builtins(lock.data)
     at = utc(min((each[0] for each in ran.moments.values()), default=0.0))
     facts["rerun"] = {"parameters": dict(parameters), "at": at}
     facts["cells"] = [each.get("id") for each in raw.cells]
@@ -204,10 +210,11 @@ def _numbered(output: Output, count: int) -> Any:
     return from_dict({**output, "execution_count": count} if output["output_type"] == "execute_result" else output)
 
 
-def _described(mount: Mount, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    source = mount.source
-    size = source.stat().st_size if source.is_file() else sum(each.stat().st_size for each in source.rglob("*"))
-    found: dict[str, Any] = {"path": mount.target, "size": size, "sha256": needs.digest(source)}
-    if source.name != mount.target.rpartition("/")[2]:
-        found["name"] = source.name
-    return found | ({"schema": schemas[mount.target]} if schemas.get(mount.target) else {})
+def _described(mount: Mount, former: Mapping[str, Data]) -> Data:
+    source, name = mount.source, mount.target.rpartition("/")[2]
+    return msgspec.structs.replace(
+        former[mount.target],
+        size=size_of(source),
+        sha256=needs.digest(source),
+        name="" if source.name == name else source.name,
+    )

@@ -340,3 +340,22 @@ def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
     one, two = with_state(view, view, (state, other))
     assert one[0]["data"][WIDGET] != two[0]["data"][WIDGET]
     assert len(one[0]["data"][WIDGET]) < 2_000
+
+
+def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
+    """With the widgets in them; attributes that only one side saved don't count."""
+
+    def shown(name: str) -> list[dict[str, Any]]:
+        return [result() | {"data": {VIEW_MIME: {"model_id": name}}}]
+
+    def state(name: str, value: int, **more: Any) -> dict[str, Any]:
+        return {
+            f"box{name}": {"state": {"children": [f"IPY_MODEL_{name}"], "_view_module_version": name}},
+            name: {"state": {"value": value, **more}},
+        }
+
+    def apart(value: int) -> list[str]:
+        both = with_state(shown("boxa1"), shown("boxb2"), (state("a1", 3), state("b2", value, max=10)))
+        return [each.what for each in compare(*both, Context(moments=MOMENTS)).differences]
+
+    assert (apart(3), apart(4)) == ([], ["output 1, widget"])

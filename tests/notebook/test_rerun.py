@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from program import TABLE, Done, call, nbagent, replies
 
 from nbagent import Session
+from nbagent.notebook.lock import Lock, digest_of
 from nbagent.safety.sanitize import clean_output
 
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.group_by('species').len().sort('species')"
@@ -161,8 +164,13 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
             await session.run(code)
         path = await session.export(tmp_path / "n.ipynb")
     notebook: Any = nbformat.read(path, as_version=4)
-    notebook.cells[1].metadata.tags = ["parameters"]
-    notebook.metadata.nbagent.data[0].schema = {"species": "String", "bill": "Float64", "mass": "Int64"}
+    next(cell for cell in notebook.cells if cell.id == "cell-1").metadata.tags = ["parameters"]
+    lock = notebook.metadata.nbagent.lock
+    schema = {"species": "String", "bill": "Float64", "mass": "Int64"}
+    lock.data[0].schema = notebook.metadata.nbagent.data[0].schema = [
+        {"name": name, "dtype": kind} for name, kind in schema.items()
+    ]
+    lock.sha256 = digest_of(msgspec.convert(json.loads(json.dumps(lock)), Lock))
     nbformat.write(notebook, path)
 
     def again(*words: str) -> Done:
@@ -171,7 +179,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
     assert done.code == 0, done.err
     assert "cell-3: output 1, text/plain, line 1: '97.8' → '249.3'" in done.out
-    assert "1 of 4 cells show something else." in done.out
+    assert "1 of 5 cells show something else." in done.out
     made: Any = nbformat.read(tmp_path / "n-rerun.ipynb", as_version=4)
     assert [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.get("tags", [])] == [
         "# Parameters\nfactor = 3"

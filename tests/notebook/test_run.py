@@ -58,6 +58,17 @@ def test_a_notebooks_code_cells_are_taken_in_order(tmp_path: Path) -> None:
     assert read(path) == [Source("a = 1\na"), Source("1/0", may_fail=True)]
 
 
+def test_metadata_that_says_how_a_notebook_runs_is_heeded() -> None:
+    """Errors that MyST allows; another language than Python is refused; the oldest form is read."""
+    allowing = notebook(code("1/0"), metadata={"execution": {"allow_errors": True}})
+    assert parse(allowing.encode(), name="n.ipynb") == [Source("1/0", may_fail=True)]
+    with pytest.raises(UsageError, match=r"n\.ipynb is in R, and nbagent runs Python only\."):
+        parse(notebook(code("1"), metadata={"kernelspec": {"name": "ir", "language": "R"}}).encode(), name="n.ipynb")
+    cell = {"cell_type": "code", "language": "python", "input": "6 * 7", "outputs": [], "metadata": {}}
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [cell]}]}
+    assert parse(json.dumps(old).encode(), name="n.ipynb") == [Source("6 * 7")]
+
+
 @pytest.mark.parametrize(
     "content",
     [

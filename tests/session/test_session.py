@@ -26,6 +26,7 @@ from nbagent.core.events import (
     CellFinished,
     CellStarted,
     Claim,
+    DataDescribed,
     FileSaved,
     SessionEnded,
     SessionStarted,
@@ -98,7 +99,7 @@ async def test_events_are_streamed_as_they_happen(story: Story) -> None:
     records = [each for each, _ in story.seen]
     assert all(written >= each.seq for each, written in story.seen)
     assert [each.seq for each in records] == list(range(records[0].seq, records[0].seq + len(records)))
-    assert isinstance(records[0].event, Asked)
+    assert [type(each.event) for each in records[:2]] == [DataDescribed, Asked]
     assert isinstance(records[-1].event, Answered)
     times = [each.at for each in records]
     assert times == sorted(times)

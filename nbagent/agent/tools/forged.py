@@ -145,7 +145,7 @@ class ForgedTools:
             count = len(made.tested)
             lines.append(
                 f"The tool {made.name}, version {made.version}, is active: {count} test{'s' * (count != 1)} passed. "
-                f"Call it from your next reply on."
+                f"Call it from your next reply on; cells can call its function with their variables."
             )
             # A policy that lets tools be made says nothing of cells, and a definition is a cell.
             if problem := await self._define(made, turn, by=by if by == PERSON else ""):

@@ -64,7 +64,8 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
                     await _ask(attached, line, keyboard)
             except NbagentError as error:
                 complain(error)
-        print(f"The session goes on: nbagent chat {attached.id}", file=sys.stderr)
+        if attached.is_running:
+            print(f"The session goes on: nbagent chat {attached.id}", file=sys.stderr)
         return 0
     finally:
         await sessions.leave()

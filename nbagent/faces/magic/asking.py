@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.errors import DataError, NbagentError
+from nbagent.core.errors import DataError, NbagentError, UsageError
 from nbagent.core.events import Answer, Record
 from nbagent.core.text import size_of
 from nbagent.faces.magic.block import Block
@@ -79,6 +79,7 @@ class Asking:
         self._controls = make_controls(self._answer, self.stop)
         self._work: Future[Answer] | None = None
         self._drawn = 0.0
+        self._is_stopping = False
 
     def packed(self, namespace: dict[str, Any]) -> list[Packed]:
         """The variables that go over, as files.
@@ -115,13 +116,15 @@ class Asking:
             self._work.result()
         except NbagentError as error:
             self._look()
-            self.block.end(str(error))
-            raise
+            told = UsageError("Stopped.") if self._is_stopping else error
+            self.block.end(str(told))
+            raise told from None
         finally:
             self._close()
 
     def stop(self) -> None:
         """Stop the question and its cell; may be called from any thread."""
+        self._is_stopping = True
         self._portal.soon(self._interrupt)
 
     def stopped(self) -> Iterator[float]:

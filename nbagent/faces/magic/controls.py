@@ -80,10 +80,10 @@ class Widgets:
     Args:
         answer: Gives the session an answer.
         stop: Stops the question.
-        show: Shows a widget in the cell.
+        show: Shows a widget in the cell; returns its `DisplayHandle`.
     """
 
-    def __init__(self, answer: Answer, *, stop: Callable[[], None], show: Callable[[Any], None]) -> None:
+    def __init__(self, answer: Answer, *, stop: Callable[[], None], show: Callable[[Any], Any]) -> None:
         import ipywidgets
 
         self._widgets = ipywidgets
@@ -92,7 +92,7 @@ class Widgets:
         self._stop = ipywidgets.Button(description="Stop", icon="stop", tooltip="Stop this question and its cell")
         self._stop.on_click(lambda _: self._pressed(stop))
         self._box = ipywidgets.VBox([self._stop])
-        show(self._box)
+        self._shown = show(self._box)
 
     def hear(self, record: Record) -> None:
         """See `Controls.hear`."""
@@ -111,6 +111,8 @@ class Widgets:
         self._open.clear()
         self._box.close()
         self._stop.close()
+        # A saved notebook would have a widget that nothing draws any more.
+        self._shown.update({"text/plain": ""}, raw=True)
 
     def _pressed(self, stop: Callable[[], None]) -> None:
         self._stop.disabled = True

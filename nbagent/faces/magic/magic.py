@@ -343,10 +343,10 @@ async def _awaited(steps: Iterator[float]) -> Any:
         return ended.value
 
 
-def _display(thing: Any) -> None:
+def _display(thing: Any) -> Any:
     from IPython.display import display
 
-    display(thing)
+    return display(thing, display_id=True)
 
 
 def _draw(handle: DisplayHandle, block: Block) -> None:

@@ -66,7 +66,7 @@ def text(block: Block) -> str:
             parts.append(f"── cell {part.number} {_how(part)}\n{part.code.rstrip()}")
             if said := _said(part.outputs):
                 parts.append(said)
-    if block.ended:
+    if block.ended and not block.answer:
         parts.append(block.ended)
     if block.answer:
         parts.append(f"\n{safe(block.answer.text)}")
@@ -85,7 +85,7 @@ def markdown(block: Block) -> str:
         parts.append(f"**Cell {part.number}** {_how(part)}\n\n{_fenced(part.code, 'python')}")
         if said := _said(part.outputs):
             parts.append(_fenced(said, "text"))
-    if block.ended:
+    if block.ended and not block.answer:
         parts.append(f"*{clean_markdown(block.ended)}*")
     if block.answer:
         parts.append(clean_markdown(block.answer.text))
@@ -144,7 +144,7 @@ def html(block: Block, *, prefix: str = "nbagent") -> str:
     parts = [f'<div style="opacity:0.75;font-size:0.9em">{_escaped(_head(block))}</div>']
     for part in block.parts:
         parts.append(_note(part) if isinstance(part, Note) else _cell(part, prefix, is_last=part is block.parts[-1]))
-    if block.ended:
+    if block.ended and not block.answer:
         parts.append(f'<div style="color:{_COLOURS["warning"]}">{_escaped(block.ended)}</div>')
     if block.answer:
         parts.append(f'<div style="margin-top:8px">{answer_html(block.answer.text)}</div>')

@@ -49,6 +49,8 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
 def _settings() -> Config:
     settings = Config()
     settings.HistoryManager.enabled = False
+    # Which is where nbclient's kernels say that it is.
+    settings.HistoryManager.hist_file = ":memory:"
     settings.IPKernelApp.outstream_class = "ipykernel.iostream.OutStream"
     settings.Session.username = "sandbox"
     # By default each reply waits half a millisecond, so that clients which read no further than that miss less output.

@@ -91,11 +91,12 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         page.get_by_text("nbagent: Stopped.").wait_for()
         took = time.monotonic() - began
         assert took <= 200 * machine.pace(), "a second where nothing else runs"
-        command("notebook:run-cell-and-select-next")
+        page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 4 }")
+        command("notebook:run-cell")
         seen("The session has ended")
         picture("light")
         command("apputils:change-theme", theme="JupyterLab Dark")
-        page.locator("[data-jp-theme-light='false']").wait_for()
+        page.locator("[data-jp-theme-light='false']").wait_for(state="attached")
         picture("dark")
         command("docmanager:save")
 
@@ -106,8 +107,11 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         book["cells"].append(nbformat.v4.new_markdown_cell("the end"))
         book["metadata"]["kernelspec"]["name"] = "gone"
         (tmp_path / "again.ipynb").write_text(json.dumps(book))
-        page = _opened(browser.new_page, f"{lab}/again.ipynb", wait)
+        # In a workspace of its own, into which the first notebook isn't brought back.
+        page = _opened(browser.new_page, f"{lab.replace('tree', 'workspaces/again/tree')}/again.ipynb", wait)
         seen("There are 3 rows.")
+        assert page.get_by_text("the end").count()
+        assert page.get_by_text("Loading widget").count() == 0
         assert page.locator("img[src^='data:image/png']").count() == 1
         picture("again")
         browser.close()

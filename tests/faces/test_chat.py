@@ -1,0 +1,36 @@
+"""`nbagent chat` on a real terminal: questions, commands, and an end that leaves the session running."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from program import Terminal, call, nbagent, replies, sentence
+
+from nbagent import BlockingSession
+
+
+def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path) -> None:
+    model = replies(tmp_path / "r.jsonl", call("print(6 * 7)"), "It is 42.")
+    own = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_ENGINE": "bubblewrap", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    terminal = Terminal("chat", "mine", "--model", model, cwd=tmp_path, **own)
+
+    def enter(text: str) -> None:
+        terminal.wait_for("\x1b[?2004h", seconds=200)  # the prompt takes what is typed
+        time.sleep(0.5)
+        terminal.type(text)
+
+    enter("How much?\r")
+    terminal.wait_for("42", seconds=200)
+    terminal.wait_for("It is 42.", seconds=200)
+    enter("/status\r")
+    terminal.wait_for("turns    1", seconds=200)
+    enter("/nothing\r")
+    terminal.wait_for("There is no command /nothing", seconds=200)
+    enter("\x04")
+    terminal.wait_for("nbagent chat mine", seconds=200)
+    assert terminal.done(seconds=200) == 0
+    with BlockingSession.attach("mine", state_dir=tmp_path / "state") as session:
+        assert session.turns == 1
+        session.stop()
+    assert "needs a terminal" in sentence(nbagent("chat", cwd=tmp_path, **own))
