@@ -55,8 +55,8 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 def test_an_export_waits_for_no_library_of_notebooks(tmp_path: Path) -> None:
     """Nbformat brings jsonschema, which makes a grammar of addresses when it is imported, for most of a second."""
-    export = "from nbagent.notebook.export import export; from nbagent.notebook.record import Recording"
-    write = "from pathlib import Path; export(Recording(), Path(sys.argv[1]))"
+    export = "from nbagent.notebook.export import write; from nbagent.notebook.record import Recording"
+    write = "from pathlib import Path; write(Recording(), Path(sys.argv[1]))"
     found = modules(f"import sys; {export}; {write}", str(tmp_path / "a.ipynb"))
     assert found & {"nbformat", "jsonschema", "rfc3987_syntax"} == set()
     assert (tmp_path / "a.ipynb").exists()

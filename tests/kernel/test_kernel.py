@@ -51,6 +51,18 @@ async def test_what_a_child_process_prints_is_the_cells(kernel: Kernel) -> None:
     assert "from a shell" in (await kernel.run("!echo from a shell")).text
 
 
+async def test_k_means_shows_its_result_and_no_warning(kernel: Kernel) -> None:
+    """It asks joblib for the number of cores, which otherwise runs a program that finds none in a sandbox."""
+    code = """
+from joblib import cpu_count
+from sklearn.cluster import KMeans
+model = KMeans(n_clusters=2, n_init=1, random_state=1).fit([[0.0], [1.0], [8.0], [9.0]])
+print(len(set(model.labels_)), cpu_count(only_physical_cores=True) == cpu_count())
+"""
+    cell = await kernel.run(code)
+    assert [each.get("text") for each in cell.outputs] == ["2 True\n"]
+
+
 async def test_an_exception_is_an_error_output(kernel: Kernel) -> None:
     """An exception is an error output, and no exception here; what was printed before it stays."""
     cell = await kernel.run("print('before')\n1 / 0")

@@ -153,7 +153,7 @@ async def test_a_pool_stays_within_half_of_the_free_memory(
         assert "ulimit" in shortage(0, each=ESTIMATED_KERNEL_BYTES)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    monkeypatch.setattr("nbagent.kernel.pool.stock.EACH", free_memory())
+    monkeypatch.setattr("nbagent.kernel.pool.stock.ESTIMATED_KERNEL_BYTES", free_memory())
     async with KernelPool({"isolated": 3}, engine="bubblewrap", imports=(), check=0.05) as pool:
         assert not await pool.wait_until_full()
         kernel = await pool.get(LEVEL)

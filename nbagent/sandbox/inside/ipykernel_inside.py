@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
 from typing import Any
 
 import ipykernel.compiler
@@ -35,6 +37,7 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     # cells would never give the same outputs again.
     ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
     ipykernel.iostream.OutStream = in_order(ipykernel.iostream.OutStream)  # type: ignore[misc]
+    sys.meta_path.insert(0, KnownCores())
     app = App.instance(config=_settings())
     app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
     app.initialize([])
@@ -44,6 +47,31 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     if not config["shell"]:
         refuse_shells(app.shell)
     return app
+
+
+class KnownCores(MetaPathFinder):
+    """Tells joblib how many cores there are, once it is imported.
+
+    Otherwise it runs `lscpu`, which finds none in a sandbox or may not run, and scikit-learn's KMeans shows a warning
+    and a traceback. `LOKY_MAX_CPU_COUNT` keeps it from that only where it is less than the machine's cores.
+    """
+
+    name = "joblib.externals.loky.backend.context"
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """Leave all other modules to others."""
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        if (spec := PathFinder.find_spec(name, path, target)) is not None and spec.loader is not None:
+            execute, cores = spec.loader.exec_module, int(os.environ["LOKY_MAX_CPU_COUNT"])
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                module.physical_cores_cache = cores
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
 
 
 def _settings() -> Config:

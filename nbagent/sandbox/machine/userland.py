@@ -64,7 +64,7 @@ def environment_variables(
         "NBAGENT": "1",
         # At 80 characters, Polars folds the names of columns, which readers of text take for broken.
         "POLARS_TABLE_WIDTH": "120",
-        # Otherwise joblib runs programs to find out, which it may not everywhere, and warns.
+        # How many of the machine's cores joblib uses; see also `ipykernel_inside.py`.
         "LOKY_MAX_CPU_COUNT": str(cores),
     }
     if trust.limits.cpus:
