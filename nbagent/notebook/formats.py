@@ -17,12 +17,15 @@ _MEASURED = re.compile(r"%%(?:time|timeit|capture)\b.*\n")
 """Cell magics behind which there is Python."""
 DISPLAY = "# %%\nfrom IPython.display import display"
 """What Jupyter has without an import."""
+_METADATA = re.compile(r"(?m)^# (?=///)")
+"""By which uv knows a block of metadata (PEP 723). Only nbagent's own cell has one: that of a model's answer, which a
+file of the data may have dictated, would install what it names."""
 
 
 def percent(notebook: Any) -> str:
     """A script that `uv run`, Spyder, VS Code and Jupytext take; what is no plain Python is a comment in it."""
     cells = sorted(notebook["cells"], key=_is_not_block)
-    parts = [_part(cell) for cell in cells]
+    parts = [_METADATA.sub("#  ", _part(cell)) if _is_not_block(cell) else cell["source"] for cell in cells]
     if any(re.search(r"\bdisplay\(", cell["source"]) for cell in cells if cell["cell_type"] == "code"):
         parts.insert(0 if _is_not_block(cells[0]) else 1, DISPLAY)
     return clean_text("\n\n".join(parts) + "\n")
@@ -30,8 +33,6 @@ def percent(notebook: Any) -> str:
 
 def _part(cell: Any) -> str:
     source: str = cell["source"]
-    if not _is_not_block(cell):
-        return source
     if cell["cell_type"] != "code":
         return "\n".join(["# %% [markdown]", *(f"# {line}".rstrip() for line in source.splitlines())])
     if "raises-exception" in cell["metadata"].get("tags", ()):

@@ -102,7 +102,7 @@ def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
     block = '# /// script\n# requires-python = ">=3.11"\n# dependencies = []\n# ///'
     metadata = {"nbagent": {"role": "requirements"}}
     cells = [
-        new_markdown_cell("# Title\n\nText.", id="t", metadata={}),
+        new_markdown_cell('# Title\n\n/// script\ndependencies = ["evil"]\n///', id="t", metadata={}),
         new_code_cell(block, id="requirements", metadata=metadata),
         new_code_cell("%matplotlib inline\n!ls\n%time x = 6 * 7", id="c", metadata={}),
         new_code_cell("print(x\n  % 100)", id="c2", metadata={}),
@@ -110,11 +110,12 @@ def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
         new_code_cell("%%time\ny = 8", id="e", metadata={}),
         new_code_cell("z = 1; text = '''a\nb'''\n1 / 0", id="f", metadata={"tags": ["raises-exception"]}),
         new_code_cell("await x", id="g", metadata={}),
-        new_code_cell("display(y, z, text)", id="h", metadata={}),
+        new_code_cell("# /// tool\n# a = 1\n# ///\ndisplay(y, z, text)", id="h", metadata={}),
     ]
     (tmp_path / "n.py").write_text(percent(new_notebook(cells, {})))
     text = (tmp_path / "n.py").read_text()
     assert text.startswith(block)
+    assert text.count("\n# ///") == 1, "a text or a comment is no metadata for uv"
     marks = re.findall(r"^# %%.*$", text, re.MULTILINE)
     assert [each for each in marks if each not in ("# %%bash", "# %%time")] == [
         *("# %%", "# %% [markdown]", "# %%", "# %%", "# %%", "# %%"),
