@@ -174,10 +174,9 @@ def _is_replaceable(package: Package) -> bool:
 def _of_the_lock(spec: SandboxSpec, lock: Lock | None) -> SandboxSpec:
     """The sandbox with a lock's time zone and hash seed."""
     machine = lock.machine if lock else {}
-    found = {"TZ": machine.get("time_zone"), "PYTHONHASHSEED": machine.get("hash_seed")}
-    known = tuple((name, value) for name, value in found.items() if isinstance(value, str) and _is_plain(value))
+    zone, seed = (str(machine.get(name) or "") for name in ("time_zone", "hash_seed"))
+    known = [("TZ", zone)] if 0 < len(zone) < 64 and zone.isprintable() else []
+    # With any other seed Python doesn't start.
+    if seed == "random" or (len(seed) <= 10 and seed.isdecimal() and seed.isascii() and int(seed) < 2**32):
+        known.append(("PYTHONHASHSEED", seed))
     return replace(spec, variables=(*known, *spec.variables))
-
-
-def _is_plain(value: str) -> bool:
-    return len(value) < 64 and value.isprintable()

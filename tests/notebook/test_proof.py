@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from program import TABLE, nbagent
 
 from nbagent import Session
 from nbagent.core import settings
+from nbagent.core.errors import UsageError
+from nbagent.faces.cli import verify
 from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.inputs import inputs
@@ -139,6 +142,8 @@ async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: P
     def change(notebook: Any, cells: dict[str, Any]) -> None:
         cells["cell-7"]["source"] = "# sorted\n" + "".join(cells["cell-7"]["source"])
         notebook["metadata"]["nbagent"]["lock"]["limits"]["timeout"] = 61.0
+        # With which no Python would start.
+        notebook["metadata"]["nbagent"]["lock"]["machine"]["hash_seed"] = "evil"
 
     path = changed(made, tmp_path, change)
     (tmp_path / "table.csv").write_text(TABLE.replace("3700\nAdelie", "3701\nAdelie"))
@@ -268,6 +273,25 @@ async def test_pictures_are_compared_by_their_pixels() -> None:
         assert not (await pictures.compare(PICTURE, png(*[255] * 50), exact=False)).same
         assert "50×1 → 3×1" in (await pictures.compare(PICTURE, png(1, 2, 3), exact=False)).told
         assert "can't be read" in (await pictures.compare(PICTURE, "AAAA", exact=False)).told
+
+
+def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:
+    """A link to a device that never ends, a pipe that nobody writes to, and what parses to many times its size."""
+    (tmp_path / "a.ipynb").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "b.ipynb")
+    (tmp_path / "c.ipynb").write_bytes(b"[" * 20_000_000)
+    for name, told in (("a", "no plain file"), ("b", "no plain file"), ("c", "too large")):
+        with pytest.raises(UsageError, match=told):
+            verify.read(tmp_path / f"{name}.ipynb")
+
+
+def test_a_notebook_is_trusted_only_by_an_option_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a stranger's, whatever the person's own level is."""
+    monkeypatch.setenv("NBAGENT_TRUST", "trusted")
+    assert verify.load().trust == "isolated"
+    assert verify.load(trust="trusted").trust == "trusted"
+    monkeypatch.setenv("NBAGENT_TRUST", "untrusted")
+    assert verify.load().trust == "untrusted"
 
 
 def test_the_command_tells_people_and_programs(made: Path, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nbagent.core import fileio, folders, settings
+from nbagent.core import fileio, folders
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.verify import engine_of, read
+from nbagent.faces.cli.verify import engine_of, load, read
 from nbagent.notebook import place, rerun
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import Strictness
@@ -44,7 +44,7 @@ async def run(
         UsageError: It is no notebook of Python, or has no such parameters.
         DataError: The data isn't there, or has another schema.
     """
-    chosen = settings.load(**options)
+    chosen = load(**options)
     root = folders.state_root(chosen.state_dir)
     notebook = read(path)
     notebook.check_python()

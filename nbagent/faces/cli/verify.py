@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import NbagentError, StoreError, UsageError, contained
+from nbagent.core.options import Options
+from nbagent.core.policy import TrustLevel
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.kernel.transfer.results import safe_name
@@ -24,6 +27,7 @@ from nbagent.notebook.place import MAX_SIZE
 from nbagent.notebook.proof import Verification
 from nbagent.notebook.verdict import Proof
 from nbagent.sandbox import registry
+from nbagent.sandbox.inside.message_sizes_inside import weight
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
@@ -69,7 +73,7 @@ async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
         UsageError: A file of masks or an option is wrong.
     """
     strictness = Strictness(masks=read_masks(wanted.sanitize) if wanted.sanitize else (), tolerance=wanted.tolerance)
-    chosen = settings.load(**options)
+    chosen = load(**options)
     gate = asyncio.Semaphore(wanted.jobs or os.cpu_count() or 1)
 
     with _progress(hidden=wanted.as_json or wanted.quiet) as progress:
@@ -131,6 +135,14 @@ async def _verified(
     return proof
 
 
+def load(**options: Any) -> Options:
+    """The person's settings for a notebook that may be a stranger's: it is trusted only where an option says so."""
+    chosen = settings.load(**options)
+    if options.get("trust") or TrustLevel.parse(chosen.trust) is not TrustLevel.TRUSTED:
+        return chosen
+    return settings.load(**options | {"trust": TrustLevel.ISOLATED.value})
+
+
 def read(path: Path) -> Document:
     """A notebook that a person names.
 
@@ -138,9 +150,14 @@ def read(path: Path) -> Document:
         UsageError: It is none.
     """
     try:
-        if path.stat().st_size > MAX_SIZE:
+        # A repository may have a link to /dev/zero, or a pipe that nobody writes to.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path} is no plain file.", mend="Name a notebook.")
+            data = file.read(MAX_SIZE + 1)
+        if len(data) > MAX_SIZE or weight(data) > MAX_SIZE:
             raise UsageError(f"{path} is too large for a notebook.")
-        text = path.read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from error
     return documents.parse(text, name=str(path))

@@ -1,7 +1,10 @@
-"""Whether a file of Arrow's is no larger than it looks: hostile code must not fill the memory of who reads it. Pure.
+"""Whether a file of Arrow's is harmless to read: hostile code may have written it. Pure.
 
 Arrow's readers check offsets, and believe sizes. So what is compressed is refused, and all columns together may have no
-more values than the bytes can hold. The layout is that of Arrow's columnar format, in FlatBuffers.
+more values than the bytes can hold. Types are refused of which one value can stand in many places (views, unions, runs,
+dictionaries of lists), since a reader writes them out. So are extension types that aren't Arrow's or pandas's own: old
+versions of PyArrow unpickle what such a type says of itself (CVE-2023-47248), and old ones of Polars take it for an
+address. The layout is that of Arrow's columnar format, in FlatBuffers.
 """
 
 from __future__ import annotations
@@ -17,19 +20,36 @@ MAX_METADATA: Final = 16 * 1024 * 1024
 FREE: Final = 10_000_000
 """Values that take no bytes, such as those of a column of nulls."""
 DICTIONARY, BATCH = 2, 3
+FLAT: Final = frozenset((*range(1, 12), 18, 19, 20))
+"""Types without others in them, by their numbers in Arrow's `Schema.fbs`: numbers, times, text and bytes."""
+TEXT: Final = frozenset((4, 5, 19, 20))
+"""Text and bytes of any length."""
+NESTED: Final = frozenset((12, 13, 15, 16, 17, 21))
+"""Lists, structs, maps, and bytes of a fixed length, which may be a million."""
+MAX_FIELD_DEPTH: Final = 60
+EXTENSION: Final = b"ARROW:extension:name"
+EXTENSIONS: Final = frozenset(
+    (b"arrow.bool8", b"arrow.fixed_shape_tensor", b"arrow.json", b"arrow.uuid", b"pandas.interval", b"pandas.period")
+)
+"""Extension types that are read; none of them runs anything."""
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, *, writes_out: bool = False) -> None:
     """Read the descriptions of a file's tables, without their values.
 
+    Args:
+        path: The file.
+        writes_out: Whether its reader repeats the texts of a dictionary that is within a list or a struct.
+
     Raises:
-        ValueError: It is no such file, or claims more than it has.
+        ValueError: It is no such file, claims more than it has, or has a column of a type that isn't read.
     """
     size, values, read = path.stat().st_size, 0, 0
     try:
         with path.open("rb") as file:
             footer = _footer(file, size)
             table = _follow(footer, 0)
+            _check_fields(footer, _field(footer, _follow(footer, _field(footer, table, 1)), 1), writes_out=writes_out)
             for number in (2, 3):
                 for at, described in _blocks(footer, _field(footer, table, number)):
                     counted, length = _described(file, at, described)
@@ -49,6 +69,40 @@ def _footer(file: BinaryIO, size: int) -> bytes:
         raise ValueError("it is no file of Arrow's")
     file.seek(-10 - length, os.SEEK_END)
     return file.read(length)
+
+
+def _check_fields(data: bytes, fields: int, *, writes_out: bool, depth: int = 0) -> None:
+    """Check the types of some columns, or of what is within one."""
+    if depth > MAX_FIELD_DEPTH:
+        raise ValueError("its columns are nested too deeply")
+    for field in _tables(data, fields):
+        at = _field(data, field, 2)
+        kind = data[at] if at else 0
+        if kind not in FLAT | NESTED:
+            raise ValueError("a column of it has a type that isn't read")
+        if _field(data, field, 4) and (kind in NESTED or (writes_out and depth and kind in TEXT)):
+            raise ValueError("a column of it repeats what is long")
+        for pair in _tables(data, _field(data, field, 6)):
+            if _text(data, pair, 0) == EXTENSION and _text(data, pair, 1) not in EXTENSIONS:
+                raise ValueError("a column of it has an extension type that isn't read")
+        _check_fields(data, _field(data, field, 5), writes_out=writes_out, depth=depth + 1)
+
+
+def _tables(data: bytes, vector: int) -> list[int]:
+    """Where the tables of a FlatBuffer's vector are; none if the vector isn't there."""
+    if not vector:
+        return []
+    start = _follow(data, vector)
+    (count,) = struct.unpack_from("<I", data, start)
+    if count > len(data) // 4:
+        raise IndexError
+    return [_follow(data, start + 4 + 4 * each) for each in range(count)]
+
+
+def _text(data: bytes, table: int, number: int) -> bytes:
+    at = _field(data, table, number)
+    start = _follow(data, at) if at else 0
+    return data[start + 4 : start + 4 + int(struct.unpack_from("<I", data, start)[0])] if at else b""
 
 
 def _blocks(footer: bytes, field: int) -> list[tuple[int, int]]:

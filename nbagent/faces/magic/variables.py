@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,8 @@ MAX_TEXT: Final = 64 * 1024 * 1024
 """Bytes of text or plain data that comes back."""
 MAX_DEPTH: Final = 60
 """Lists within lists that plain data may have."""
+MAX_SAME_HASH: Final = 1_000
+"""Keys of a dict, or items of a set, that may have the same hash."""
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,11 +211,22 @@ def _rebuilt(said: Any, depth: int) -> Any:
         raise ValueError("it is nested too deeply, or empty where nothing may be")
     tag, *rest = said
     if tag == "d":
-        return {_rebuilt(key, depth - 1): _rebuilt(value, depth - 1) for key, value in rest}
+        pairs = [(_rebuilt(key, depth - 1), _rebuilt(value, depth - 1)) for key, value in rest]
+        _check_hashes([key for key, _ in pairs])
+        return dict(pairs)
     if tag == "b":
         return bytes.fromhex(rest[0])
     found = [_rebuilt(each, depth - 1) for each in rest]
+    if tag == "s":
+        _check_hashes(found)
     return {"l": list, "t": tuple, "s": set}[tag](found)
+
+
+def _check_hashes(keys: list[Any]) -> None:
+    """Raise if many keys have the same hash: a dict or a set of them would take time by the square of their number."""
+    counts = Counter(map(hash, keys))
+    if counts and max(counts.values()) > MAX_SAME_HASH:
+        raise ValueError("its keys are made to be slow")
 
 
 # -- tables and arrays ----------------------------------------------------------------------------------------------
@@ -247,8 +261,8 @@ def _write_arrow(table: Any, path: Path) -> None:
         writer.write(table)
 
 
-def _read_arrow(path: Path) -> Any:
-    check_file(path)
+def _read_arrow(path: Path, *, writes_out: bool = False) -> Any:
+    check_file(path, writes_out=writes_out)
     with _module("pyarrow").OSFile(str(path)) as file:
         table = _module("pyarrow.ipc").open_file(file).read_all()
     table.validate(full=True)
@@ -266,7 +280,7 @@ def _write_pandas(value: Any, path: Path) -> None:
 
 
 def _read_pandas(path: Path) -> Any:
-    return _read_arrow(path).to_pandas(split_blocks=True, self_destruct=True)
+    return _read_arrow(path, writes_out=True).to_pandas(split_blocks=True, self_destruct=True)
 
 
 def _read_series(path: Path) -> Any:
@@ -283,7 +297,13 @@ def _write_array(value: Any, path: Path) -> None:
 
 
 def _read_array(path: Path) -> Any:
-    return _module("numpy").load(path, allow_pickle=False)
+    numpy = _module("numpy")
+    with path.open("rb") as file:
+        # Not `load`, which takes an archive, too, and unpacks it whenever it is looked at.
+        array = numpy.lib.format.read_array(file, allow_pickle=False)
+    if array.size > 8 * path.stat().st_size:
+        raise ValueError("it claims more than it has")  # values without bytes
+    return array
 
 
 _UNNAMED: Final = "__nbagent_unnamed__"

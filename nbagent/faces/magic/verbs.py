@@ -155,6 +155,7 @@ async def verify(session: Attached) -> str:
         path = await session.export(Path(folder) / "session.ipynb")
         # A process of its own: it imports much that this one, which may be a person's kernel, has no use for.
         command = [sys.executable, "-P", "-m", "nbagent", "verify", str(path), "--quiet", "--no-write"]
+        command += ["--trust", session.trust]
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
         out, err = await process.communicate()

@@ -247,6 +247,38 @@ def take_memory_by_attributes(host: Any) -> object:
 
 @_attack(
     "32",
+    "Hide memory from the limit in waits for the same file, named many times in one call",
+    expected="no call waits for more than 1,024",
+)
+def take_memory_by_waits(host: Any) -> object:
+    import ctypes
+    import os
+    import resource
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = 1200
+    if hard == resource.RLIM_INFINITY or hard >= count:
+        soft = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], count)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    ends = os.pipe()
+    got = []
+    try:
+        # As in poll.h: a file, what is awaited (nothing), what came.
+        waits = (ctypes.c_int * (2 * count))(*[ends[0], 0] * count)
+        for name, rest in (("poll", (ctypes.c_int(0),)), ("ppoll", ((ctypes.c_long * 2)(0, 0), None))):
+            if getattr(libc, name)(waits, ctypes.c_ulong(count), *rest) >= 0:
+                got.append(name)
+        if libc.select(ctypes.c_int(count), (ctypes.c_char * 1024)(), None, None, (ctypes.c_long * 2)(0, 0)) >= 0:
+            got.append("select")
+    finally:
+        for end in ends:
+            os.close(end)
+    return got
+
+
+@_attack(
+    "32",
     "Ask for huge pages, which an administrator has set aside for others and no limit counts",
     expected="Linux is never asked",
 )

@@ -35,8 +35,7 @@ def write(value: Any, stem: str) -> tuple[str, str]:
     if module == "polars" and name == "LazyFrame":
         value, name = value.collect(), "DataFrame"
     if module == "polars" and name in ("DataFrame", "Series"):
-        (value.to_frame() if name == "Series" else value).write_ipc(f"{stem}.arrow")
-        return f"polars.{name}", f"{stem}.arrow"
+        return f"polars.{name}", polars_file(value.to_frame() if name == "Series" else value, f"{stem}.arrow")
     if module == "pandas" and name in ("DataFrame", "Series"):
         import pyarrow
 
@@ -56,6 +55,17 @@ def write(value: Any, stem: str) -> tuple[str, str]:
     with open(f"{stem}.txt", "w", encoding="utf-8", errors="replace", newline="") as file:
         file.write(value) if text else json.dump(plain(value, DEPTH), file, allow_nan=False)
     return ("text" if text else "data"), f"{stem}.txt"
+
+
+def polars_file(frame: Any, path: str) -> str:
+    """Write a frame of Polars's without views, of which one text can stand in many places: the host refuses them."""
+    import polars
+
+    try:
+        frame.write_ipc(path, compat_level=polars.CompatLevel.oldest())
+    except (AttributeError, TypeError):  # before Polars 1.0, which has no views
+        frame.write_ipc(path)
+    return path
 
 
 def arrow(table: Any, stem: str) -> str:

@@ -108,6 +108,12 @@ ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr")
 """Calls that give a file extended attributes. Linux keeps an access control list of 64 KB for each file of a tmpfs, and
 charges nobody for it: a thousand empty files would hide 64 MB, a folder twice as much."""
 
+WAITS = {"poll": 1, "ppoll": 1, "select": 0, "pselect6": 0}
+"""Calls that wait for files, each with the number of the argument that counts them. While a thread waits, Linux keeps
+64 to 128 bytes for each, a file that is named twice counted twice, and charges nobody for them: a megabyte a thread."""
+MOST_AWAITED = 1024
+"""As many as `select` takes in the C library; `epoll`, which is charged, has no such bound."""
+
 
 @functools.cache
 def _library() -> Any:
@@ -292,6 +298,9 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
     for name in ATTRIBUTES:
         # As on a file system that has none, which programs that copy files know.
         filter_.add_rule(library.ERRNO(EOPNOTSUPP), name)
+    for name, argument in WAITS.items():
+        # As beyond the limit on open files.
+        filter_.add_rule(library.ERRNO(EINVAL), name, library.Arg(argument, library.GT, MOST_AWAITED))
     for option in SOCKET_FILTERS:
         filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
     # As on a Linux without filters, which programs can handle.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,58 @@ def test_a_small_file_is_no_large_table(kind: str, tmp_path: Path) -> None:
     for name, told in (("packed", "compressed"), ("nulls", "more than it has")):
         with pytest.raises(DataError, match=told):
             unpack(kind, tmp_path / name)
+
+
+EXTENSION = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": b"cos\nsystem\n"}
+REPEATED = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 9, pyarrow.int8()), pyarrow.array(["y" * 99]))
+LISTS = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 9, pyarrow.int8()), pyarrow.array([[1] * 99]))
+ODD: dict[str, pyarrow.Array] = {
+    "views": pyarrow.array(["x" * 99], pyarrow.string_view()),
+    "a union": pyarrow.UnionArray.from_sparse(pyarrow.array([0], pyarrow.int8()), [pyarrow.array(["x"])]),
+    "a run": pyarrow.RunEndEncodedArray.from_arrays(pyarrow.array([1], pyarrow.int32()), pyarrow.array(["x"])),
+    "a dictionary of lists": LISTS,
+    "the same in a struct": pyarrow.StructArray.from_arrays([LISTS], ["f"]),
+    "a type that runs code": pyarrow.array([b"x"]),
+}
+
+
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "pyarrow.Table", "pandas.DataFrame"])
+@pytest.mark.parametrize("name", ODD)
+def test_no_column_is_read_that_a_reader_writes_out_or_obeys(name: str, kind: str, tmp_path: Path) -> None:
+    """Polars wrote 200,000 items that are one list of 100,000 numbers out: it asked for 160 GB, and aborted."""
+    field = pyarrow.field("a", ODD[name].type, metadata=EXTENSION if name == "a type that runs code" else None)
+    table = pyarrow.table([ODD[name]], schema=pyarrow.schema([field]))
+    with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
+        writer.write(table)
+    with pytest.raises(DataError, match=r"of it (has|repeats)"):
+        unpack(kind, tmp_path / "a")
+
+
+def test_pandas_gets_no_dictionary_whose_texts_it_would_repeat(tmp_path: Path) -> None:
+    table = pyarrow.table({"a": pyarrow.StructArray.from_arrays([REPEATED], ["f"])})
+    with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
+        writer.write(table)
+    assert unpack("polars.DataFrame", tmp_path / "a").height == 9
+    with pytest.raises(DataError, match="repeats"):
+        unpack("pandas.DataFrame", tmp_path / "a")
+
+
+def test_an_array_is_no_archive_and_has_bytes_for_its_values(tmp_path: Path) -> None:
+    """An archive would be unpacked in the person's own kernel, whenever it is looked at."""
+    np.savez_compressed(tmp_path / "a.npz", a=np.zeros(10))
+    np.save(tmp_path / "b.npy", np.zeros(10**12, dtype="V0"))
+    for name in ("a.npz", "b.npy"):
+        with pytest.raises(DataError, match=r"no numpy\.ndarray"):
+            unpack("numpy.ndarray", tmp_path / name)
+
+
+@pytest.mark.parametrize("tag", ["d", "s"])
+def test_keys_that_are_made_to_be_slow_are_refused(tag: str, tmp_path: Path) -> None:
+    """A dict of 100,000 keys of one hash would keep the person's kernel busy for minutes."""
+    keys = [(2**61 - 1) * each for each in range(2_000)]
+    (tmp_path / "a").write_text(json.dumps([tag, *([key, 0] if tag == "d" else key for key in keys)]))
+    with pytest.raises(DataError, match="slow"):
+        unpack("data", tmp_path / "a")
 
 
 def test_no_pickle_is_read(tmp_path: Path) -> None:
