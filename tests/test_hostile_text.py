@@ -167,7 +167,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 
 
-SHORTER = {"code": LONG // 10, "a comparison": LONG // 20, "a comparison of HTML": LONG // 20}
+SHORTER = {"code": LONG // 10, "a script": LONG // 5, "a comparison": LONG // 20, "a comparison of HTML": LONG // 20}
 """Characters for readers that read a text several times, or character by character."""
 
 
