@@ -71,6 +71,8 @@ class OveruseWatch:
     def overuse(self) -> str:
         """What the sandbox has too much of, as part of a sentence; empty if it is within its bounds."""
         self.newest, self.ran = newest_process(), processes_run()
+        # What others had open at the start and closed since must not make room for this sandbox.
+        self.open_before = min(self.open_before, open_on_machine())
         for name, count in (
             ("terminals", terminals),
             ("locks of files", locks),
