@@ -17,7 +17,6 @@ from nbagent.faces.magic.words import Request, usage
 from nbagent.safety.approvals import Mode
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
-from nbagent.session.protocol import settled
 
 NOTHING = "No question was asked here yet. For example: %agent What is in this data?"
 DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives again what it shows."}
@@ -93,7 +92,7 @@ class Verbs:
             case "usage":
                 return spent(session)
             case "export":
-                return f"notebook: {await settled(session.export(Path(request.argument).expanduser()))}"
+                return f"notebook: {await session.export(Path(request.argument).expanduser())}"
             case "verify":
                 return await verify(session)
             case "files":
