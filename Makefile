@@ -17,12 +17,26 @@ BIN := .venv/bin
 DONE := .venv/stamps
 UV := VIRTUAL_ENV=.venv UV_PYTHON_DOWNLOADS=never $(BIN)/uv --quiet
 # Folders are listed too: their time changes when a file in them goes.
-SOURCES := pyproject.toml LICENSE $(wildcard README.md) \
+SOURCES := pyproject.toml LICENSE $(wildcard README.md) panel/hatch_build.py \
 	$(shell find nbagent kernels -name __pycache__ -prune -o -print)
+PANEL := $(wildcard panel/*.json) $(shell find panel/src panel/style panel/schema)
+
+# Where there is no Node that builds it, the wheel has no panel, unless something is made that tests or measures the panel:
+# then Node comes with the tests' packages.
+NODE := $(shell .ci/setup node && echo yes)
+WITH_PANEL := $(if $(filter test bench panel,$(MAKECMDGOALS))$(NODE),$(DONE)/panel)
 
 # Much of the tests' time is waiting for kernels, so there is one process more than there are cores. Tests of a file and
 # an engine stay together, since they share kernels; tests/conftest.py says which files come first.
 PARALLEL := --numprocesses $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4))) --dist loadfile
+
+# $(call tests,ARGUMENTS): what fails beside others, on cores that all of them share, runs once more by itself, and has to
+# pass then. The output names it: it waits too short for something, or finds what a neighbour left.
+define tests
+$(BIN)/pytest $(1) && exit || [[ $$? == 1 ]]
+echo 'Alone, what failed beside others:'
+$(BIN)/pytest $(1) --numprocesses 0 --last-failed --last-failed-no-failures none --verbose --maxfail 1
+endef
 
 # Empty, as in `make pins UPGRADE=`, only what is new in pyproject.toml is added and all other pins stay.
 UPGRADE ?= --upgrade
@@ -38,7 +52,7 @@ NATIVE := tests/kernel/test_unpack_inside.py tests/kernel/test_transfer.py tests
 	tests/packages/test_resolver.py tests/sandbox/test_supervisor.py tests/faces/selfcheck tests/test_import.py \
 	tests/session/test_session.py tests/test_threats.py
 
-.PHONY: help install demo picture test native lint vm bench image dev pins clean
+.PHONY: help install demo picture test native lint vm bench image panel dev pins clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -57,10 +71,10 @@ picture: install $(DONE)/tests  ## the picture in README.md, from a run of the d
 
 test: install $(DONE)/tests image lint  ## everything that CI checks
 	@.ci/setup tests
-	$(BIN)/pytest --ignore tests/bench $(PARALLEL)
+	$(call tests,--ignore tests/bench $(PARALLEL))
 
 native: install $(DONE)/tests  ## the tests of what differs with the machine; without Docker
-	$(BIN)/pytest --without docker $(PARALLEL) $(NATIVE)
+	$(call tests,--without docker $(PARALLEL) $(NATIVE))
 
 lint: $(DONE)/tests  ## style, types and the direction of imports
 	$(BIN)/ruff check
@@ -80,7 +94,9 @@ image: $(DONE)/wheel  ## the Docker image of the kernels; BASE=name:tag starts f
 	[[ -n $$base ]] || base=$$(.ci/base-image)
 	$(BIN)/nbagent image build --base "$$base"
 
-dev: $(DONE)/tests  ## nbagent editable in .venv
+panel: $(DONE)/wheel  ## the JupyterLab panel, and the wheel with it
+
+dev: $(DONE)/tests $(WITH_PANEL)  ## nbagent editable in .venv
 	@$(UV) pip install --offline --no-deps --no-build-isolation --reinstall-package nbagent --editable .
 	# So that the next `make install` or `make test` puts the wheel in its place.
 	rm -f $(DONE)/wheel
@@ -95,6 +111,7 @@ pins: $(DONE)/uv  ## newest versions, with hashes and without addresses, into th
 	$(COMPILE) pyproject.toml --group build --constraints tests/requirements.txt --output-file requirements.txt > /dev/null
 
 clean:  ## undo everything but the cache of the kernels' packages
+	rm -rf panel/{node_modules,build,lib}
 	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis .benchmarks
 	find nbagent tests -name __pycache__ -prune -exec rm -rf {} +
 
@@ -116,16 +133,35 @@ $(DONE)/pins: requirements.txt | $(DONE)/uv
 	$(UV) pip sync --require-hashes requirements.txt
 	touch $@
 
-$(DONE)/wheel: $(SOURCES) $(DONE)/pins
+$(DONE)/panel: $(PANEL) | $(if $(NODE),$(DONE)/uv,$(DONE)/tests)
+	@echo 'Building the JupyterLab panel'
+	$(if $(NODE),,export PATH="$$PWD/$(BIN):$$PATH")
+	cd panel
+	log=../$(DONE)/panel.log
+	if [[ ! node_modules/.package-lock.json -nt package-lock.json ]] && ! npm run packages > $$log 2>&1; then
+		$(if $(filter test bench panel,$(MAKECMDGOALS)),cat $$log >&2; exit 1)
+		# Without a stamp, so that the next `make` tries again.
+		rm -rf build
+		echo 'npm could not fetch the packages that build the JupyterLab panel, so there is none; all else works.' >&2
+		echo "What npm said is in $(DONE)/panel.log. With its registry within reach: make panel" >&2
+		exit 0
+	fi
+	npm run --silent build > $$log 2>&1 || { cat $$log >&2; exit 1; }
+	touch ../$@
+
+$(DONE)/wheel: $(SOURCES) $(DONE)/pins $(WITH_PANEL)
 	@echo 'Building and installing the wheel'
 	rm -rf dist
+	# What could not be built above is not tried again.
+	[[ -e panel/build/package.json ]] || export NBAGENT_PANEL=no
 	# The pins hold the build backend too; offline proves that nothing else is fetched.
 	$(UV) build --offline --wheel --no-build-isolation
-	$(UV) pip install --offline --no-deps --reinstall-package nbagent dist/*.whl
+	# Compiled as by pip: hundreds of processes of the tests import it, and the bench times it beside what pip installed.
+	$(UV) pip install --offline --no-deps --reinstall-package nbagent --compile-bytecode dist/*.whl
 	touch $@
 
 # After the wheel: `uv pip sync` takes away what it doesn't know.
 $(DONE)/tests: tests/requirements.txt $(DONE)/pins
 	@echo 'Installing the pinned dependencies of the tests'
-	$(UV) pip install --require-hashes -r tests/requirements.txt
+	$(UV) pip install --require-hashes --compile-bytecode -r tests/requirements.txt
 	touch $@

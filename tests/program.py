@@ -140,6 +140,11 @@ def call(*code: str, say: str = "") -> dict[str, Any]:
     return {"content": say, "tool_calls": [{"name": "python", "args": {"code": each}} for each in code]}
 
 
+def slowly(reply: dict[str, Any] | str, *, seconds: float) -> dict[str, Any]:
+    """The same reply, whose words come over some seconds."""
+    return {**({"content": reply} if isinstance(reply, str) else reply), "seconds": seconds}
+
+
 def replies(path: Path, *found: dict[str, Any] | str) -> str:
     """Write a recording of replies, strings being answers; returns the model's name."""
     lines = [json.dumps({"content": each} if isinstance(each, str) else each) for each in found]
@@ -198,3 +203,13 @@ class Terminal:
             return False
         self.shown += read.decode(errors="replace")
         return bool(read)
+
+
+def end_server(server: subprocess.Popen[bytes]) -> None:
+    """End a Jupyter server; a thread of AnyIO's that waits for work may keep it from ending once all is shut down."""
+    server.terminate()
+    try:
+        server.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

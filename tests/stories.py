@@ -26,7 +26,7 @@ from nbagent.core.events import (
     StateLost,
     Usage,
 )
-from nbagent.core.journal import Journal
+from nbagent.core.session_log import SessionLog
 from nbagent.observability.audit import Audit
 from nbagent.observability.audit.chain import FILE, HEADS
 
@@ -115,11 +115,11 @@ class Written:
 
 def write_session(root: Path, events: Iterable[Event], *, key: bytes | None = None) -> Written:
     """Let a session begin or go on, have these events, and end without a word."""
-    with contextlib.closing(Journal(root, "s")) as journal:
-        audit = Audit(journal.folder, root=root, session="s", past=journal.since(), key=key)
-        journal.follow(audit.on_event)
+    with contextlib.closing(SessionLog(root, "s")) as log:
+        audit = Audit(log.folder, root=root, session="s", past=log.since(), key=key)
+        log.follow(audit.on_event)
         for event in events:
-            journal.emit(event)
+            log.emit(event)
         audit.close()
     return Written(root)
 

@@ -38,8 +38,6 @@ PAGES = [ROOT / "README.md", *GUIDES]
 ALL = [*PAGES, ROOT / "ARCHITECTURE.md"]
 BOUNDS = {"README.md": 150, "ARCHITECTURE.md": 200}
 GUIDE_BOUND = 120
-VARIABLES = {"NBAGENT_CLIENT_DATA"}
-"""Those that are no settings."""
 NO_PATHS = {"nbagent-output/"}
 """Of the person's own machine."""
 ID = re.compile(r"\b20261121-0645\b")
@@ -262,7 +260,7 @@ def test_what_is_named_is_there(page: Path) -> None:
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
     foreign = {"--without", "--execute", "--to", "--help"}  # pytest's, nbconvert's, Click's own
     assert named - flags() - FLAGS.keys() - foreign == set()
-    variables = {f"NBAGENT_{name.upper()}" for name in options.fields()} | VARIABLES
+    variables = {f"NBAGENT_{name.upper()}" for name in options.fields()}
     assert set(re.findall(r"NBAGENT_[A-Z_]*[A-Z]", text)) - variables == set()
     for path in re.findall(r"^(?:[\w.*-]+/)+[\w.*-]*$", text, re.MULTILINE):
         assert [*ROOT.glob(path), *(ROOT / "nbagent").rglob(path.rstrip("/"))] or path in NO_PATHS, path

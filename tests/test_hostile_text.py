@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
 
-from nbagent.agent import cell_view, claims, prompts
+from nbagent.agent import cell_view, claims
+from nbagent.agent.dataset.section import DataView
 from nbagent.agent.messages import answer_text, generated, mistaken
 from nbagent.agent.tools import script_cells, scripts
 from nbagent.core.events import (
@@ -34,13 +35,15 @@ from nbagent.core.events import (
     Usage,
     text_of,
 )
-from nbagent.core.journal import Journal
+from nbagent.core.session_log import SessionLog
 from nbagent.core.text import one_line, safe, visible
 from nbagent.faces.terminal import excerpt
 from nbagent.faces.terminal.view import View
+from nbagent.kernel.describe import Profiles
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.outputs import CellOutputs
+from nbagent.kernel.profile import Column, FileProfile, Table
 from nbagent.notebook.build import build
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.texts import Context
@@ -98,8 +101,10 @@ def generate(text: str) -> None:
 
 def described(text: str) -> str:
     """The data's description for the model."""
-    column = {"name": text, "dtype": text, "sample": [text, 10**4000, None]}
-    return prompts.data_section([{"path": text, "kind": text, "rows": 5, "note": text, "columns": [column]}])
+    column = Column(text, dtype=text, sample=[text, None], values={text: 2}, others={text: 1}, form=text, unit=text)
+    table = Table(text, rows=5, columns=[column], width=1, call=text, raw=[text], note=text)
+    file = FileProfile(text, kind=text, note=text, tables=[table], text=text, is_note=True)
+    return DataView(Profiles([file])).section(text)
 
 
 def cleaned(mime: str, value: Any) -> object:
@@ -246,18 +251,18 @@ def events_of(outputs: list[Output], answer: str) -> list[Event]:
 
 def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
     """Have every reader of a turn read it: log, notebook, audit, terminal, model."""
-    journal = Journal(folder, f"s{time.monotonic_ns()}")
+    log = SessionLog(folder, f"s{time.monotonic_ns()}")
     results = io.StringIO()
     screen = View(keep_figure=lambda _name, _content: None, results=results)
     seen: list[Record] = []
     try:
-        journal.follow(seen.append)
-        journal.follow(screen.show)
+        log.follow(seen.append)
+        log.follow(screen.show)
         for event in events_of(outputs, answer):
-            journal.emit(event)
-        assert list(journal.since())[-1].seq == len(seen)
+            log.emit(event)
+        assert list(log.since())[-1].seq == len(seen)
     finally:
-        journal.close()
+        log.close()
     notebook = build(record(seen))
     nbformat.validate(notebook)
     json.dumps(notebook, ensure_ascii=False, allow_nan=False).encode()

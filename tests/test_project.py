@@ -108,6 +108,13 @@ def test_no_address_is_written_down(name: str) -> None:
     assert [line for line in lines if address.search(line)] == []
 
 
+def test_the_panel_has_the_version_of_the_package_and_its_lock_no_address() -> None:
+    """JupyterLab shows one version; and behind a mirror, the same lock installs."""
+    assert json.loads((ROOT / "panel" / "package.json").read_text())["version"] == project()["version"]
+    lock = json.loads((ROOT / "panel" / "package-lock.json").read_text())
+    assert [name for name, package in lock["packages"].items() if "resolved" in package] == []
+
+
 def test_the_conda_environment_names_every_runtime_dependency() -> None:
     """Whoever works in conda gets what whoever works with pip gets, with the same ranges."""
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
@@ -126,6 +133,18 @@ def test_a_kernelspec_names_a_provisioner_of_this_project(folder: Path) -> None:
     provisioner = spec["metadata"]["kernel_provisioner"]["provisioner_name"]
     assert provisioner == folder.name
     assert provisioner in project()["entry-points"]["jupyter_client.kernel_provisioners"]
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "kernels").glob("nbagent-*")), ids=lambda folder: folder.name)
+def test_a_client_that_knows_no_provisioners_starts_nothing(folder: Path, tmp_path: Path) -> None:
+    """Some start what the kernelspec names by themselves, outside of any sandbox: that says so and ends."""
+    file = tmp_path / "connection.json"
+    file.write_text(json.dumps({"transport": "tcp", "ip": "127.0.0.1", "key": "k", "signature_scheme": "hmac-sha256"}))
+    words = json.loads((folder / "kernel.json").read_text())["argv"]
+    command = [sys.executable, *(each.replace("{connection_file}", str(file)) for each in words[1:])]
+    ended = subprocess.run(command, timeout=20, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "without its sandbox" in ended.stderr
 
 
 def test_no_kernelspec_is_unsandboxed() -> None:

@@ -25,7 +25,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "one's own limits, other processes",
         "sandbox/contract_limits.py::test_the_limits_are_set_on_the_group "
         "sandbox/test_registry.py::test_docker_starts_nothing_unbounded "
-        "sandbox/cgroup/test_scopes.py::test_a_scope_has_every_limit_that_systemd_may_set "
+        "sandbox/cgroup/test_systemd.py::test_a_scope_has_every_limit_that_systemd_may_set "
         "sandbox/contract.py::test_only_the_sandboxs_own_processes_are_seen",
     ),
     8: ("the host's environment and open files", "sandbox/contract.py::test_the_environment_is_an_allow_list"),
@@ -33,28 +33,35 @@ THREATS: dict[int, tuple[str, str]] = {
         "the terminal is typed into or steered",
         "core/test_text.py::test_no_escape_but_colours_remains "
         "faces/test_view.py::test_output_of_a_sandbox_is_made_safe_wherever_it_shows "
+        "faces/magic/test_magic.py::test_nothing_of_the_sandbox_steers_a_terminal "
+        "faces/test_shell.py::test_only_what_draws_is_shown "
         "faces/test_selfcheck.py::test_a_hostile_sandbox_can_t_steer_the_terminal",
     ),
     10: (
         "files are planted that the host runs, or reads as its own",
-        "core/test_journal.py::test_somebody_elses_folder_is_refused "
-        "core/test_journal.py::test_nothing_is_written_through_a_link_in_the_folder "
+        "core/test_session_log.py::test_somebody_elses_folder_is_refused "
+        "core/test_session_log.py::test_nothing_is_written_through_a_link_in_the_folder "
         "session/test_session_list.py::test_somebody_elses_folder_is_no_session "
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
         "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
         "core/test_options.py::test_nothing_is_read_from_the_current_folder "
-        "packages/test_resolver.py::test_a_projects_configuration_is_not_read",
+        "packages/test_resolver.py::test_a_projects_configuration_is_not_read "
+        "sandbox/test_environment.py::test_no_module_of_the_current_folder_is_run "
+        "notebook/test_place.py::test_no_link_leads_to_a_notebook_elsewhere",
     ),
     11: ("another sandbox is reached", "sandbox/test_handoff.py::test_folders_are_private"),
     12: (
         "no engine is there",
         "faces/test_cli.py::test_doctor_without_an_engine_fails faces/test_selfcheck.py::test_no_engine_is_an_error "
-        "sandbox/test_local.py::test_it_needs_the_level_trusted",
+        "sandbox/test_local.py::test_it_needs_the_level_trusted "
+        "test_project.py::test_a_client_that_knows_no_provisioners_starts_nothing",
     ),
     13: (
         "the network is off",
         "sandbox/contract.py::test_no_name_is_resolved kernel/test_installs.py::test_names_are_no_way_out "
         "clients/test_managers.py::test_names_of_packages_are_no_way_out "
+        "packages/test_allowance.py::test_of_the_names_in_a_lock_a_few_leave "
+        "notebook/test_proof.py::test_a_notebook_is_trusted_only_by_an_option_of_the_command "
         "session/test_session_names.py::test_a_session_has_one_allowance",
     ),
     14: ("private and metadata addresses", "sandbox/contract.py::test_the_host_s_network_at_the_trusted_level_only"),
@@ -79,10 +86,13 @@ THREATS: dict[int, tuple[str, str]] = {
     18: ("code that doesn't stop", "sandbox/contract_limits.py::test_what_doesn_t_stop_is_killed"),
     19: ("the disk is filled", "sandbox/contract_limits.py::test_a_million_files_stay_inside"),
     20: (
-        "a flood of output",
+        "a flood of output, and files that hold up who reads it",
         "kernel/test_kernel.py::test_much_output_costs_little_memory "
         "kernel/test_kernel.py::test_a_flood_does_not_stop_others "
-        "kernel/test_outputs.py::test_an_oversize_representation_costs_nothing",
+        "sandbox/test_socket_options.py::test_no_file_that_code_sends_holds_the_host_up "
+        "kernel/test_outputs.py::test_an_oversize_representation_costs_nothing "
+        "faces/lab/test_channel.py::test_a_slow_page_costs_one_batch_and_loses_nothing "
+        "faces/lab/test_files.py::test_large_outputs_come_cut_with_a_way_to_the_rest",
     ),
     21: (
         "broken MIME bundles",
@@ -120,9 +130,11 @@ THREATS: dict[int, tuple[str, str]] = {
     26: (
         "scripts in outputs",
         "safety/sanitize/test_markup.py::test_nothing_acts "
+        "safety/sanitize/test_markup.py::test_no_attribute_holds_signs_of_a_tag "
         "safety/sanitize/test_outputs.py::test_javascript_is_left_out "
         "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
-        "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay",
+        "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
+        "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page",
     ),
     27: (
         "output that gives orders",
@@ -152,7 +164,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_mounts.py::test_a_link_that_leads_out_of_its_folder_is_refused "
         "clients/test_programs.py::test_a_cloned_repository_reads_nothing_of_the_person_s "
         "notebook/test_inputs.py::test_a_link_of_a_repository_is_not_followed_out_of_it "
-        "notebook/test_inputs.py::test_data_that_an_export_remembered_is_not_looked_for_behind_a_link",
+        "notebook/test_inputs.py::test_data_that_an_export_remembered_is_not_looked_for_behind_a_link "
+        "faces/lab/test_sessions.py::test_wrong_use_is_a_sentence "
+        "forge/test_porting.py::test_a_link_out_of_the_folder_is_not_read",
     ),
     31: (
         "a small reply that parses huge",
@@ -166,7 +180,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_overuse_inside.py::test_a_sandbox_that_takes_too_much_is_ended_and_says_so "
         "sandbox/test_overuse_inside.py::test_a_thread_has_no_table_of_open_files_of_its_own "
         "sandbox/test_overuse_inside.py::test_others_locks_are_nobody_s_fault "
-        "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken",
+        "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken "
+        "sandbox/test_socket_options.py::test_options_that_cost_memory_are_not_there "
+        "sandbox/test_socket_options.py::test_buffers_of_connections_stay_small "
+        "sandbox/test_socket_options.py::test_sockets_without_an_address_count",
     ),
     33: (
         "a notebook that is merely opened loads from elsewhere",
@@ -175,7 +192,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
-        "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing",
+        "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing "
+        "notebook/test_export.py::test_no_name_of_data_loads_anything",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
@@ -183,7 +201,11 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/test_mcp_http.py::test_another_user_has_no_token "
         "faces/test_mcp_http.py::test_a_socket_is_of_one_user "
         "faces/test_mcp_http.py::test_a_request_for_another_host_is_refused "
-        "faces/test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused",
+        "faces/test_mcp_http.py::test_a_page_that_was_not_allowed_is_refused "
+        "faces/lab/test_sessions.py::test_strangers_get_nothing "
+        "faces/lab/test_sessions.py::test_a_change_needs_the_xsrf_token "
+        "faces/lab/test_sessions.py::test_an_authorizer_is_asked "
+        "faces/lab/test_channel.py::test_a_cookie_from_another_origin_gets_no_channel",
     ),
     35: (
         "output that pretends to be another cell's",
@@ -198,7 +220,8 @@ THREATS: dict[int, tuple[str, str]] = {
     36: (
         "one session, or the packages of a notebook's lock, fill the host's disk",
         "session/test_quota.py::test_the_hosts_disk_is_bounded "
-        "packages/test_allowance.py::test_the_packages_of_a_lock_have_it_too",
+        "packages/test_allowance.py::test_the_packages_of_a_lock_have_it_too "
+        "packages/test_allowance.py::test_what_packages_unpack_to_is_bounded_while_they_are",
     ),
     37: (
         "process 1 and the forwarder are slowed down, signalled or blinded",
@@ -212,8 +235,12 @@ THREATS: dict[int, tuple[str, str]] = {
         "test_hostile_text.py::test_a_reader_ends_soon "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "notebook/test_document.py::test_what_is_odd_in_a_notebook_is_refused_or_read "
+        "notebook/test_run.py::test_a_notebook_that_parses_to_gigabytes_is_refused "
+        "packages/test_allowance.py::test_what_an_index_says_takes_no_more_memory_than_it_may "
+        "faces/magic/test_variables.py::test_no_description_of_pandas_is_read_that_holds_its_reader_up "
+        "faces/magic/test_variables.py::test_neither_a_column_nor_its_type_says_much_of_itself "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
-        "core/test_journal.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+        "core/test_session_log.py::test_a_reader_that_fails_costs_nobody_else_an_event",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""

@@ -21,6 +21,7 @@ class AgentOptions:
         budget: What one question may use.
         redact: Hides secrets in what is sent to models.
         forge: Whether the model may make tools, and use those of the library.
+        scripts: Whether the tools for scripts and programs are offered for every question.
         constraints: What each offered tool of an MCP server must meet.
     """
 
@@ -30,6 +31,7 @@ class AgentOptions:
     budget: Budget = field(default_factory=Budget)
     redact: Redactor = field(default_factory=Redactor)
     forge: bool = False
+    scripts: bool = False
     constraints: Constraints = field(default_factory=Constraints)
 
     @classmethod
@@ -46,5 +48,6 @@ class AgentOptions:
             budget=chosen.budget,
             redact=Redactor(chosen.redact),
             forge=chosen.forge,
+            scripts=chosen.scripts,
             constraints=Constraints.of(chosen.mcp_constraints),
         )

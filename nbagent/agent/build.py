@@ -10,6 +10,7 @@ from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.agent_options import AgentOptions
+from nbagent.agent.dataset.section import DataView
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.history import remember, with_note
 from nbagent.agent.middleware.approve import ApprovalMiddleware
@@ -17,6 +18,7 @@ from nbagent.agent.middleware.attempts import Attempts
 from nbagent.agent.middleware.evaluate import Check, Evaluation
 from nbagent.agent.middleware.exchange import ProviderExchange
 from nbagent.agent.middleware.in_order import InOrder
+from nbagent.agent.middleware.offering import Offering
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.middleware.reflexion import Reflexion
 from nbagent.agent.middleware.replies import Replies
@@ -24,14 +26,17 @@ from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.middleware.stack import Stack
 from nbagent.agent.middleware.types import Middleware
 from nbagent.agent.ports import KernelPort, SessionPort
-from nbagent.agent.prompts import data_section, system_prompt
+from nbagent.agent.prompts import system_prompt
 from nbagent.agent.providers.models import Model
+from nbagent.agent.tools.data_tools import make_data_tools
 from nbagent.agent.tools.python import make_tools
 from nbagent.core.errors import ModelError
 from nbagent.core.events import Claim, DataSeen
 from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
     from nbagent.agent.providers.opener import ModelOpener
     from nbagent.forge import ToolForge
     from nbagent.mcp.client import McpClient
@@ -48,6 +53,7 @@ async def build(
     open_memory: Callable[[], Awaitable[Memory]] | None = None,
     past: Sequence[tuple[str, str]] = (),
     note: str = "",
+    question: str = "",
 ) -> Agent:
     """The agent of a session; the data is described for its prompt.
 
@@ -61,6 +67,7 @@ async def build(
         open_memory: Opens the memory of the conversation; by default it is kept in this process.
         past: The questions so far, each with its answer.
         note: What has become of the kernel since then, for the model.
+        question: The question for which it is made; its words say what of the data the prompt tells.
 
     Raises:
         ModelError: No model was found, or it can't be opened.
@@ -68,17 +75,23 @@ async def build(
     model = await models.open()
     fallback, critic, images = models.fallback, models.critic, model.images != "no"
     seen = await session.describe()
-    described = data_section(seen.data)
+    view = DataView(seen.data, left_out=seen.left_out)
+    described = view.section(question)
     # The critic's price counts too: it may cost something where the model is free.
     spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
     outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
     reflexion = Reflexion(spending, critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique)
-    check = Check(session, described)
+    check = Check(session)
     agent = build_agent(
         model,
         session,
         system_prompt=system_prompt(
-            seen, images=images, outside=tools is not None and not model.structured, structured=model.structured
+            seen,
+            view=view,
+            question=question,
+            images=images,
+            outside=tools is not None and not model.structured,
+            structured=model.structured,
         ),
         programs=seen.programs,
         evaluation=Evaluation(model, check.checkable, rounds=options.max_iterations),
@@ -88,11 +101,13 @@ async def build(
         outgoing=outgoing,
         fallback=fallback,
         middleware=[
+            *([] if options.scripts else [Offering()]),
             reflexion,
             *_offering(model, session, options, fallback=fallback, consent=consent, tools=tools, forge=forge),
         ],
         claims=check.claims,
         data=session.data,
+        more_tools=make_data_tools(view, session.find) if view.is_large and not model.structured else (),
     )
     if past and await agent.recall():
         agent.history = with_note(agent.history, note=note)
@@ -143,6 +158,7 @@ def build_agent(
     memory: Memory | None = None,
     claims: Callable[[str], Sequence[Claim]] = lambda _: (),
     data: Sequence[DataSeen] = (),
+    more_tools: Sequence[BaseTool] = (),
 ) -> Agent:
     """An agent whose questions continue one conversation.
 
@@ -160,6 +176,7 @@ def build_agent(
         memory: Keeps the conversation; by default in this process.
         claims: Finds the numbers of an answer in the outputs.
         data: The data that the sandbox sees, read-only.
+        more_tools: Tools beside those of the kernel.
 
     Raises:
         ModelError: A recorded model has a fallback or is one, and can't go on where another model left off.
@@ -185,7 +202,7 @@ def build_agent(
     ]
     graph = create_agent(
         model.chat,
-        make_tools(kernel, images=model.images != "no", programs=programs),
+        [*make_tools(kernel, images=model.images != "no", programs=programs), *more_tools],
         system_prompt=system_prompt,
         middleware=[Stack(stack)],
         checkpointer=memory.checkpointer,

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbagent.agent.readable import LOOKED_AT, image_size, joined, text_of_bundle
+from nbagent.agent.readable import LOOKED_AT, image_size, text_of_bundle
 from nbagent.core.errors import contained
-from nbagent.core.text import one_line, plain
+from nbagent.core.text import joined, one_line, plain, undirected
 
 if TYPE_CHECKING:
     from nbagent.core.events import Cell, Output, Package
@@ -33,6 +33,10 @@ FRAME_RUN = 6
 Block = dict[str, Any]
 """A LangChain standard content block."""
 
+MAX_BLOCKS, MIN_BLOCK = 40, 200
+"""Blocks of a stream that are cut one by one, and bytes of each that are kept at least."""
+
+_BLOCK = re.compile(r"\n(?=[^\S\n]*\n|shape: \()")
 _FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
 _OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
 
@@ -99,6 +103,29 @@ def cut(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str
     missing = data[len(head.encode()) : len(data) - len(tail.encode())]
     lines, size, whole = missing.count(b"\n") + gone.count(b"\n"), len(missing) + len(gone), len(data) + len(gone)
     return f"{head}\n[… {size:,} of {whole:,} bytes ({lines:,} line ends) left out here …]\n{tail}", True
+
+
+def cut_blocks(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str, bool]:
+    """The text, or each of its blocks with its head and its tail, so that each printed table keeps its header.
+
+    Args:
+        text: Any text. A block ends at an empty line, and where Polars shows a table.
+        limit: Bytes that are kept, the markers not counted.
+        gone: Bytes that were taken out of its middle before.
+
+    Returns:
+        The text and whether it was cut.
+    """
+    blocks = _BLOCK.split(text)
+    if gone or len(text.encode("utf-8", "replace")) <= limit or not 1 < len(blocks) <= MAX_BLOCKS:
+        return cut(text, limit=limit, gone=gone)
+    sizes = [len(each.encode("utf-8", "replace")) for each in blocks]
+    # What is short stays whole, and leaves its room to the others.
+    left, share = limit, 0
+    for number, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - number)
+        left -= min(size, share)
+    return "\n".join(cut(each, limit=max(share, MIN_BLOCK))[0] for each in blocks), True
 
 
 def traceback_of(output: Output) -> str:
@@ -195,7 +222,7 @@ def _section(heading: str, texts: list[str]) -> str:
         # No work is spent on what can't be shown anyway.
         gone = text[LOOKED_AT:-LOOKED_AT].encode("utf-8", "replace")
         text = text[:LOOKED_AT] + text[-LOOKED_AT:]
-    text, truncated = cut(plain(text).strip("\n"), gone=gone)
+    text, truncated = cut_blocks(undirected(plain(text)).strip("\n"), gone=gone)
     return f"[{heading}{', truncated' if truncated else ''}]\n{text}"
 
 

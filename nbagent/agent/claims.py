@@ -1,7 +1,8 @@
 """Finds the numbers of an answer in the outputs. Pure: no kernel, no LangChain, no model.
 
 An output supports a number that it shows, also if only more precisely: 12.3456 supports `12.3`, 0.4512 `45 %`, and
-1,234,567 `1.2 million`. A number of the question, of the code or of the data's description is no claim of the answer.
+1,234,567 `1.2 million`. A number of the question, or one that the code names as a parameter, is no claim of the answer.
+A number that a cell merely prints as it stands in its code supports nothing.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from nbagent.agent.literals import parameters, printed
 from nbagent.agent.numerals import Numeral, numerals, quantities
-from nbagent.agent.readable import joined, text_of_bundle
+from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
-from nbagent.core.text import plain
+from nbagent.core.text import joined, plain
 
 MAX_NUMBERS = 50_000
 """Numbers that are read from the outputs of a conversation, the latest first."""
@@ -33,6 +36,12 @@ _LABELS = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?\d{1,3}[.)]\s")
 """The numbers of a list's items."""
 _LISTED = re.compile(r"\d,\d")
 _DATES = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b")
+_MONTH = r"(?:Jan|Feb|Mar|Mär|Apr|May|Mai|Jun|Jul|Aug|Sep|Oct|Okt|Nov|Dec|Dez)[a-zä]*\.?"
+_CALENDAR = re.compile(
+    rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}\d{{4}})?\b"
+    rf"|\b{_MONTH}\s{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s{{1,2}}\d{{4}})?\b|\bQ[1-4]\s?\d{{4}}\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
+)
+"""Days by the names of their months, quarters, and ordinals."""
 _LEVELS = re.compile(
     r"\b\d+(?:[.,]\d+)?[\s-]?%[\s-]{0,2}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau)"
     r"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{0,2}=?\s{0,2}\d+(?:[.,]\d+)?(?:\s?%)?"
@@ -45,22 +54,31 @@ _NAMES = re.compile(
 
 
 def claims(
-    answer: str, outputs: Mapping[int, Sequence[Mapping[str, Any]]], *, given: Iterable[str] = (), data: bool = True
+    answer: str,
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]],
+    *,
+    given: Iterable[str] = (),
+    code: Mapping[int, str] | None = None,
+    data: bool = True,
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
     Args:
         answer: The answer's text, which may be Markdown.
         outputs: nbformat outputs by the number of their cell.
-        given: Texts whose numbers are no claims: the question, the code that ran, the data's description.
+        given: Texts whose numbers are no claims, such as the question.
+        code: The code of each cell. A number that it names as a parameter is no claim; one that it merely prints as it
+            stands there is no evidence.
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    known = _Places(_Place(each, 0, -1) for text in given for each in numerals(text))
-    shown = _Places(_read(outputs))
+    ran = code or {}
+    named = [parameters(each) for each in ran.values()]
+    known = _Places(_Place(each, 0, -1) for text in (*given, *named) for each in numerals(text))
+    shown = _Places(_read(outputs, {cell: Counter(_values(printed(each))) for cell, each in ran.items()}))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
@@ -84,7 +102,7 @@ def claims(
 def _prose(answer: str) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = plain(answer)
-    for pattern in (_CODE, _LABELS, _DATES, _NAMES, _LEVELS):
+    for pattern in (_CODE, _LABELS, _DATES, _CALENDAR, _NAMES, _LEVELS):
         text = pattern.sub(" ", text)
     return text
 
@@ -158,15 +176,28 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
     return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
 
 
-def _read(outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Iterator[_Place]:
-    """The numbers of all outputs with their places, the latest first."""
+def _values(text: str) -> list[Decimal]:
+    return [each.value for each in numerals(text)]
+
+
+def _read(
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]], literal: Mapping[int, Counter[Decimal]]
+) -> Iterator[_Place]:
+    """The numbers of all outputs with their places, the latest first, without those that code has written out."""
     for cell in sorted(outputs, reverse=True):
+        written = literal.get(cell) or Counter()
         for index, output in reversed(list(enumerate(outputs[cell]))):
             text = _text(output)
             # A comma may stand within a number or between two, so the text is read both ways.
             parts = numerals(text.replace(",", " ")) if _LISTED.search(text) else ()
-            for number in itertools.chain(numerals(text), parts):
-                yield _Place(number, cell, index)
+            for numbers in (numerals(text), parts):
+                left = written.copy()
+                for number in numbers:
+                    # Each stands there once for having been written out; any more of them were found out.
+                    if left[number.value] > 0:
+                        left[number.value] -= 1
+                    else:
+                        yield _Place(number, cell, index)
 
 
 def _text(output: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ _NUMBER = re.compile(
       | \.\d+
     )
     (?P<exponent>[eE][-+]?\d{1,3})?
+    (?P<power>\s?[×x·*]\s?10(?:(?:\^|\*\*)[({]?[-+−]?\d{1,3}[)}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))?   # × 10⁻¹²
     (?P<unit>\s?%|\s?percent\b|\s?‰|\s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)\b)?
     (?![\w]|\.\d)
     (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR)(?!\w)))?
@@ -39,6 +40,7 @@ _SCALES = {
     **dict.fromkeys(("billion", "B", "bn", "Mrd", "Mrd."), Decimal(10**9)),
     "trillion": Decimal(10**12),
 }
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
 _PERCENT = {"%": Decimal(100), "percent": Decimal(100), "‰": Decimal(1000)}
 _JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
 """Between numbers that share the unit of the last one."""
@@ -115,12 +117,15 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
     if len(digits) > MAX_DIGITS:
         return None
     unit = unit or (match["unit"] or "").strip()
+    exponent = match["exponent"] or ""
+    if match["power"] and not exponent:
+        exponent = "e" + re.sub(r"^.*10[\^*({]*|[)}]$", "", match["power"].strip().translate(_RAISED), flags=re.DOTALL)
     try:
-        value = Decimal(digits + (match["exponent"] or "")) * _SCALES.get(unit, Decimal(1))
+        value = Decimal(digits + exponent) * _SCALES.get(unit, Decimal(1))
     except InvalidOperation:
         return None
     _, _, decimals = digits.partition(".")
-    step = Decimal(1).scaleb(int((match["exponent"] or "e0")[1:]) - len(decimals)) * _SCALES.get(unit, Decimal(1))
+    step = Decimal(1).scaleb(int((exponent or "e0")[1:]) - len(decimals)) * _SCALES.get(unit, Decimal(1))
     sign = -1 if match["sign"] in ("-", "−") else 1
     written = match[0].removeprefix(match["bound"] or "").strip()
     return Numeral(written, sign * value, step, _PERCENT.get(unit, Decimal(1)))

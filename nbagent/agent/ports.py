@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from nbagent.core.events import Cell, DataSeen, Output, Package
+from nbagent.kernel.describe import Profiles
+from nbagent.kernel.find import Hits
 
 
 class KernelPort(Protocol):
@@ -62,20 +64,28 @@ class Surroundings:
     """What a model must know of the sandbox.
 
     Attributes:
-        data: The files of the data, each as `kernel/describe.py` describes it.
+        data: What is known of the files of the data.
         timeout: Seconds that a cell may run.
         python: The version of Python.
         versions: The versions of the packages that are there.
         hosts: Rules of the hosts that the code may reach; None for the whole network.
         programs: Whether the sandbox runs programs.
+        isolation: Of a kernel that others use, too, what keeps its code from the machine; empty of a session's own.
+        output: The folder of result files, as code names it.
+        variables: The variables that others have in it, each as `name: type`; untrusted.
+        left_out: What of the data the sandbox doesn't see, in sentences.
     """
 
-    data: Sequence[Mapping[str, Any]]
+    data: Profiles
     timeout: float
     python: str
     versions: Mapping[str, str]
     hosts: tuple[str, ...] | None
     programs: bool
+    isolation: str = ""
+    output: str = "/tmp/output"  # noqa: S108 - a path inside
+    variables: Sequence[str] = ()
+    left_out: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +94,14 @@ class Evidence:
 
     Attributes:
         outputs: The outputs of each cell by its number, in order.
-        given: Texts whose numbers the model did not make up: questions, code, results of other programs' tools.
+        given: Texts whose numbers the model did not make up: questions, results of other programs' tools.
+        code: The code of each cell by its number.
         has_data: Whether the session has data that numbers could come from.
     """
 
     outputs: Mapping[int, Sequence[Output]]
     given: Sequence[str]
+    code: Mapping[int, str]
     has_data: bool
 
 
@@ -102,6 +114,9 @@ class SessionPort(KernelPort, Protocol):
 
     async def describe(self) -> Surroundings:
         """The sandbox, with the data as it is described inside of it."""
+
+    async def find(self, paths: Sequence[str], text: str) -> Hits:
+        """Look for a text in data files that are text, whatever its case."""
 
     def evidence(self) -> Evidence:
         """The outputs and texts of the session so far."""

@@ -15,6 +15,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from nbagent.core.text import joined
+
 LOOKED_AT = 1024 * 1024
 """Characters at the start and at the end of a text that are read: only a part of these is ever shown."""
 MARKUP = 256 * 1024
@@ -28,11 +30,6 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _LINES = frozenset({"br", "p", "div", "tr", "li", "table", "h1", "h2", "h3"})
-
-
-def joined(value: Any) -> str:
-    """A string of nbformat, which may be split into a list of lines."""
-    return "".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def text_of_bundle(data: Mapping[str, Any]) -> str | None:

@@ -26,6 +26,10 @@ from nbagent.core.events import (
 )
 
 
+def _unheard(text: str) -> None:
+    """Words of which nobody wants to know before the reply is whole."""
+
+
 @dataclass(eq=False)
 class Turn:
     """One question with all that follows until its answer.
@@ -35,6 +39,7 @@ class Turn:
     Attributes:
         number: The question's number, from 1.
         send: Called with the events.
+        say: Called with the words of a reply as the model writes them.
         phases: The phases of the question; each that begins is an event.
         cells: The cells that ran for it, in order, including one that was given up.
         files: Where the cells' result files are on the host.
@@ -45,6 +50,7 @@ class Turn:
 
     number: int
     send: Callable[[Event], object]
+    say: Callable[[str], object] = _unheard
     cells: list[Cell] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     installed: list[Package] = field(default_factory=list)

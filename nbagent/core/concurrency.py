@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
+from collections import deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -37,6 +40,42 @@ async def finished(work: Awaitable[T]) -> T:
         if not done.cancelled():
             raise cancelled from done.exception()
         raise
+
+
+class Hashing:
+    """SHA-256 of what comes piece by piece, computed on a thread of its own while the pieces go on.
+
+    It must be closed, by `hexdigest` or `close`. Only a few pieces wait at a time.
+    """
+
+    WAITING = 2
+    SMALL = 256 * 1024
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._thread: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
+
+    def update(self, piece: bytes) -> None:
+        """Take the next piece."""
+        if self._thread is None:
+            if len(piece) < Hashing.SMALL:
+                self._digest.update(piece)
+                return
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbagent-hash")
+        if len(self._waiting) >= Hashing.WAITING:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._digest.update, piece))
+
+    def hexdigest(self) -> str:
+        """The hash of all pieces."""
+        self.close()
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Wait until the pieces are done."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=True)
 
 
 def _begin(work: Callable[..., T], arguments: tuple[Any, ...]) -> asyncio.Future[T]:

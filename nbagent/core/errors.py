@@ -6,7 +6,8 @@ An exception raised by code in a cell is an *output* of that cell, not one of th
     ├── UsageError                the request itself is wrong                               (exit code 2)
     │   ├── DataError             a data file or folder that can't be used
     │   ├── ModelError            an unknown model, a missing key or a missing extra
-    │   └── ReplayError           a replay file that can't be read, or that ran out
+    │   ├── ReplayError           a replay file that can't be read, or that ran out
+    │   └── QuestionRuns          another question of the session is being answered
     ├── SandboxError              the isolation, the kernel or its environment failed       (exit code 3)
     │   ├── EngineUnavailable     no engine, or not the one asked for, works on this machine
     │   ├── LimitUnenforceable    the engine can't enforce a limit here, and nobody accepted that
@@ -72,6 +73,10 @@ class ModelError(UsageError):
 
 class ReplayError(UsageError):
     """A replay file that can't be read (the message names the line), or that has no reply left."""
+
+
+class QuestionRuns(UsageError):
+    """A session that is to be asked has a question that is not answered yet."""
 
 
 class SandboxError(NbagentError):

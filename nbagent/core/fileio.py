@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, locks on files, and checks of a path before it is written.
+"""Files that are written whole or not at all, locks on files, and checks of paths and of files that others send.
 
 A file is written beside its place and moved there when it is complete.
 """
@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import socket
 import stat
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -23,6 +24,8 @@ STAGED_PREFIX: Final = ".nbagent-"
 PRIVATE_MODE: Final = 0o600
 """The mode of a file that only its owner reads and writes."""
 _RETRY_SECONDS: Final = 0.02
+_PASS_RIGHTS: Final = 83
+"""The number of Linux's option SO_PASSRIGHTS, which Python doesn't name."""
 
 
 @contextlib.contextmanager
@@ -132,12 +135,55 @@ def check_not_data(path: Path, data: Iterable[Path]) -> None:
 
 def _is_linked(wanted: os.stat_result, folder: Path) -> bool:
     """Whether a file has a name in a folder, or below it, among the first 100,000."""
-    names = itertools.islice(folder.rglob("*"), 100_000)
-    for name in names:
+    every = ((parent, name) for parent, _, names in walk(folder) for name in names)
+    for parent, name in itertools.islice(every, 100_000):
         with contextlib.suppress(OSError):
-            if os.path.samestat(name.lstat(), wanted):
+            if os.path.samestat(Path(parent, name).lstat(), wanted):
                 return True
     return False
+
+
+def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, however deep the folders are: that of older Pythons fails at a thousand, which anybody may make."""
+    waiting = [os.fspath(folder)]
+    while waiting:
+        here = waiting.pop()
+        below: list[str] = []
+        names: list[str] = []
+        try:
+            with os.scandir(here) as found:
+                for each in found:
+                    (below if _is_folder(each) else names).append(each.name)
+        except OSError:
+            continue
+        yield here, below, names
+        paths = [f"{here.rstrip('/')}/{name}" for name in reversed(below)]
+        waiting += [path for path in paths if not os.path.islink(path)]  # noqa: PTH114 - there may be a million
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of nbagent's own, and all in it, however deep; what can't be removed stays.
+
+    It is for folders that nobody else can write, which hold what others have made.
+    """
+    if folder.is_symlink():
+        return
+    folders = []
+    for parent, below, names in walk(folder):
+        folders.append(Path(parent))
+        for name in (*names, *(name for name in below if (folders[-1] / name).is_symlink())):
+            with contextlib.suppress(OSError):
+                (folders[-1] / name).unlink()
+    for each in reversed(folders):
+        with contextlib.suppress(OSError):
+            each.rmdir()
 
 
 def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
@@ -185,3 +231,16 @@ async def locked(path: Path, *, shared: bool = False) -> AsyncIterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def refuse_files(connection: socket.socket) -> None:
+    """Have Linux refuse the open files that the other end of a Unix socket sends along; it can since 6.16.
+
+    Otherwise whoever reads the message closes these files, which can take as long as its sender wants: a connection may
+    linger, and a file may be one through which a million others are watched.
+
+    Args:
+        connection: A socket from which a sandbox is heard. One that listens passes this on to its connections.
+    """
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, _PASS_RIGHTS, 0)

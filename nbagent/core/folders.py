@@ -1,6 +1,6 @@
 """Where nbagent keeps what lasts: the state folder, the names of sessions, and the data that exported notebooks need.
 
-STATE/sessions/ID/      one session, see `journal.py`
+STATE/sessions/ID/      one session, see `session_log.py`
 STATE/exports/          for each folder with exported notebooks, the data that they need
 """
 
@@ -21,6 +21,8 @@ from nbagent.core import fileio
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 
+RESULTS = "nbagent-output"
+"""The folder of what code saves, in the folder where a person works."""
 LOG_FILE = "log.jsonl"
 """The name of a session's log in its folder."""
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -29,6 +31,11 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def state_root(override: str | Path | None = None) -> Path:
     """The folder of all of this person's state: sessions, tools, audit heads."""
     return Path(override).expanduser() if override else platformdirs.user_state_path("nbagent")
+
+
+def is_straight(folder: Path, *, here: Path) -> bool:
+    """Whether no link is on the way from here to a folder, or in its place: somebody else may have made it."""
+    return str((here / folder).resolve()) == os.path.normpath(here.resolve() / folder)
 
 
 def new_session_id() -> str:
@@ -59,7 +66,7 @@ def remember_export(root: Path, notebook: Path, data: list[DataSeen]) -> None:
     path = _exports(root, notebook.parent)
     known = recall_exports(root, notebook.parent)
     known.update({each.path: each.source for each in data})
-    fileio.save(path, json.dumps(known, indent=1).encode())
+    fileio.save(path, json.dumps(known, indent=1).encode(), mode=fileio.PRIVATE_MODE)  # it has paths of the person's
 
 
 def recall_exports(root: Path, folder: Path) -> dict[str, str]:

@@ -24,7 +24,7 @@ from nbagent.core.policy import LIMIT_NAMES, InstallPolicy, TrustLevel
 
 Data = Iterable[str | Path] | Mapping[str, str | Path] | str | Path
 """Files and folders: one, several, or several with their names in the sandbox."""
-FlagGroup = Literal["", "sandbox", "background", "hosts", "approvals", "model", "agent"]
+FlagGroup = Literal["", "sandbox", "kernel", "background", "hosts", "approvals", "model", "agent"]
 """Groups of flags on the command line; an option of the group "" has no flag."""
 
 
@@ -76,6 +76,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             setting=False,
         ),
     ] = []
+    plain_names: Annotated[
+        bool, Option("Whether code finds its data by plain names too, through links in its working folder.")
+    ] = True
     engine: Annotated[
         str | None,
         Option(
@@ -104,6 +107,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     docker_runtime: Annotated[
         str | None, Option("The Docker daemon's runtime for sandboxes, such as runsc or kata; its own by default.")
     ] = None
+    kernel: Annotated[
+        str | None,
+        Option(
+            "Use a kernel that runs already, by its connection file, instead of starting one.",
+            "--kernel FILE",
+            group="kernel",
+            setting=False,
+        ),
+    ] = None
     image: Annotated[str | None, Option("The Docker image of the kernel.", "--image IMAGE", group="sandbox")] = None
     output_dir: Annotated[
         str | None,
@@ -114,6 +126,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             resumed=True,
         ),
     ] = None
+    client_data: Annotated[
+        bool, Option("Whether kernels of JupyterLab and other clients see the folder that they are started for.")
+    ] = True
+    client_output: Annotated[
+        bool, Option("Whether what is saved in such a kernel lands in a folder beside the notebook.")
+    ] = True
     session_mb: Annotated[int | None, Option("MB that a session may keep on disk in all.")] = None
     result_mb: Annotated[int | None, Option("MB of the largest file that is collected as a result.")] = None
     limits: Annotated[Limits | None, Option("Limits in place of all those of the trust level.", setting=False)] = None
@@ -250,7 +268,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_attempts: Annotated[int, _POSITIVE, Option("How many replies in a row may have code that fails.")] = 6
     max_iterations: Annotated[
         int, _COUNT, Option("How often an answer is sent back if no output shows its numbers.")
-    ] = 1
+    ] = 2
+    scripts: Annotated[
+        bool, Option("Whether the model is offered the tools for scripts and programs for every question.")
+    ] = False
     budget: Annotated[
         Budget,
         Option(
@@ -357,6 +378,7 @@ class Keywords(TypedDict, total=False):
     """The options as keywords of `Session`; for None, the person's settings hold."""
 
     data: Data
+    plain_names: bool
     engine: str | None
     trust: str | None
     timeout: float | None
@@ -365,8 +387,11 @@ class Keywords(TypedDict, total=False):
     cpus: float | None
     accept: Sequence[str] | None
     docker_runtime: str | None
+    kernel: str | Path | None
     image: str | None
     output_dir: str | Path | None
+    client_data: bool
+    client_output: bool
     session_mb: int | None
     result_mb: int | None
     limits: Limits | None
@@ -394,6 +419,7 @@ class Keywords(TypedDict, total=False):
     replies: str | None
     max_attempts: int | None
     max_iterations: int | None
+    scripts: bool | None
     budget: str | Budget | None
     redact: str | None
     mcp: str | Path | bool | None

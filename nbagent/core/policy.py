@@ -23,7 +23,7 @@ SIZE_MEND = "Allow more with --install-mb MB (in Python: install_mb), or install
 
 
 class TrustLevel(enum.StrEnum):
-    """How much the code in a sandbox is trusted."""
+    """How much the code in a sandbox is trusted, from the least strict to the strictest."""
 
     TRUSTED = "trusted"
     """For code that you wrote: network, writable root."""
@@ -111,6 +111,16 @@ class Trust:
         if not self.network_enabled:
             return Network.NONE
         return Network.FULL if self.allowed_hosts is None else Network.LISTED
+
+    def reachable_hosts(self, *, ask_hosts: bool) -> tuple[str, ...] | None:
+        """The hosts that the code may reach, in words for a model: rules, or None for the whole network.
+
+        Args:
+            ask_hosts: Whether somebody is asked about a host that isn't listed.
+        """
+        if self.network is Network.LISTED and ask_hosts:
+            return (*(self.allowed_hosts or ()), "what a person allows when the code asks for it")
+        return self.allowed_hosts if self.network_enabled else ()
 
     def options(self) -> dict[str, Any]:
         """All security options by name, see `SECURITY_OPTIONS`."""

@@ -26,6 +26,12 @@ from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
 from nbagent.core.options import OTHER_NAMES, Keywords, Options, declared, fields
 
+PREFIX = "NBAGENT_"
+"""The beginning of the variables of the environment that are settings."""
+_NO_SETTINGS = ("NBAGENT_TEST_", "NBAGENT_SELF_CHECK_")
+"""Those of the tests, and of the self-check, which looks for its own inside."""
+_SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
+
 
 def config_file() -> Path:
     """The path of the settings file, which may not be there."""
@@ -136,7 +142,10 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _from_environment() -> dict[str, Any]:
-    """The settings in the environment. Unknown variables with the prefix are ignored: some are read elsewhere."""
+    """The settings in the environment; a misspelt one may have been meant to make the sandbox stricter."""
+    for name in os.environ:
+        if name.startswith(PREFIX) and not name.startswith(_NO_SETTINGS):
+            _hint(name.removeprefix(PREFIX).lower(), said=name)
     variables = (
         (name, os.environ.get(f"NBAGENT_{name.upper()}")) for name, (_, option) in fields().items() if option.setting
     )
@@ -145,25 +154,48 @@ def _from_environment() -> dict[str, Any]:
 
 def _convert(name: str, value: Any, *, strict: bool) -> Any:
     """Check and convert the value of one setting; a variable of the environment may be JSON."""
-    hints = {known: hint for known, (hint, option) in fields().items() if option.setting}
-    if name not in hints:
-        near = difflib.get_close_matches(name, hints, 1)
-        raise UsageError(
-            f"There is no setting {name!r}{f', but {near[0]}' if near else ''}.", mend=f"See {config_file()}."
-        )
+    hint = _hint(name, said=name)
     if name == "budget":
         return _budget(value)
     try:
         try:
-            return _require_finite(msgspec.convert(value, hints[name], strict=strict))
+            return _require_finite(msgspec.convert(value, hint, strict=strict))
         except msgspec.ValidationError:
             if strict:
                 raise
-            return _require_finite(msgspec.convert(msgspec.json.decode(value), hints[name], strict=False))
+            return _require_finite(msgspec.convert(_in_words(value), hint, strict=False))
     except msgspec.DecodeError as error:
         raise UsageError(
             f"The setting {name} is wrong: {error}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."
         ) from error
+
+
+def _hint(name: str, *, said: str) -> Any:
+    """The type of a setting.
+
+    Args:
+        name: The setting's.
+        said: What the person wrote.
+
+    Raises:
+        UsageError: There is no such setting.
+    """
+    hints = {known: hint for known, (hint, option) in fields().items() if option.setting}
+    if name not in hints:
+        near = difflib.get_close_matches(name, hints, 1)
+        named = f"{PREFIX}{near[0].upper()}" if near and said != name else near[0] if near else ""
+        mend = f"Remove that variable; {PREFIX}NAME is for settings." if said != name else f"See {config_file()}."
+        raise UsageError(f"There is no setting {said[:80]!r}{f', but {named}' if named else ''}.", mend=mend)
+    return hints[name]
+
+
+def _in_words(text: str) -> Any:
+    """What a variable of the environment says: JSON, yes or no, else words with commas between them."""
+    if text.strip().lower() in _SWITCHES:
+        return _SWITCHES[text.strip().lower()]
+    if text.lstrip()[:1] in ("[", "{"):
+        return msgspec.json.decode(text)
+    return [word for each in text.split(",") if (word := each.strip())]
 
 
 def _budget(value: Any) -> Budget:

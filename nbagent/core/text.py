@@ -7,8 +7,11 @@
 | `one_line` | a part of a sentence or a list |
 | `printable` | a name or a path, in which each character counts |
 | `visible` | a person's decision: nothing in it is hidden |
+| `undirected` | a model or a person, who must see what turns the direction of writing |
 | `legible` | a model, without signs that a person wouldn't see |
 | `cut`, `ends` | text that is too long: its beginning, or both ends |
+| `fenced` | Markdown, where it is shown as it is |
+| `joined` | whoever reads nbformat, whose text may be a list of lines |
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ _ESCAPE: Final = re.compile(
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
 )
+
+_DIRECTION: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def safe(text: str, *, colours: bool = False) -> str:
@@ -89,6 +94,11 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
+def undirected(text: str) -> str:
+    """Text in which signs that turn the direction of writing are shown as their hexadecimal numbers."""
+    return _DIRECTION.sub(lambda found: _escape_sequence(found[0]), text)
+
+
 def _escape_sequence(sign: str) -> str:
     number = ord(sign)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
@@ -113,3 +123,14 @@ def size_of(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
     return f"{size} bytes"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Text as a block of code in Markdown, behind a fence that is longer than any in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def joined(value: object) -> str:
+    """A string of nbformat, which may be split into a list of lines."""
+    return "".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import HostDecided
+from nbagent.core.fileio import refuse_files
 from nbagent.core.policy import MIB
 from nbagent.egress.dial import Dialer
 from nbagent.egress.gate import AskPerson, Gate
@@ -78,6 +79,7 @@ class Egress:
         path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            refuse_files(listening)
             listening.bind(str(path))
             # The sandbox's user, which has no rights on the host, must be able to connect.
             path.chmod(0o666)

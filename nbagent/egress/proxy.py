@@ -25,7 +25,7 @@ from nbagent.core.events import HostDecided
 from nbagent.egress.dial import Dialer
 from nbagent.egress.gate import Gate
 from nbagent.egress.hosts import By, Denied, authority, quoted
-from nbagent.egress.relay import CHUNK, MAX_HEAD, Relay, TrafficBudget, end_to_end, next_event
+from nbagent.egress.relay import CHUNK_BYTES, MAX_HEAD, Relay, TrafficBudget, end_to_end, next_event
 from nbagent.egress.tls import UNRECOGNIZED_NAME, Handshake, HelloReader, NotTls
 
 HEAD_SECONDS = 15.0
@@ -190,7 +190,7 @@ class Exchange:
         return by, self._relay
 
     async def _receive(self) -> bytes:
-        return await asyncio.get_running_loop().sock_recv(self._caller, CHUNK)
+        return await asyncio.get_running_loop().sock_recv(self._caller, CHUNK_BYTES)
 
     def _report(self, *, allowed: bool, by: By, reason: str = "") -> None:
         where = {"host": self._host, "address": self._address}
@@ -207,7 +207,7 @@ class Exchange:
                 head = b"HTTP/1.1 %d %b\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
                 await loop.sock_sendall(self._caller, head % (denied.status, reason, len(reason) + 1) + reason + b"\n")
             self._caller.shutdown(socket.SHUT_WR)
-            while await loop.sock_recv(self._caller, CHUNK):
+            while await loop.sock_recv(self._caller, CHUNK_BYTES):
                 pass
 
 

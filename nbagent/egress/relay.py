@@ -15,7 +15,7 @@ from nbagent.egress.tls import Handshake
 
 IDLE_SECONDS = 300.0
 """Seconds without a byte in either direction after which a connection is closed."""
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 MAX_HEAD = 64 * 1024
 """Bytes that the head of a request or response may have."""
 HOP_BY_HOP = {b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"}
@@ -170,10 +170,10 @@ class Relay:
             await self._send_down(client.send(event) or b"")
 
     async def _receive_up(self) -> bytes:
-        return await self._loop.sock_recv(self._caller, CHUNK)
+        return await self._loop.sock_recv(self._caller, CHUNK_BYTES)
 
     async def _receive_down(self) -> bytes:
-        data = await self._loop.sock_recv(self._server, CHUNK)
+        data = await self._loop.sock_recv(self._server, CHUNK_BYTES)
         self.received += len(data)
         self._budget.take("download", len(data))
         return data

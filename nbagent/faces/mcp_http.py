@@ -67,15 +67,13 @@ def listen(where: int | Path) -> socket.socket:
         UsageError: It is taken, or the socket's folder is open to others.
     """
     try:
-        return _listen_on_port(where) if isinstance(where, int) else _listen_at(where)
+        if isinstance(where, int):
+            return socket.create_server(("127.0.0.1", where), backlog=MAX_CONNECTIONS)
+        return _listen_at(where)
     except OSError as error:
         raise UsageError(
             f"nbagent can't listen at {where}: {error.strerror or error}.", mend="Name another."
         ) from error
-
-
-def _listen_on_port(port: int) -> socket.socket:
-    return socket.create_server(("127.0.0.1", port), backlog=MAX_CONNECTIONS)
 
 
 def _listen_at(path: Path) -> socket.socket:

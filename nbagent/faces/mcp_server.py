@@ -97,7 +97,7 @@ class Server:
     async def sandbox_exec(
         self,
         command: Annotated[list[str], BeforeValidator(scripts.words_of)],
-        timeout: int = scripts.SECONDS,  # noqa: ASYNC109
+        timeout: int = scripts.RUN_SECONDS,  # noqa: ASYNC109
     ) -> dict[str, Any]:
         """Run a program in the sandbox: a script that was written there, or a Unix command such as head, grep or ls.
 

@@ -5,7 +5,7 @@
     source      reads Python source without running it, pure
     workshop    makes a tool in a fresh sandbox; `load_inside` and `tests_inside` run in there
     schema      checks the parameters' schema that comes from the sandbox, pure
-    verdict     judges pytest's report that comes from the sandbox, pure
+    judge       judges pytest's report that comes from the sandbox, pure
     library     keeps tools on disk
     adapter     makes drafts that wrap functions of packages, pure
     porting     writes tools to files, and reads them as drafts

@@ -87,7 +87,8 @@ class Library:
         tools.check_name(name)  # a newer Python or nbagent may have reserved it
         number = entry.version if version is None else version
         if number not in entry.versions:
-            raise ForgeError(f"The tool {name} has no version {number}.", mend=f"There are: {_numbers(entry)}.")
+            there = ", ".join(map(str, sorted(entry.versions)))
+            raise ForgeError(f"The tool {name} has no version {number}.", mend=f"There are: {there}.")
         changed = ForgeError(
             f"The tool {name} {number} is not what was put into the library, and is not used.",
             mend=f"Have it made and tested again, or remove it: nbagent tools remove {name}",
@@ -197,10 +198,6 @@ class Library:
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self._index()
-
-
-def _numbers(entry: Listed) -> str:
-    return ", ".join(map(str, sorted(entry.versions)))
 
 
 def _read(path: Path) -> bytes:

@@ -16,16 +16,18 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core.errors import ForgeError, StoreError
+from nbagent.core.errors import DataError, ForgeError, StoreError
 from nbagent.core.fileio import cannot_write, save
 from nbagent.forge import adapter, source
 from nbagent.forge.tool import MAX_SOURCE, Draft, Tool, check_name
 from nbagent.packages.requirements import script_block
+from nbagent.sandbox.data.mounts import named
 from nbagent.sandbox.untrusted import parse
 
 ABOUT = "tool.json"
 _UNREADABLE = (
-    OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
+    DataError, OSError, KeyError, TypeError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error,
+    lzma.LZMAError,
 )  # fmt: skip
 """What reading such files may raise: RuntimeError for an archive with a password, the last ones for a damaged one."""
 
@@ -127,7 +129,8 @@ def _strings(found: Any) -> tuple[str, ...]:
 def _read(path: Path) -> str:
     if not path.is_file():  # reading a pipe would never end
         raise OSError(f"there is no file {path.name}")
-    with path.open("rb") as file:
+    # Of somebody else's folder, a link may lead to any file of the person's.
+    with named(path).open("rb") as file:
         return _text(file.read(MAX_SOURCE + 1), path.name)
 
 

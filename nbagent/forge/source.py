@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-import warnings
+
+from nbagent.core.syntax import UNREADABLE, parse
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's parser may raise, for hostile source too."""
 
 
 def problem(text: str) -> str:
     """Why a text is no Python, as a clause; empty if it is."""
     try:
-        _parse(text)
+        parse(text)
     except SyntaxError as error:
-        return f"{error.msg} (line {error.lineno})"
+        return f"{error.msg} (line {error.lineno})" if error.lineno else str(error.msg)
     except UNREADABLE:
         return "it is nested too deeply"
     return ""
@@ -23,12 +22,12 @@ def problem(text: str) -> str:
 
 def defines(text: str, name: str) -> bool:
     """Whether a module defines a function of that name at its top level."""
-    return any(isinstance(each, _Function) and each.name == name for each in _parse(text).body)
+    return any(isinstance(each, _Function) and each.name == name for each in parse(text).body)
 
 
 def imports(text: str, name: str) -> bool:
     """Whether a module imports another one, anywhere in it."""
-    for node in ast.walk(_parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module == name and not node.level:
             return True
         if isinstance(node, ast.Import) and any(each.name == name for each in node.names):
@@ -39,7 +38,7 @@ def imports(text: str, name: str) -> bool:
 def tests_in(text: str) -> frozenset[str]:
     """The tests that pytest must find in a module: `test_x`, and `TestIt.test_x` for those of a class."""
     found: set[str] = set()
-    for node in _parse(text).body:
+    for node in parse(text).body:
         if isinstance(node, _Function):
             found.add(node.name)
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
@@ -53,7 +52,7 @@ def binds(text: str, name: str) -> bool:
         return False
     if problem(text):
         return True  # such as a cell with a magic
-    for node in ast.walk(_parse(text)):
+    for node in ast.walk(parse(text)):
         match node:
             case ast.Name(id=found, ctx=ast.Store() | ast.Del()):
                 pass
@@ -74,13 +73,7 @@ def binds(text: str, name: str) -> bool:
 
 def summary(text: str, name: str) -> str:
     """The first line of a function's docstring, or of the module's; empty if there is none."""
-    tree = _parse(text)
+    tree = parse(text)
     functions = [each for each in tree.body if isinstance(each, _Function) and each.name == name]
     found = next((doc for each in (*functions, tree) if (doc := ast.get_docstring(each))), "")
     return found.strip().partition("\n")[0]
-
-
-def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as of an invalid escape in a string
-        return ast.parse(text)

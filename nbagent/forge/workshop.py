@@ -17,7 +17,7 @@ from nbagent.core.errors import ForgeError, InstallError, NbagentError
 from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStageEntered
 from nbagent.core.policy import InstallPolicy
 from nbagent.core.text import cut, ends, legible, one_line
-from nbagent.forge import schema, source, verdict
+from nbagent.forge import judge, schema, source
 from nbagent.forge.stages import Stage, advance
 from nbagent.forge.tool import Draft, Tool, check
 from nbagent.kernel import inside_calls
@@ -205,12 +205,12 @@ async def _load(kernel: Kernel, draft: Draft) -> tuple[dict[str, Any], list[Pack
     return found, cell.installed
 
 
-async def _run_tests(kernel: Kernel, draft: Draft) -> verdict.PytestReport:
+async def _run_tests(kernel: Kernel, draft: Draft) -> judge.PytestReport:
     """Run the tests; returns the report if they passed."""
     nonce = secrets.token_hex(16)
     cell = await _run(kernel, draft, "The tests", "tests_inside.py", "run_tests", draft.name, nonce)
-    report = verdict.report_of(_value(cell), nonce=nonce)
-    problem = verdict.why_not(report, expected=source.tests_in(draft.tests), smoke=bool(draft.adapts))
+    report = judge.report_of(_value(cell), nonce=nonce)
+    problem = judge.why_not(report, expected=source.tests_in(draft.tests), smoke=bool(draft.adapts))
     if report is None or problem:
         raise ForgeError(f"{draft.name} did not pass its tests: {problem}", output=_output(cell))
     return report

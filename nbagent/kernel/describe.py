@@ -1,119 +1,159 @@
-"""Describes data files: names, types, rows and a sample of the values of each, all read inside the sandbox.
+"""Profiles data files: everything in them is read inside the sandbox, and remembered by the hash of the file.
 
-The host never parses data, since a file may be hostile to the parser. The descriptions are untrusted.
+The host never parses data, since a file may be hostile to the parser. The profiles are untrusted.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import re
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
-
-import msgspec
+from dataclasses import dataclass, field
+from typing import Any
 
 from nbagent.core.events import ColumnType
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.profile import MAX_PROFILE_HEFT, FileProfile, bounded
+from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 ALL_FILES_SECONDS = 20.0
 """Seconds for all files together; a file that got too little of them has a note that says so."""
-MAX_FILES, MAX_COLUMNS, MAX_SAMPLE = 60, 500, 3
-"""Files in all, columns of a file, and sample values of a column that are kept, as in `describe_inside.py`."""
+MAX_FILES = 5_000
+"""Files of which anything is said, as in `listing_inside.py`."""
 MAX_SCHEMA = 2000
 """Columns of all files together that a lock names."""
-_ODD = re.compile(r" \((?:no value in the first|numbers|not all can be read) ?")
-"""What `describe_inside.py` says of a column behind its type."""
-MAX_DESCRIPTION_BYTES = MIB
-"""Bytes of one description; 500 columns have a tenth of that."""
-MAX_DESCRIPTIONS_BYTES = 8 * MIB
-"""Bytes of all descriptions; there are two of each file, from the begin and the end of reading it."""
+MAX_PROFILE_BYTES = 4 * MIB
+"""Bytes of one profile; 60 columns with their sketches have a fourth of that."""
+MAX_PROFILES_BYTES = 128 * MIB
+"""Bytes of all profiles; there are two of each file, from the begin and the end of reading it."""
+NOT_LISTED = "could not be read in time"
 
 
-async def describe(kernel: Kernel, paths: Sequence[str]) -> list[dict[str, Any]]:
-    """Describe data files.
+@dataclass
+class Profiles:
+    """What is known of the data.
+
+    Attributes:
+        files: Each file, in the order of their paths.
+        more: Files that are not among them.
+        cached: How many of them were known from before.
+    """
+
+    files: list[FileProfile] = field(default_factory=list)
+    more: int = 0
+    cached: int = 0
+
+
+async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache | None = None) -> Profiles:
+    """Profile data files.
 
     Args:
         kernel: A running kernel; its namespace is left as it was.
         paths: Files and folders as the sandbox sees them.
+        cache: Remembers profiles by the hashes of their files.
 
     Returns:
-        For each file `{"path", "kind", "rows", "columns": [{"name", "dtype", "sample"}], "note"}`, without what is
-        unknown. Paths that could not be read have a note only.
+        Each file, also below a folder. One that could not be read has a note only.
     """
     if not paths:
-        return []
-    described = _Descriptions()
-    source = inside_calls.source_of("describe_inside.py")
-    arguments = [list(paths), ALL_FILES_SECONDS * 0.8]
-    ended = await kernel.evaluate(source, arguments, seconds=ALL_FILES_SECONDS, chunks=described.take)
-    found = list(described.by_path.values())
-    if ended is None:
-        # It did not end in time, but published descriptions until then.
-        found += [Description(path=path, note="could not be read in time") for path in described.missing(paths)]
-    return [msgspec.to_builtins(each) for each in found]
+        return Profiles()
+    source = inside_calls.source_of("profile_inside.py")
+    lister = inside_calls.source_of("listing_inside.py")
+    arguments: list[Any] = [list(paths), ALL_FILES_SECONDS * 0.2]
+    listing = _Listing.of(await kernel.evaluate(lister, arguments, seconds=ALL_FILES_SECONDS * 0.4))
+    known: dict[str, FileProfile] = {}
+    made_with = hashlib.sha256(f"{source}{kernel.pins.get('polars')}".encode()).hexdigest()
+    if cache is not None:
+        known = {path: found for path, key in listing.keys(made_with).items() if (found := cache.find(key, path))}
+    wanted = [path for path in (listing.sizes or paths) if path not in known]
+    taken = _Taken()
+    if wanted:
+        piece = max(1, min(32, kernel.spec.trust.limits.memory_mb // 64)) * MIB
+        arguments = [wanted, ALL_FILES_SECONDS * 0.8, piece]
+        await kernel.evaluate(source, arguments, seconds=ALL_FILES_SECONDS, chunks=taken.take)
+    if cache is not None and kernel.is_owned and not kernel.cells:
+        # Once a cell has run, a profile may be what its code says.
+        for path, key in listing.keys(made_with).items():
+            if path not in known and (found := taken.by_path.get(path)) is not None and found.kind:
+                cache.keep(key, found)
+        await asyncio.to_thread(cache.tidy)
+    for path in wanted:
+        if not any(f"{each}/".startswith(f"{path}/") for each in taken.by_path):
+            taken.by_path[path] = FileProfile(path=path, size=listing.sizes.get(path, 0), note=NOT_LISTED)
+    files = {**taken.by_path, **known}
+    order = {path: number for number, path in enumerate(listing.sizes)}
+    ordered = sorted(files.values(), key=lambda each: order.get(each.path, len(order)))
+    return Profiles(ordered, more=listing.more, cached=len(known))
 
 
-def schemas(described: Sequence[Mapping[str, Any]]) -> dict[str, list[ColumnType]]:
-    """The columns of those files that are tables, by path.
-
-    Args:
-        described: What `describe` returned.
-    """
+def schemas(profiles: Profiles) -> dict[str, list[ColumnType]]:
+    """The columns of those files that are tables, by path; of several tables, with the table's name."""
     found: dict[str, list[ColumnType]] = {}
     left = MAX_SCHEMA
-    for each in described:
-        given = each.get("columns", ())[:left]
-        columns = [ColumnType(column["name"], _ODD.split(column["dtype"])[0]) for column in given]
+    for each in profiles.files:
+        tables = each.tables[:1] if each.kind == "Excel" else each.tables
+        columns = [
+            ColumnType(
+                f"{table.name}.{column.name}" if len(each.tables) > 1 and each.kind != "Excel" else column.name,
+                column.dtype,
+            )
+            for table in tables
+            for column in table.columns
+        ][:left]
         if columns:
-            found[each["path"]] = columns
+            found[each.path] = columns
             left -= len(columns)
     return found
 
 
-Sample = bool | int | float | str | None
+@dataclass
+class _Listing:
+    """The files that there are, as the sandbox says."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+    more: int = 0
+
+    @classmethod
+    def of(cls, said: Any) -> _Listing:
+        listing = cls()
+        match said:
+            case {"files": list(files), "more": int(more)}:
+                listing.more = more
+                for each in files[:MAX_FILES]:
+                    match each:
+                        case [str(path), int(size), str(digest)]:
+                            listing.sizes[path] = size
+                            if len(digest) == 64 and digest.isalnum():
+                                listing.hashes[path] = digest
+        return listing
+
+    def keys(self, made_with: str) -> Mapping[str, str]:
+        """The names under which profiles of files with a hash are remembered."""
+        # The ending decides how a file is read, and what its read call says.
+        return {
+            path: hashlib.sha256(f"{made_with} {digest} {path}".encode()).hexdigest()
+            for path, digest in self.hashes.items()
+        }
 
 
-class Column(msgspec.Struct):
-    """A column: its name, its type with what is odd about it, and some of its values."""
-
-    name: str
-    dtype: str = ""
-    sample: list[Sample] = []
-
-
-class Description(msgspec.Struct, omit_defaults=True):
-    """The description of one file."""
-
-    path: str
-    kind: str = ""
-    rows: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
-    columns: list[Column] = []
-    note: str = ""
-
-
-class _Descriptions:
-    """The published descriptions by path, within bounds; a later one of the same file replaces an earlier one."""
+class _Taken:
+    """The published profiles by path, within bounds; a later one of the same file replaces an earlier one."""
 
     def __init__(self) -> None:
-        self.by_path: dict[str, Description] = {}
-        self._left = MAX_DESCRIPTIONS_BYTES
+        self.by_path: dict[str, FileProfile] = {}
+        self._left = MAX_PROFILES_BYTES
 
     def take(self, published: bytes) -> None:
-        """Take one published description; anything else is ignored."""
+        """Take one published profile; anything else is ignored."""
         self._left -= len(published)
         if self._left < 0:
             return
         with contextlib.suppress(UnreadableError):
-            described = parse(published, Description, limit=MAX_DESCRIPTION_BYTES)
-            described.columns = described.columns[:MAX_COLUMNS]
-            for column in described.columns:
-                column.sample = column.sample[:MAX_SAMPLE]
-            if described.path in self.by_path or len(self.by_path) < MAX_FILES:
-                self.by_path[described.path] = described
-
-    def missing(self, paths: Sequence[str]) -> list[str]:
-        """The paths of which no description came; for a folder, of no file in it."""
-        return [path for path in paths if not any(f"{each}/".startswith(f"{path}/") for each in self.by_path)]
+            found = parse(published, FileProfile, limit=MAX_PROFILE_BYTES, heft=MAX_PROFILE_HEFT)
+            if found.path in self.by_path or len(self.by_path) < MAX_FILES:
+                self.by_path[found.path] = bounded(found)

@@ -13,6 +13,16 @@ from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.kernel.outputs.streams import clean_text
 
 _MISSING = re.compile(r"No module named '?([\w.]+)'?")
+_IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "FeatureNotFound")
+"""Errors that may name something to install; the last one is Beautiful Soup's, for a parser."""
+_OPTIONAL = (
+    re.compile(r"Missing optional dependency '([\w.]+)'"),
+    re.compile(r"`Import ([\w.]+)` failed"),
+    re.compile(r"required package '([\w.]+)' not found"),
+    re.compile(r"tree builder with the features you requested: (lxml|html5lib)\b"),
+    re.compile(r"\b(?:pip|conda|uv pip) install (?:-U |--upgrade )?['\"`]?([A-Za-z]\w*)\b(?![-\[]|\.\w)"),
+)
+"""How libraries say which optional one they lack: pandas, Polars, Beautiful Soup, and most others."""
 
 StopReason = Literal["timeout", "interrupted"]
 """Why a cell was stopped."""
@@ -68,6 +78,9 @@ class ExecuteRequest:
         memory_peak: The most bytes that its sandbox has used at once.
         state_lost: A sentence on why its kernel is gone; empty if it lives.
         notes: Sentences for the cell's note.
+        begun_at: When the kernel said that it runs the code, on the monotonic clock.
+        interrupts: When it was interrupted, each time, on the monotonic clock.
+        left: How the code was left to itself in a kernel that others use, too; empty if it was not.
     """
 
     msg_id: str
@@ -84,11 +97,19 @@ class ExecuteRequest:
     memory_peak: int | None = None
     state_lost: str = ""
     notes: list[str] = field(default_factory=list)
+    begun_at: float | None = None
+    interrupts: list[float] = field(default_factory=list)
+    left: str = ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the kernel has said that it runs the code."""
+        return self.begun_at is not None
 
     @property
     def done(self) -> bool:
         """Whether nothing more is to come."""
-        return (self.reply is not None and self.idle) or bool(self.died)
+        return (self.reply is not None and self.idle) or bool(self.died or self.left)
 
     @property
     def status(self) -> CellStatus:
@@ -98,6 +119,11 @@ class ExecuteRequest:
         if self.died:
             return "died"
         return "ok" if (self.reply or {}).get("status") == "ok" else "error"
+
+    @property
+    def was_dropped(self) -> bool:
+        """Whether the kernel dropped it unseen, since it waited behind another client's cell that failed."""
+        return not self.begun and not self.stopped and (self.reply or {}).get("status") == "aborted"
 
     @property
     def execution_count(self) -> int | None:
@@ -113,12 +139,15 @@ class ExecuteRequest:
     def missing_module(self, code: str) -> str | None:
         """The module that was missing, by the dotted name that the code imports it by.
 
-        Python names only the first part that is missing: `google` for `google.cloud.storage`.
+        Python names only the first part that is missing: `google` for `google.cloud.storage`. A library that lacks an
+        optional one raises an error of its own, which names it.
         """
         reply = self.reply or {}
-        if self.died or self.stopped or reply.get("status") != "error" or reply.get("ename") != "ModuleNotFoundError":
+        if self.died or self.stopped or reply.get("status") != "error" or reply.get("ename") not in _IMPORT_ERRORS:
             return None
-        found = _MISSING.search(str(reply.get("evalue", "")))
+        words, is_module = str(reply.get("evalue", ""))[:2000], reply.get("ename") == "ModuleNotFoundError"
+        hints = [pattern.search(words) for pattern in ((_MISSING, *_OPTIONAL) if is_module else _OPTIONAL)]
+        found = next((each for each in hints if each is not None), None)
         if found is None:
             return None
         dotted = re.search(rf"(?m)^[^\S\n]*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)

@@ -1,6 +1,6 @@
 """Calls nbagent's own code inside a kernel: makes the expression to evaluate, and reads the result.
 
-Each module of the folder `inside/` defines `main(*arguments)`, whose arguments and result JSON can hold. Its source is
+Each module that is called defines `main(*arguments)`, whose arguments and result JSON can hold. Its source is
 sent with the first call and stays in the kernel, outside of the session's namespace: later calls compile nothing, and
 the module may keep a state.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,10 +28,30 @@ _SPACE: Final = "{'__name__': 'nbagent'}"
 _KEPT: Final = "__import__('IPython').get_ipython().kernel.__dict__.setdefault('_nbagent', {})"
 
 
+_SIBLING: Final = re.compile(r"^from nbagent\.kernel\.inside\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE)
+_FUTURE: Final = "from __future__ import annotations\n"
+
+
 @functools.cache
 def source_of(name: str) -> str:
-    """The source of a module in the folder `inside/`."""
-    return (Path(__file__).parent / "inside" / name).read_text()
+    """The source of a module in a folder `inside/`, this room's or that of `sandbox`, with siblings that it imports.
+
+    There is no nbagent inside to import them from. So no two of them may give two things the same name.
+    """
+    parts: dict[str, str] = {}
+    _gather(name.removesuffix(".py"), parts)
+    return _FUTURE + "\n".join(parts.values())
+
+
+def _gather(name: str, parts: dict[str, str]) -> None:
+    """Add a module's source behind those of the modules that it imports."""
+    if name not in parts:
+        rooms = (Path(__file__).parent, Path(__file__).parents[1] / "sandbox")
+        files = (room / "inside" / f"{name}.py" for room in rooms)
+        source = next(each for each in files if each.is_file()).read_text().replace(_FUTURE, "")
+        for sibling in _SIBLING.findall(source):
+            _gather(sibling, parts)
+        parts[name] = _SIBLING.sub("", source)
 
 
 @functools.lru_cache(maxsize=64)

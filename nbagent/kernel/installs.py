@@ -84,6 +84,11 @@ class KernelInstaller:
         """
         if self._installer is None:
             if (site := self._process.site) is None:
+                if not self._process.is_owned:
+                    raise InstallRefused(
+                        "nbagent installs nothing into a kernel that is not in its sandbox.",
+                        mend="Install it where the kernel was started.",
+                    )
                 engine = self._process.engine.name
                 raise InstallRefused(f"Nothing can be installed into a sandbox of the {engine} engine.")
             self._installer = Installer(

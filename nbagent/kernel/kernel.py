@@ -20,9 +20,11 @@ from nbagent.core.concurrency import finished
 from nbagent.core.errors import SandboxError, UsageError
 from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
+from nbagent.core.text import one_line
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.host_questions import HostAsker
+from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.outputs import OutputLimits
 from nbagent.kernel.outputs.widgets import WidgetTracker
@@ -45,6 +47,8 @@ from nbagent.sandbox.spec import SandboxSpec
 if TYPE_CHECKING:
     from nbagent.sandbox.channels.byte_stream import ByteStream
 
+INTRODUCTION_SECONDS = 20.0
+"""Seconds in which a kernel that somebody else started must say what it is."""
 Restore = Literal["nothing", "replay"]
 """What is done about the state of a kernel that was lost."""
 
@@ -155,6 +159,8 @@ class Kernel:
             await self._process.launch(self._hooks())
             meanwhile()
             await self._process.connect()
+            if not self.is_owned:
+                self._process.learn(await self._introduction())
         except BaseException:
             await self.stop()
             raise
@@ -254,6 +260,8 @@ class Kernel:
         Raises:
             SandboxError: The new one did not start.
         """
+        if not self.is_owned:
+            raise UsageError("This kernel is not nbagent's to restart.", mend="Restart it where it was started.")
         await self._recovery.restart(reason, cell=cell)
 
     async def detach(self) -> None:
@@ -277,6 +285,21 @@ class Kernel:
             return await self._queries.answers(seconds)
 
     # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether nbagent started it, for one session; see `Engine.owns`."""
+        return self._process.is_owned
+
+    async def _introduction(self) -> Any:
+        return await self._queries.call(source_of("introduction_inside.py"), [], seconds=INTRODUCTION_SECONDS)
+
+    async def variables(self) -> list[str]:
+        """Its variables, the latest first, each as `name: type`, as it says; none if it doesn't."""
+        match await self.evaluate(source_of("introduction_inside.py"), [True], seconds=INTRODUCTION_SECONDS):
+            case {"variables": list(found)}:
+                return [one_line(each) for each in found if isinstance(each, str)]
+        return []
 
     @property
     def spec(self) -> SandboxSpec:
@@ -313,8 +336,8 @@ class Kernel:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """The properties of the machine that can change its results, see `sandbox/machine/traits.py`."""
-        return traits(self.spec, self._process.target())
+        """The properties that can change its results (`sandbox/machine/traits.py`), if it has those of nbagent's."""
+        return traits(self.spec, self._process.target()) if self.is_owned else {}
 
     @property
     def packages(self) -> list[Package]:
@@ -324,6 +347,8 @@ class Kernel:
     @property
     def versions(self) -> dict[str, str]:
         """The versions of all packages that it has now, by normalised name."""
+        if self._process.site is None:
+            return self.pins
         return self.pins | {name: each.version for name, each in self._installs.installer.installed.items()}
 
     @property

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 DYING = 60.0
 """Seconds for the same, instead of `CLOSED`, where Linux has killed something in the sandbox for its memory since the
 last cell began: on a busy machine it takes long until so much memory is free, and only then is the cause known."""
+JOIN_SECONDS = 10.0
+"""Seconds in which a kernel that somebody else started must answer, unless the start may take less."""
+PROBE_SECONDS = 0.25
+MAX_PROBES = 20
 
 
 class KernelProcess:
     """The present process of a kernel.
-
-    Args:
-        engine: What isolates it.
-        spec: What the sandbox is to be.
 
     Attributes:
         gone: A sentence on why the last process was given up, as long as no other one has taken its place.
@@ -80,6 +80,11 @@ class KernelProcess:
         return self._connection is not None
 
     @property
+    def is_owned(self) -> bool:
+        """Whether the kernel is nbagent's to end and to restart; see `Engine.owns`."""
+        return self.engine.owns
+
+    @property
     def limits(self) -> Limits:
         """What the sandbox may use, and how long cells, starts and interrupts may take."""
         return self.spec.trust.limits
@@ -112,7 +117,7 @@ class KernelProcess:
         """
         connection = KernelConnection(self._sandbox.endpoint)
         try:
-            await self._wait_for_answer(connection)
+            await (self._wait_for_answer(connection) if self.is_owned else self._join(connection))
         except BaseException:
             connection.close()
             raise
@@ -134,6 +139,28 @@ class KernelProcess:
                 welcomed |= channel == "iopub"
             await self._still_starting(deadline)
 
+    async def _join(self, connection: KernelConnection) -> None:
+        """Wait until a kernel that somebody else started answers; it may be busy, or may have lost the same key.
+
+        Raises:
+            SandboxError: It has ended, runs another client's cell, or doesn't answer.
+        """
+        end = time.monotonic() + min(JOIN_SECONDS, self.limits.start_timeout)
+        info, probes = connection.kernel_info(), set[str]()
+        replied = heard = False
+        while not (replied and heard):
+            if not heard and len(probes) < MAX_PROBES:
+                # What was published before the kernel knew of this client is lost, so that one may not be enough.
+                probes.add(connection.probe())
+            for channel, message in await connection.receive(PROBE_SECONDS):
+                parent = message["parent_header"].get("msg_id")
+                replied |= channel == "shell" and parent == info
+                heard |= channel == "iopub"
+            if await self.has_ended() or connection.lost:
+                raise SandboxError("The kernel ended while nbagent connected to it.", mend="Start it again.")
+            if time.monotonic() > end:
+                raise _unanswered(lives=heard)
+
     async def _still_starting(self, deadline: float) -> None:
         sandbox = self._sandbox
         if (ended := await sandbox.poll()) is not None:
@@ -154,7 +181,7 @@ class KernelProcess:
         connection = self.connection
         self._kills, self._may_be_dying = self._oom_kills(), False
         self._precedence.begin(self._sandbox.usage())
-        return connection.execute(code, metadata=metadata)
+        return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
         """Ask the kernel to interrupt what it runs."""
@@ -182,7 +209,9 @@ class KernelProcess:
         if closed:
             # Once it has ended, its control group may be gone before the engine knows.
             self._may_be_dying |= self._oom_kills() > self._kills
-        return "" if self._may_be_dying and 0 < closed < DYING else self.connection.lost
+        if (self._may_be_dying and 0 < closed < DYING) or not (lost := self.connection.lost):
+            return ""
+        return f"{lost} and was killed" if self.is_owned else lost
 
     def _oom_kills(self) -> int:
         usage = self.usage()
@@ -208,6 +237,10 @@ class KernelProcess:
     def about(self) -> About:
         """What the sandbox is."""
         return self._sandbox.about
+
+    def learn(self, said: object) -> None:
+        """Take in what the kernel says of itself; see `Sandbox.learn`."""
+        self._sandbox.learn(said)
 
     def target(self) -> Target:
         """The sandbox's Python and packages; see `Sandbox.target`."""
@@ -237,11 +270,7 @@ class KernelProcess:
             self._connection = None
 
     async def end(self, why: str = "") -> None:
-        """End the process; another one can take its place.
-
-        Args:
-            why: A sentence for `gone`.
-        """
+        """End the process; another one can take its place."""
         self.disconnect()
         self.gone = why
         await self._sandbox.end()
@@ -271,6 +300,16 @@ class KernelProcess:
         if sandbox is not None:
             # Nobody else knows the sandbox any longer.
             await finished(_remove(sandbox))
+
+
+def _unanswered(*, lives: bool) -> SandboxError:
+    """The error for a kernel that somebody else started, and that did not answer."""
+    if lives:
+        mend = "Wait for its end, or interrupt it there."
+        return SandboxError("The kernel runs another client's cell, and answers when that has ended.", mend=mend)
+    # It drops what is signed with another key.
+    mend = "Name the file of another kernel, or start this one again where it was started."
+    return SandboxError("The kernel did not answer: is it still the file of a kernel that runs?", mend=mend)
 
 
 async def _remove(sandbox: Sandbox) -> None:

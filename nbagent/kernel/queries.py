@@ -89,14 +89,21 @@ class QueryClient:
         Returns:
             The reply's content; None if none came in time, after which the kernel may be given up.
         """
+        if not self._process.is_owned and not await self._is_free(seconds):
+            return None
         msg_id = self._send(expressions, buffers=buffers)
         self._router.remember_silent(msg_id)
         reply = await self._reply(msg_id, seconds=seconds, take=self._router.take, chunks=chunks)
-        if reply is None and not await self._process.has_ended():
+        if reply is None and self._process.is_owned and not await self._process.has_ended():
             stopped = await self._interrupt(msg_id, take=self._router.take)
             if not stopped and not await self._process.has_ended():
                 await self._give_up()
         return reply
+
+    async def _is_free(self, seconds: float) -> bool:
+        """Whether a kernel that others use, too, comes to a request within so many seconds; it is not interrupted."""
+        msg_id = self._process.connection.kernel_info()
+        return await self._reply(msg_id, seconds=seconds, take=self._router.take) is not None
 
     async def _give_up(self) -> None:
         """End a kernel that neither answers nor heeds an interrupt; the next cell gets a new one, and a note."""

@@ -21,6 +21,7 @@ MAX_RESTARTS = 3
 
 _STOPPED: dict[StopReason, str] = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped"}
 LOST_NOTE = "Variables, imports and files of the sandbox are lost."
+KEPT_NOTE = "It was connected to again; variables are kept."
 
 
 class Recovery:
@@ -60,6 +61,9 @@ class Recovery:
         if not self._process.is_connected:
             await self._revive(cell)
         elif lost := await self._process.loss():
+            if await self._is_kept():
+                await self._process.replace()
+                return
             self._untold = f"The kernel {lost} between two cells; its variables are lost."
             await self._replace(self._untold, cell=cell)
 
@@ -73,6 +77,8 @@ class Recovery:
         try:
             await self._replace(reason, cell=cell)
         except NbagentError as error:
+            if not self._process.is_owned:
+                raise
             raise KernelDied(
                 f"The kernel died {self._deaths} times in a row and could not be restarted: {error}"
             ) from error
@@ -96,13 +102,18 @@ class Recovery:
             return
         if request.exit_code is None:
             # It is killed from here, while its sandbox can still tell how much memory it used.
-            request.exit_code, request.memory_peak = -signal.SIGKILL, self._process.memory_peak()
+            killed = -signal.SIGKILL if self._process.is_owned else None
+            request.exit_code, request.memory_peak = killed, self._process.memory_peak()
         # First of all, so that no other cell finds it, whatever fails below.
         self._process.disconnect()
         reason = self._reason(request)
         content = {"ename": "KernelDied", "evalue": reason, "traceback": [f"KernelDied: {reason}"]}
         changes = request.outputs.add({"header": {"msg_type": "error"}, "content": content})
         self._router.show(request.cell, changes, during=request.cell)
+        if await self._is_kept():
+            request.notes.append(f"{reason} {KEPT_NOTE}")
+            await self._process.replace()
+            return
         self._deaths += 1
         request.state_lost = f"{reason} {LOST_NOTE}"
         request.notes.append(request.state_lost)
@@ -112,6 +123,9 @@ class Recovery:
             await self._process.end()
 
     async def _after_survival(self, request: ExecuteRequest) -> None:
+        if request.left:
+            request.notes.append(f"{_STOPPED[request.stopped or 'interrupted']} {request.left}.")
+            return
         if request.status == "ok":
             self._deaths = 0
         if request.stopped and (request.reply or {}).get("status") != "ok":
@@ -119,6 +133,10 @@ class Recovery:
             await self._queries.settle()
         elif request.stopped:
             request.notes.append(f"{_STOPPED[request.stopped]} and was interrupted, and went on to its end.")
+
+    async def _is_kept(self) -> bool:
+        """Whether a kernel that can't be used any longer goes on, since it is not nbagent's to end."""
+        return not self._process.is_owned and not await self._process.has_ended()
 
     def _reason(self, request: ExecuteRequest) -> str:
         if request.stopped:

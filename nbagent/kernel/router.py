@@ -139,6 +139,8 @@ class Router:
         request.half_done_at = None
         if message["header"].get("msg_type") == "status":
             request.idle |= message["content"].get("execution_state") == "idle"
+        elif message["header"].get("msg_type") == "execute_input":
+            request.begun_at = time.monotonic()
         else:
             self.show(request.cell, request.outputs.add(message), during=request.cell)
 

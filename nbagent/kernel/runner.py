@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from nbagent.core.events import Cell, CellFinished, OutputsCleared
+from nbagent.core.events import Cell, CellFinished, CellWaits, OutputsCleared
 from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel.execution import ExecuteRequest, Job
@@ -21,6 +21,8 @@ from nbagent.kernel.time_limit import TimedRequests
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
+MAX_DROPPED = 5
+"""Times that a cell's request may be dropped because another client's cell failed."""
 
 
 class Runner:
@@ -73,10 +75,10 @@ class Runner:
         Raises:
             SandboxError: There is no kernel, or it died and could not be replaced.
         """
-        await self._recovery.ensure_alive(job.cell)
-        job.state_lost = self._recovery.take_untold()
         self._job = job
         try:
+            await self._recovery.ensure_alive(job.cell)
+            job.state_lost = self._recovery.take_untold()
             request = await self._run_code(job)
             return await self._recover(request, job)
         finally:
@@ -96,6 +98,29 @@ class Runner:
 
     async def _execute(self, job: Job) -> ExecuteRequest:
         await self._requests.catch_up()
+        if job.stop:
+            return self._requests.unsent(job)
+        if not self._process.is_owned:
+            return await self._execute_among_others(job)
+        return await self._send(job)
+
+    async def _execute_among_others(self, job: Job) -> ExecuteRequest:
+        """Run the code in a kernel that others use, too, once it is free; again, if a cell of theirs took it along."""
+        for _ in range(MAX_DROPPED):
+            try:
+                has_turn = await self._requests.has_turn(job, lambda: self._notify(CellWaits(cell=job.cell)))
+            except BaseException:
+                # The caller was cancelled, or `notify` raised: the cell has begun for everybody who follows.
+                await self._recover(self._requests.unsent(job), job)
+                raise
+            if not has_turn:
+                return self._requests.unsent(job)
+            request = await self._send(job)
+            if not request.was_dropped:
+                break
+        return request
+
+    async def _send(self, job: Job) -> ExecuteRequest:
         request = self._requests.send(job)
         try:
             await self._requests.wait(request, job)

@@ -17,9 +17,21 @@ from nbagent.kernel.router import Router
 
 HALF_DONE_SECONDS = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
+UNANSWERED_SECONDS = 0.3
+"""The same after an interrupt: ipykernel sends no reply if that meets its own steps before the code."""
 LAST_MESSAGES_SECONDS = 1.0
 """Seconds for reading what a kernel sent before it died, or while it ran no cell."""
 UNSTOPPED_NOTE = "was killed, since it did not stop when interrupted"
+EARLY_SECONDS = 0.1
+"""Seconds from the start of the code in which an interrupt may be lost: ipykernel heeds none before that."""
+AGAIN_SECONDS = 0.3
+"""Seconds after which code that was interrupted so early is interrupted once more."""
+PATIENCE_SECONDS = 0.5
+"""Seconds for which a cell waits for another client's before anybody is told."""
+TURN_SECONDS = 1.0
+"""Seconds after which a kernel is asked again whether it is free: it drops requests behind a cell that fails."""
+MAX_ASKED = 600
+"""Times that it is asked so; after that, an answer to an earlier request is waited for."""
 
 
 class TimedRequests:
@@ -57,6 +69,35 @@ class TimedRequests:
         self._router.remember(msg_id, job.cell, outputs)
         return ExecuteRequest(msg_id, outputs, job.cell, time.monotonic())
 
+    async def has_turn(self, job: Job, waits: Callable[[], object]) -> bool:
+        """Wait until a kernel that others use, too, runs none of their cells; False if the cell is stopped before.
+
+        Args:
+            job: The cell.
+            waits: Called once if that takes long.
+        """
+        connection, started, asked, told = self._process.connection, time.monotonic(), set[str](), False
+        while not job.stop and not connection.lost and not await self._process.has_ended():
+            now = time.monotonic()
+            if now - started >= len(asked) * TURN_SECONDS and len(asked) < MAX_ASKED:
+                asked.add(connection.kernel_info())
+            for channel, message in await connection.receive(LOOK_SECONDS):
+                if channel == "shell" and message["parent_header"].get("msg_id") in asked:
+                    if message["content"].get("status") == "ok":
+                        return True
+                else:
+                    self._router.take(channel, message)
+            if not told and now - started > PATIENCE_SECONDS:
+                told = True
+                waits()
+        return not job.stop
+
+    def unsent(self, job: Job) -> ExecuteRequest:
+        """The request of a cell that was stopped before its code could be sent."""
+        outputs, stopped = self._router.begin(job.cell), job.stop or "interrupted"
+        why = "before it began" + ("" if self._process.is_owned else ", while the kernel ran another client's cell")
+        return ExecuteRequest("", outputs, job.cell, time.monotonic(), stopped=stopped, left=why)
+
     async def wait(self, request: ExecuteRequest, job: Job) -> None:
         """Take messages until the request has ended, or its kernel has."""
         connection = self._process.connection
@@ -70,16 +111,20 @@ class TimedRequests:
     async def abandon(self, request: ExecuteRequest) -> None:
         """Interrupt a request whose caller was cancelled; if it doesn't end within the grace period, note a death."""
         connection = self._process.connection
-        connection.interrupt()
-        end = time.monotonic() + self._process.limits.grace
-        while not request.done and time.monotonic() < end:
+        request.stopped, end = "interrupted", time.monotonic()
+        if self._may_interrupt(request):
+            self._interrupt(request, end)
+            end += self._process.limits.grace
+        while not request.done and (now := time.monotonic()) < end:
+            if self._came_too_early(request, now):
+                self._interrupt(request, now)
             for channel, message in await connection.receive(LOOK_SECONDS):
                 self._router.take(channel, message, request)
             if await self._process.has_ended():
                 break
-        request.stopped = "interrupted"
+            self._end_half_done(request, now)
         if not request.done:
-            request.died = UNSTOPPED_NOTE
+            self._give_up(request)
 
     async def _watch(self, request: ExecuteRequest, job: Job) -> None:
         """Look at the clock and the process: interrupt or give up a request that takes too long, notice a death."""
@@ -90,16 +135,56 @@ class TimedRequests:
         elif lost := self._process.lost:
             request.died = lost
         elif request.kill_at is not None and now >= request.kill_at:
-            request.died = UNSTOPPED_NOTE
+            self._give_up(request)
+        elif not self._may_interrupt(request):
+            # It waits for another client's cell, which an interrupt would hit.
+            request.started = now
         elif request.kill_at is None and (job.stop or self._took(request, now) >= job.limit):
             request.stopped = job.stop or "timeout"
             request.kill_at = now + self._process.limits.grace
-            self._process.interrupt()
-        elif request.reply is not None or request.idle:
-            request.half_done_at = request.half_done_at or now
-            if now - request.half_done_at > HALF_DONE_SECONDS:
-                request.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
-                request.reply, request.idle = request.reply or {"status": "ok"}, True
+            self._interrupt(request, now)
+        elif self._came_too_early(request, now):
+            self._interrupt(request, now)
+        else:
+            self._end_half_done(request, now)
+
+    def _end_half_done(self, request: ExecuteRequest, now: float) -> None:
+        """End a request of which reply or `idle` has not come long after the other."""
+        if request.done or (request.reply is None and not request.idle):
+            return
+        request.half_done_at = request.half_done_at or now
+        waited = now - request.half_done_at
+        if request.interrupts and request.idle and waited > UNANSWERED_SECONDS:
+            request.reply = {"status": "error", "ename": "KeyboardInterrupt"}
+        elif waited > HALF_DONE_SECONDS:
+            request.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
+            request.reply, request.idle = request.reply or {"status": "ok"}, True
+
+    def _may_interrupt(self, request: ExecuteRequest) -> bool:
+        """Whether an interrupt stops this request, and not another client's cell."""
+        return self._process.is_owned or request.begun
+
+    def _interrupt(self, request: ExecuteRequest, now: float) -> None:
+        request.interrupts.append(now)
+        self._process.interrupt()
+
+    def _came_too_early(self, request: ExecuteRequest, now: float) -> bool:
+        """Whether code still runs that was interrupted before it could heed it."""
+        if len(request.interrupts) != 1 or request.begun_at is None or request.reply is not None or request.idle:
+            return False
+        (interrupted,) = request.interrupts
+        early = interrupted < request.begun_at + EARLY_SECONDS
+        return early and now > max(interrupted, request.begun_at) + AGAIN_SECONDS
+
+    def _give_up(self, request: ExecuteRequest) -> None:
+        """Note the death of a kernel that is killed now; one that others use, too, is left alone with the code."""
+        if self._process.is_owned:
+            request.died = UNSTOPPED_NOTE
+        elif request.begun:
+            grace = self._process.limits.grace
+            request.left = f"did not stop within {grace:g} s of the interrupt, and goes on in the kernel"
+        else:
+            request.left = "and still waits in the kernel for another client's cell to end"
 
     def _took(self, request: ExecuteRequest, now: float) -> float:
         """Seconds that count against the time limit."""

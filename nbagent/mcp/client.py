@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nbagent.mcp.server_connection import ServerConnection
     from nbagent.mcp.servers import ServerEntry
 
-PATIENCE = 10.0
+START_WAIT_SECONDS = 10.0
 """Seconds that a question waits for servers to start; the tools of a slower one are offered later."""
 SMOOTHING = 0.3
 """Weight of the last call in the running mean of a tool's times."""
@@ -93,7 +93,7 @@ class McpClient:
             if name not in self._listing:
                 self._listing[name] = asyncio.create_task(self._list(connection), name=f"mcp tools {name}")
             waited.append(self._listing[name])
-        done, _ = await asyncio.wait(waited, timeout=PATIENCE)
+        done, _ = await asyncio.wait(waited, timeout=START_WAIT_SECONDS)
         for task in done:
             if not task.cancelled():  # as `close` does
                 task.result()
@@ -138,7 +138,7 @@ class McpClient:
 
     async def _list(self, connection: ServerConnection) -> None:
         """Ask one server for its tools, and note which have changed."""
-        name, late = connection.server.name, time.monotonic() + PATIENCE
+        name, late = connection.server.name, time.monotonic() + START_WAIT_SECONDS
         try:
             listed = await connection.tools()
             found, unusable = _describe(connection.server, listed)

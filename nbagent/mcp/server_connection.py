@@ -22,7 +22,7 @@ from nbagent.mcp.meter import ASKS
 if TYPE_CHECKING:
     from nbagent.mcp.servers import ServerEntry
 
-SECONDS = 60.0
+CALL_SECONDS = 60.0
 """Seconds that a call may take by default."""
 START_SECONDS = 30.0
 """Seconds from the start of a program to its list of tools; `npx` and `uvx` may have to fetch it first."""
@@ -61,7 +61,7 @@ class ServerConnection:
         server: ServerEntry,
         *,
         notify: Callable[[Event], object],
-        seconds: float = SECONDS,
+        seconds: float = CALL_SECONDS,
         start_seconds: float = START_SECONDS,
     ) -> None:
         self.server = server

@@ -14,6 +14,7 @@ import html
 import re
 import sys
 from collections.abc import Container
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import to_builtins
@@ -21,14 +22,14 @@ from packaging.utils import canonicalize_name
 
 from nbagent import __version__
 from nbagent.core.errors import InstallRefused
-from nbagent.core.events import Answer, Asked, Cell, Claim, FileUploaded, ModelReplied, Output
+from nbagent.core.events import Answer, Asked, Cell, FileUploaded, ModelReplied, Output
 from nbagent.core.text import one_line
 from nbagent.kernel.outputs.widgets import STATE_MIME
-from nbagent.notebook import nodes
+from nbagent.notebook import nodes, prose
 from nbagent.notebook.lock import Lock, imports, lock_of, utc
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
-from nbagent.notebook.uploads import places_cell, upload_cells
+from nbagent.notebook.uploads import names_alone, places_cell, upload_cells
 from nbagent.packages.import_names import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
 from nbagent.sandbox import registry
@@ -37,24 +38,29 @@ from nbagent.sandbox.paths import OUTPUT
 RUNS_AGAIN = frozenset({"ok", "error"})
 CORE = ("ipykernel", "polars", "matplotlib")
 """The packages that every exported notebook names, so that it runs in a plain environment."""
-LONGEST = 120
-"""Characters of a title."""
 
 
 def build(recording: Recording) -> Any:
     """Make the notebook of a session so far, as nbformat 4.5 has it."""
     lock = lock_of(recording)
     cells: list[Any] = [_title(recording, lock)] if recording.items else []
+    # Unless a person named the session, its first question is its title.
+    entitled = None if recording.title else next(iter(recording.questions), None)
     if recording.cells:
         cells.append(_requirements(recording, lock))
         if recording.data or any(OUTPUT in cell.code for cell in recording.cells):
-            cells.append(places_cell([each.path for each in recording.data]))
+            paths = [each.path for each in recording.data]
+            code = "\n".join(cell.code for cell in recording.cells)
+            cells.append(places_cell(paths, plain=any(names_alone(each, code) for each in paths)))
     widgets = clean_widgets(recording.widgets, lambda outputs: [clean_output(each) for each in outputs])
     last = {_turn(item): number for number, item in enumerate(recording.items)}
     remarks = uploads = 0
+    remark = ""
     for number, item in enumerate(recording.items):
         if isinstance(item, Asked):
-            cells.append(_markdown(f"question-{item.turn}", _question(item), {"role": "question", "turn": item.turn}))
+            if item is not entitled:
+                text = prose.heading(item, level="##")
+                cells.append(_markdown(f"question-{item.turn}", text, {"role": "question", "turn": item.turn}))
         elif isinstance(item, ModelReplied):
             remarks += 1
             cells.append(
@@ -64,9 +70,10 @@ def build(recording: Recording) -> Any:
             uploads += 1
             cells += upload_cells(item, uploads)
         elif item.status in RUNS_AGAIN:
-            cells.append(_code(item, recording, widgets["state"]))
+            cells += _code(item, recording, widgets["state"], remark=remark)
         else:
             cells.append(_stopped(item, recording))
+        remark = item.text if isinstance(item, ModelReplied) else ""
         turn = _turn(item)
         if last[turn] == number and turn in recording.answers:
             # The answer comes last in its turn, though a person may have run cells of their own meanwhile.
@@ -75,21 +82,20 @@ def build(recording: Recording) -> Any:
 
 
 def title(notebook: Any) -> str:
-    """The title of such a notebook; empty if nothing happened in it."""
+    """The title of such a notebook as text; empty if nothing happened in it."""
     first = notebook["cells"][0] if notebook["cells"] else {"source": ""}
     return str(first["source"].partition("\n")[0].removeprefix("# "))
 
 
 def _title(recording: Recording, lock: Lock) -> Any:
-    """The cell with the title, by the first question, and the data."""
-    questions = recording.questions
-    text = questions[0].question if questions else "What ran"
-    lines = [f"# {clean_markdown(one_line(text.strip().partition(chr(10))[0], LONGEST))}"]
-    for number, each in enumerate(lock.data):
-        digest = f", SHA-256 `{each.sha256[:12]}…`" if each.sha256 else ""
-        line = f"- Data: `{each.path.replace('`', '')}` ({each.size:,} bytes{digest})"
-        lines.append(line if number else f"\n{line}")
-    return _markdown("title", "\n".join(lines), {"role": "title"})
+    """The cell with the title, which is a person's, or the first question, and the data."""
+    data = f"\n\n{prose.data(lock.data)}" if lock.data else ""
+    asked = next(iter(recording.questions), None)
+    if asked is None or recording.title:
+        title = clean_markdown(one_line(recording.title)) or "What ran"
+        return _markdown("title", f"# {title}{data}", {"role": "title"})
+    facts = {"role": "question", "turn": asked.turn}
+    return _markdown(f"question-{asked.turn}", prose.heading(asked, level="#") + data, facts)
 
 
 def _requirements(recording: Recording, lock: Lock) -> Any:
@@ -120,50 +126,62 @@ def _turn(item: Asked | ModelReplied | FileUploaded | Cell) -> int:
     return 0 if isinstance(item, FileUploaded) else item.turn
 
 
-def _question(asked: Asked) -> str:
-    return f"**Question {asked.turn}**\n\n{clean_markdown(asked.question)}"
-
-
 def _answer(answer: Answer) -> Any:
     note = "" if answer.success else "\n\n*(This turn did not come to a successful end.)*"
     facts: dict[str, Any] = {"role": "answer", "turn": answer.turn}
     if answer.claims:
         facts["claims"] = to_builtins(answer.claims)
-    return _markdown(f"answer-{answer.turn}", clean_markdown(answer.text) + note + _sources(answer.claims), facts)
-
-
-def _sources(claims: list[Claim]) -> str:
-    """Markdown that names the cell of each number of an answer, folded, and the numbers that no cell shows."""
-    told = ""
-    if missing := [claim.text for claim in claims if not claim.supported]:
-        told += f"\n\n*Shown by no cell: {clean_markdown(', '.join(missing))}.*"
-    if found := [claim for claim in claims if claim.supported]:
-        # JupyterLab follows such a link to the cell with this id.
-        lines = [
-            f"- {clean_markdown(claim.text)}: [cell {claim.cell}](#cell-id=cell-{claim.cell})"
-            + (f", as {clean_markdown(claim.shown)}" if claim.shown != claim.text else "")
-            for claim in found
-        ]
-        told += "\n\n<details><summary>Where the numbers stand</summary>\n\n" + "\n".join(lines) + "\n\n</details>"
-    return told
+    words = f"{prose.unsupported(answer.claims)}{clean_markdown(answer.text) or '*Nothing.*'}"
+    text = f"### Answer\n\n{words}{note}{prose.sources(answer.claims)}"
+    return _markdown(f"answer-{answer.turn}", text, facts)
 
 
 def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
     return nodes.new_markdown_cell(source, id=name, metadata={"nbagent": metadata})
 
 
-def _code(cell: Cell, recording: Recording, widgets: Container[str]) -> Any:
+def _code(cell: Cell, recording: Recording, widgets: Container[str], *, remark: str) -> list[Any]:
+    """A cell that a re-run runs; before one that only defines a tool, the tool's source, which reads better."""
     metadata: dict[str, Any] = {"nbagent": _facts(cell, recording)}
     if cell.status == "error":
         metadata["tags"] = ["raises-exception"]
-    outputs = [_numbered(output, cell.execution_count) for output in shown(cell, recording, widgets=widgets)]
-    return nodes.new_code_cell(
+    if origin := recording.origins.get(cell.cell):
+        metadata["execution"] = timing(origin.at, cell.duration)
+    alt = prose.alt(cell.code, remark, number=cell.cell)
+    outputs = [described(each, alt) for each in shown(cell, recording, widgets=widgets)]
+    made = nodes.new_code_cell(
         cell.code,
         id=f"cell-{cell.cell}",
         metadata=metadata,
-        outputs=outputs,
+        outputs=[_numbered(each, cell.execution_count) for each in outputs],
         execution_count=cell.execution_count,
     )
+    if outputs or (tool := prose.tool(cell.code)) is None:
+        return [made]
+    metadata["jupyter"] = {"source_hidden": True}
+    text = f"*{clean_markdown(tool.title)}*\n\n{_fenced(tool.source.strip())}"
+    return [_markdown(f"tool-{cell.cell}", text, {"role": "tool", "turn": cell.turn}), made]
+
+
+def timing(at: float, seconds: float) -> dict[str, str]:
+    """When a cell began and ended, in the form in which JupyterLab and nbclient record it."""
+    began, ended = (datetime.fromtimestamp(each, UTC).isoformat() for each in (at, at + seconds))
+    return {
+        "iopub.status.busy": began,
+        "iopub.execute_input": began,
+        "iopub.status.idle": ended,
+        "shell.execute_reply": ended,
+    }
+
+
+def described(output: Output, alt: str) -> Output:
+    """An output whose pictures say what they show, for who can't see them."""
+    metadata = {
+        mime: {"alt": alt, **output.get("metadata", {}).get(mime, {})}
+        for mime in output.get("data", {})
+        if mime.startswith("image/")
+    }
+    return {**output, "metadata": {**output["metadata"], **metadata}} if metadata else output
 
 
 def _numbered(output: Output, count: int | None) -> Output:
@@ -223,10 +241,11 @@ def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict
     started = recording.started
     # The kernel of a session that never started is one of the engine that needs least.
     engine = started.engine if started else registry.automatic()[-1].name
+    kernelspec = (started.kernelspec if started else "") or f"nbagent-{engine}"
     metadata: dict[str, Any] = {
         "kernelspec": {
-            "name": f"nbagent-{engine}",
-            "display_name": registry.title(engine),
+            "name": kernelspec,
+            "display_name": registry.title(kernelspec.removeprefix("nbagent-") if "-" in kernelspec else engine),
             "language": "python",
         },
         "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"},
@@ -247,6 +266,7 @@ def _provenance(recording: Recording, lock: Lock) -> dict[str, Any]:
         "session": started.session if started else "",
         "engine": started.engine if started else "",
         "trust": started.trust if started else "",
+        **({"isolation": started.isolation} if started and started.isolation else {}),
         "environment": started.environment if started else "",
         "data": to_builtins(lock.data),
         "uploads": [

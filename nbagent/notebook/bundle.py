@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from nbagent.core import fileio
 from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import DataSeen
 from nbagent.sandbox.data.locate import is_still_there
@@ -65,7 +66,7 @@ def _files(source: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     if not source.is_dir():
         yield source, ()
         return
-    for parent, below, names in os.walk(source):
+    for parent, below, names in fileio.walk(source):
         below[:] = sorted(name for name in below if not name.startswith("."))
         for name in sorted(name for name in names if not name.startswith(".")):
             path = Path(parent, name)

@@ -147,8 +147,10 @@ class Document:
 
     @property
     def widgets(self) -> Mapping[str, Any]:
-        """The models of its widgets, by their names."""
-        return models(_part(_plain(self.raw.metadata), "widgets").get(STATE_MIME))
+        """The models of its widgets, by their names, as an export has them."""
+        state = _part(_part(_plain(self.raw.metadata), "widgets"), STATE_MIME)
+        # Cleaned once more, an output within a widget would be another one.
+        return _part(state, "state") if self.is_ours else models(state)
 
     @property
     def has_views(self) -> bool:

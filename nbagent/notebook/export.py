@@ -29,6 +29,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import formats, nodes, place
 from nbagent.notebook.build import build, title
 from nbagent.notebook.bundle import bundle
+from nbagent.notebook.data_changes import read_by
 from nbagent.notebook.fold import fold, tag_superseded
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.page import page
@@ -62,7 +63,7 @@ class Exported(NamedTuple):
         path: Where.
         left_out: How many failed or superseded attempts were left out.
         why_not: Why they were not, in a sentence.
-        changed: Data that was changed after the session's last event, by path: its code has not seen what is there now.
+        changed: What of the data was changed since it was given, and which cells ran before and after, in sentences.
     """
 
     path: Path
@@ -113,15 +114,9 @@ async def export(
         tag_superseded(notebook)
     else:
         notebook, left_out, why_not = await _fold(notebook, recording, spec)
-    changed = [each.path for each in recording.needed if _changed_at(Path(each.source)) > recording.at]
-    return Exported(await asyncio.to_thread(_write, notebook, recording, places), left_out, why_not, changed)
-
-
-def _changed_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+    changed = await asyncio.to_thread(lambda: [read_by(recording, each).told for each in recording.data])
+    written = await asyncio.to_thread(_write, notebook, recording, places)
+    return Exported(written, left_out, why_not, [each for each in changed if each])
 
 
 async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:
@@ -149,9 +144,11 @@ async def _sandbox(recording: Recording, spec: Callable[[], SandboxSpec]) -> tup
     """An engine and a sandbox like the session's, with its data, as far as that is still there."""
     needed = ((Path(each.source), each.path) for each in recording.needed)
     mounts = tuple(Mount(source, path) for source, path in needed if is_still_there(source))
-    wanted = replace(spec(), data=mounts, owner="", keep=0.0, late_data=False)
-    name = recording.started.engine if recording.started else None
-    return await registry.choose(name if name != "local" else None, image=wanted.image, specs=[wanted]), wanted
+    # A kernel that others started has their variables, which nothing that is tried may change.
+    wanted = replace(spec(), data=mounts, owner="", keep=0.0, late_data=False, kernel="")
+    engine = registry.engines().get(recording.started.engine) if recording.started else None
+    name = engine.name if engine is not None and engine.isolates else None
+    return await registry.choose(name, image=wanted.image, specs=[wanted]), wanted
 
 
 # -- files --------------------------------------------------------------------------------------------------------

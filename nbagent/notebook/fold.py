@@ -6,6 +6,7 @@ import ast
 import copy
 import difflib
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Set
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ SUPERSEDED = "superseded"
 """The tag of a cell that the model replaced by a better one."""
 ALIKE = 0.8
 """The likeness of two sources, from 0 to 1, from which on the second replaces the first."""
+_LINK = re.compile(r"\[cell (\d+)\](?=\(#cell-id=(cell-\d+)\))")
 LONGEST = 10_000
 """Characters of a source that is held against another one: the time is square in them."""
 Verify = Callable[[Document], Awaitable[Proof]]
@@ -132,23 +134,28 @@ def _cited(notebook: Any) -> set[str]:
 
 
 def _without(cells: list[Any], dropped: Set[str]) -> list[Any]:
-    """The cells without these, and without the remark before each."""
+    """The cells without these, and without the remark and the source of a tool before each."""
     kept: list[Any] = []
     for cell in cells:
         if cell["id"] not in dropped:
             kept.append(cell)
-        elif kept and kept[-1]["metadata"].get("nbagent", {}).get("role") == "remark":
-            kept.pop()
+            continue
+        for role in ("tool", "remark"):
+            if kept and kept[-1]["metadata"].get("nbagent", {}).get("role") == role:
+                kept.pop()
     return kept
 
 
 def _count(cells: list[Any]) -> None:
-    """Number the cells anew, as a run from the top does."""
-    number = 0
+    """Number the cells anew, as a run from the top does, and have answers name them so."""
+    number, numbers = 0, {}
     for cell in cells:
         if cell["cell_type"] == "code" and cell["execution_count"] is not None:
             number += 1
-            cell["execution_count"] = number
+            cell["execution_count"] = numbers[cell["id"]] = number
             for output in cell["outputs"]:
                 if "execution_count" in output:
                     output["execution_count"] = number
+    for cell in cells:
+        if cell["metadata"].get("nbagent", {}).get("role") == "answer":
+            cell["source"] = _LINK.sub(lambda found: f"[cell {numbers.get(found[2], found[1])}]", cell["source"])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from nbagent.core import syntax
+from nbagent.core.text import fenced, joined
 from nbagent.kernel.outputs.streams import clean_text
 
 _MAGIC = re.compile(r"(?m)^([^\S\n]*)([%!?])")
@@ -47,19 +48,9 @@ def _as_python(source: str) -> str:
         magic, code = f"# {found[0]}", source[found.end() :]
     if not code.startswith("%%"):
         for each in (code, _MAGIC.sub(r"\1# \2", _TIMED.sub(r"\1", code))):
-            if _compiles(each):
+            if syntax.compiles(each):
                 return magic + each
     return "\n".join(f"# {line}".rstrip() for line in source.splitlines())
-
-
-def _compiles(code: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(code, "cell", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def _guarded(code: str) -> str:
@@ -67,10 +58,12 @@ def _guarded(code: str) -> str:
     inside = textwrap.indent(code, "    ")
     body = f"try:\n{inside}\nexcept Exception:\n    __import__('traceback').print_exc()"
     try:
-        tree = ast.parse(body).body[0]
+        tree = syntax.parse(body).body[0]
         # A text over several lines would be another one.
-        same = isinstance(tree, ast.Try) and list(map(ast.dump, tree.body)) == list(map(ast.dump, ast.parse(code).body))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        same = isinstance(tree, ast.Try) and list(map(ast.dump, tree.body)) == list(
+            map(ast.dump, syntax.parse(code).body)
+        )
+    except syntax.UNREADABLE:
         return code
     return body if same else body.replace(inside, f"    exec({code!r})", 1)
 
@@ -86,7 +79,7 @@ def markdown(notebook: Any) -> str:
         if cell["cell_type"] != "code":
             parts.append(cell["source"])
         elif not cell["metadata"].get("jupyter", {}).get("source_hidden"):
-            parts += [_fenced(cell["source"], "python"), *_outputs(cell)]
+            parts += [fenced(cell["source"], "python"), *_outputs(cell)]
     return clean_text("\n\n".join(parts) + "\n")
 
 
@@ -94,22 +87,14 @@ def _outputs(cell: Any) -> Iterator[str]:
     for output in cell["outputs"]:
         data = output.get("data", {})
         if output["output_type"] == "stream":
-            yield _fenced(_text(output["text"]).rstrip("\n"))
+            yield fenced(joined(output["text"]).rstrip("\n"))
         elif output["output_type"] == "error":
-            yield _fenced(f"{output['ename']}: {output['evalue']}")
+            yield fenced(f"{output['ename']}: {output['evalue']}")
         elif "image/png" in data:
-            encoded = "".join(_text(data["image/png"]).split())
-            yield f"![cell {cell['execution_count']}](data:image/png;base64,{encoded})"
+            encoded = "".join(joined(data["image/png"]).split())
+            alt = output.get("metadata", {}).get("image/png", {}).get("alt") or f"cell {cell['execution_count']}"
+            yield f"![{alt}](data:image/png;base64,{encoded})"
         elif "text/markdown" in data:
-            yield _text(data["text/markdown"])
+            yield joined(data["text/markdown"])
         elif "text/plain" in data:
-            yield _fenced(_text(data["text/plain"]))
-
-
-def _text(value: Any) -> str:
-    return "".join(value) if isinstance(value, list) else str(value)
-
-
-def _fenced(text: str, language: str = "") -> str:
-    fence = "`" * max(3, 1 + max((len(each) for each in re.findall(r"`+", text)), default=0))
-    return f"{fence}{language}\n{text}\n{fence}"
+            yield fenced(joined(data["text/plain"]))

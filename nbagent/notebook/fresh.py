@@ -25,14 +25,6 @@ from nbagent.sandbox.spec import SandboxSpec
 
 RUNS_ON = frozenset({"ok", "error"})
 """Ends of a cell after which the next one finds its variables."""
-_LINKS = """
-def main(folder):
-    import os
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        if not os.path.lexists(name):
-            os.symlink(os.path.join(folder, name), name)
-"""
-"""Lets a notebook that isn't nbagent's find its data by plain names, as it did where it was written."""
 
 
 @dataclass(kw_only=True)
@@ -147,10 +139,9 @@ class FreshRuns:
                 return
 
     async def _furnish(self, kernel: Kernel) -> None:
-        """Install what the lock has and this kernel hasn't, and let foreign notebooks find their data."""
+        """Install what the lock has and this kernel hasn't."""
         lock = self._document.lock
         if lock is None:
-            await kernel.evaluate(_LINKS, ["/tmp/data"])  # noqa: S108 - a path inside
             return
         here = kernel.pins
         others = [each for each in lock.kernel if here.get(each.name) != each.version and _is_replaceable(each)]

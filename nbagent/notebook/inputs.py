@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import ast
+import fnmatch
+import itertools
+import os
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbagent.core.errors import DataError
+from nbagent.core.folders import RESULTS
+from nbagent.notebook.lock import imports, nodes
+from nbagent.notebook.place import ENDING
 from nbagent.sandbox.data import mounts, needs
 from nbagent.sandbox.data.locate import locate
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
+
+MOST_BESIDE = 10_000
+"""Names of a folder that are held against what code names."""
+_ALL = re.compile(r"\b(?:listdir|scandir|iterdir|getcwd|cwd)\(\s*\)|\bos\.walk\(")
+_COMMANDS = re.compile(r"(?m)^([^\S\n]*)(?:\w{1,80} *= *)?[%!](.*)$")
 
 
 @dataclass
@@ -61,6 +74,59 @@ def inputs(
             told = f"SHA-256 {each.sha256[:12] or 'unknown'} → {now[:12] or 'unknown'}"
             inputs.problems.append(f"The data {name} is not what it was when the notebook was made ({told}).")
     return inputs
+
+
+def beside(source: Path, code: Iterable[str]) -> list[Path]:
+    """The files and folders beside a script or notebook that its code names, as what it opens, lists or imports.
+
+    None of them has a name that begins with a dot or is a link, and there are none in a private folder
+    (`mounts.is_private`): who wrote the code may be a stranger.
+    """
+    folder = source.absolute().parent.resolve()
+    if mounts.is_private(folder):
+        return []
+    patterns = {pattern for each in code for pattern in _patterns(each, folder)}
+    plain = {each for each in patterns if set(each).isdisjoint("*?[")}
+    globs = [re.compile(fnmatch.translate(each)) for each in sorted(patterns - plain)]
+    found = []
+    for each in _entries(folder):
+        named = each.name in plain or (any(glob.match(each.name) for glob in globs) and not _is_written(each.name))
+        if named and not each.name.startswith(".") and each.name != source.name and _is_plain(each):
+            found.append(folder / each.name)
+    return sorted(found)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """The first entries of a folder; none of one that can't be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(itertools.islice(entries, MOST_BESIDE))
+    except OSError:
+        return []
+
+
+def _is_written(name: str) -> bool:
+    """Whether nbagent itself writes what is called so: it would be another one in each run."""
+    return name.endswith(ENDING) or name == RESULTS
+
+
+def _is_plain(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+
+
+def _patterns(code: str, folder: Path) -> Iterator[str]:
+    """The names directly in a folder that code may mean, or patterns of such names."""
+    if _ALL.search(code):
+        yield "*"
+    for module in imports(python := _COMMANDS.sub(r"\1pass", code)):
+        yield from (module, f"{module}.py")
+    texts = [each.value for each in nodes(python) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    commands = "\n".join(found[2] for found in _COMMANDS.finditer(code)) if any(nodes(python)) else code
+    for text in (*texts, *(word.strip("\"'") for word in commands.split())):
+        if len(text) > 1000 or "\n" in text:
+            continue
+        path = os.path.normpath(text.removeprefix(f"{folder}/")) if text else ""
+        yield "*" if path == "." else path.partition("/")[0]
 
 
 def _given(name: str, given: Sequence[Path]) -> Path | None:

@@ -10,14 +10,14 @@ import hashlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from nbagent.core import syntax
 from nbagent.core.events import Cell, ColumnType, DataSeen, Package
+from nbagent.notebook.data_changes import read_by
 from nbagent.notebook.record import Recording
-from nbagent.sandbox.data import needs
 
 SEEDS = frozenset({"seed", "default_rng", "RandomState", "manual_seed", "set_seed", "Random", "set_random_seed"})
 """Functions whose first argument is a seed."""
@@ -45,6 +45,7 @@ class Data(msgspec.Struct, omit_defaults=True):
         schema: The columns of a table, as a sandbox found them.
         tables: The same for each table of a folder, by its path in it.
         name: What it is called on the host, if its path has another name.
+        changed: How it changed between two cells that name it, in a sentence: a re-run shows something else.
     """
 
     path: str
@@ -53,6 +54,7 @@ class Data(msgspec.Struct, omit_defaults=True):
     schema: list[ColumnType] = []
     tables: dict[str, list[ColumnType]] = {}
     name: str = ""
+    changed: str = ""
 
 
 class Lock(msgspec.Struct, omit_defaults=True):
@@ -62,7 +64,7 @@ class Lock(msgspec.Struct, omit_defaults=True):
         python: The version of the kernel's Python.
         environment: Digest of the kernel's image or environment.
         engine: What isolated it.
-        limits: Each field of `policy.Limits`.
+        limits: Each field of `policy.Limits`. JupyterLab saves 60.0 as 60, which reads as the same here.
         machine: Platform, processor, threads, locale, time zone and hash seed, see `sandbox/machine.py`.
         kernel: The packages that every kernel of its environment has.
         packages: The packages that were installed for its session.
@@ -75,7 +77,7 @@ class Lock(msgspec.Struct, omit_defaults=True):
     python: str = ""
     environment: str = ""
     engine: str = ""
-    limits: dict[str, Any] = {}
+    limits: dict[str, float | None] = {}
     machine: dict[str, Any] = {}
     kernel: list[Package] = []
     packages: list[Package] = []
@@ -114,11 +116,12 @@ def lock_of(recording: Recording) -> Lock:
 
 
 def _data(seen: DataSeen, recording: Recording) -> Data:
-    below, schemas = f"{seen.path}/", recording.schemas
+    below, schemas, read = f"{seen.path}/", recording.schemas, read_by(recording, seen)
     return Data(
         seen.path,
-        seen.size,
-        needs.digest(Path(seen.source)),
+        read.size,
+        read.sha256,
+        changed=read.told if read.is_mixed else "",
         schema=schemas.get(seen.path, []),
         tables={path.removeprefix(below): found for path, found in schemas.items() if path.startswith(below)},
     )
@@ -163,8 +166,8 @@ def _name(function: ast.expr) -> str:
 def nodes(code: str) -> Iterator[ast.AST]:
     """The nodes of a cell's syntax tree; none if it isn't plain Python."""
     try:
-        yield from ast.walk(ast.parse(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        yield from ast.walk(syntax.parse(code))
+    except syntax.UNREADABLE:
         return
 
 

@@ -12,7 +12,7 @@ import html
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nbagent.core.text import plain
+from nbagent.core.text import joined, plain
 from nbagent.kernel.outputs.streams import clean_text
 from nbagent.safety.sanitize import clean_html
 
@@ -26,7 +26,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; m
   padding: 0 1rem }
 pre { font: 13px/1.45 ui-monospace, monospace; padding: .6rem .8rem; margin: .4rem 0; overflow-x: auto;
   white-space: pre-wrap; overflow-wrap: anywhere }
-.code { background: #f5f6f8; border-left: 3px solid #4a72b0 }
+.count { font: 12px ui-monospace, monospace; color: #6a7280; margin: .8rem 0 -.2rem }
+.code, pre:has(> code) { background: #f5f6f8; border-left: 3px solid #4a72b0 }
 .error { background: #fdf0f0 }
 .output { overflow-x: auto; contain: content }
 table { border-collapse: collapse; font-size: 14px; margin: .4rem 0 }
@@ -72,6 +73,8 @@ def _cell(cell: Any) -> Iterator[str]:
     if cell["cell_type"] != "code":
         yield _markdown(cell["source"])
         return
+    if cell["execution_count"] is not None:
+        yield f'<p class="count">[{cell["execution_count"]}]</p>\n'
     yield _code(cell["source"])
     for output in cell["outputs"]:
         yield f'<div class="output">{_output(output)}</div>\n'
@@ -81,20 +84,20 @@ def _output(output: Mapping[str, Any]) -> str:
     """An output in the form that says most."""
     kind, data = output["output_type"], output.get("data", {})
     if kind == "stream":
-        return _text(_join(output["text"]))
+        return _text(joined(output["text"]))
     if kind == "error":
         traceback = "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
         return _text(traceback, "error")
     if "text/html" in data:
-        return _join(data["text/html"])
+        return joined(data["text/html"])
     if "text/markdown" in data:
-        return _markdown(_join(data["text/markdown"]))
+        return _markdown(joined(data["text/markdown"]))
     if found := next((mime for mime in PICTURES if mime in data), None):
-        return _picture(found, "".join(_join(data[found]).split()), output)
+        return _picture(found, "".join(joined(data[found]).split()), output)
     if "image/svg+xml" in data:
-        encoded = base64.b64encode(_join(data["image/svg+xml"]).encode()).decode()
+        encoded = base64.b64encode(joined(data["image/svg+xml"]).encode()).decode()
         return _picture("image/svg+xml", encoded, output)
-    return _text(_join(data.get("text/latex") or data.get("text/plain") or ""))
+    return _text(joined(data.get("text/latex") or data.get("text/plain") or ""))
 
 
 def _picture(mime: str, encoded: str, output: Mapping[str, Any]) -> str:
@@ -103,7 +106,8 @@ def _picture(mime: str, encoded: str, output: Mapping[str, Any]) -> str:
     size = "".join(
         f' {name}="{given[name]:g}"' for name in ("width", "height") if isinstance(given.get(name), int | float)
     )
-    return f'<img alt="" src="data:{mime};base64,{html.escape(encoded)}"{size}>'
+    alt = html.escape(str(given.get("alt") or ""))
+    return f'<img alt="{alt}" src="data:{mime};base64,{html.escape(encoded)}"{size}>'
 
 
 def _markdown(text: str) -> str:
@@ -122,10 +126,6 @@ def _code(source: str) -> str:
 
 def _text(text: str, kind: str = "text") -> str:
     return f'<pre class="{kind}">{html.escape(plain(text))}</pre>'
-
-
-def _join(value: Any) -> str:
-    return "".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @functools.cache

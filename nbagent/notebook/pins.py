@@ -23,12 +23,7 @@ def requirements(lock: Lock) -> str:
 
 
 def environment(lock: Lock, *, name: str) -> str:
-    """An environment of conda with the same Python, into which pip installs the same packages.
-
-    Args:
-        lock: The lock.
-        name: What the environment is called.
-    """
+    """An environment of conda with the same Python, into which pip installs the same packages."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", name)
     lines = ["name: " + plain, "channels:", "  - conda-forge", "dependencies:"]
     lines += [f"  - python={lock.python or '3'}", "  - pip", "  - pip:"]

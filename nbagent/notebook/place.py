@@ -54,7 +54,8 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
         The absolute path, links resolved, so that a notebook is written to the target of a link.
 
     Raises:
-        UsageError: The name has none of these endings, the path is data, or the file there must not be replaced.
+        UsageError: The name has none of these endings, the path is data or a link that leads out of its folder, or the
+            file there must not be replaced.
         StoreError: The path is a folder, or can't be written to.
     """
     path = path.expanduser()
@@ -66,6 +67,9 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
         others = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
         raise UsageError(f"A notebook can't be called {path.name!r}.", mend=f"End its name with {ENDING}, {others}.")
     _check_replaced(place, list(data), force=force)
+    if path.is_symlink() and not place.is_relative_to(path.parent.resolve()):
+        # Whoever made the folder, a repository perhaps, made the link, and may mean another notebook of the person's.
+        raise UsageError(f"{path} is a link to {place}, outside of its folder.", mend="Name that, if it is meant.")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place.parent):

@@ -71,6 +71,7 @@ class Verification:
         if lock is None:
             return []
         found = [] if lock.is_intact else ["The lock in the notebook's metadata was edited since nbagent wrote it."]
+        found += [f"While its cells ran, {each.changed}" for each in lock.data if each.changed]
         versions = lock.versions
         for cell in self._document.cells:
             for each in script_requirements(cell.code + "\n") if cell.is_block else ():
@@ -103,10 +104,10 @@ class Verification:
         proof.notes += self._notes(fresh)
         found = self._compare(fresh, again)
         if sweeps or any(each.differences or each.pictures for each in found.values()):
-            again.append(await self._runs.once())
+            again.append(await self._once_more(fresh))
             found = self._compare(fresh, again)
         if any(self._is_doubtful(number, each) for number, each in found.items()):
-            again.append(await self._runs.once())
+            again.append(await self._once_more(fresh))
             found = self._compare(fresh, again)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
@@ -115,6 +116,11 @@ class Verification:
             await self._sweep(fresh, again[0])
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
+
+    async def _once_more(self, fresh: Ran) -> Ran:
+        """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
+        ran = await self._runs.once()
+        return ran if ran.outputs.keys() >= fresh.outputs.keys() else await self._runs.once()
 
     def _is_doubtful(self, number: int, found: Comparison) -> bool:
         """Whether two fresh runs may agree by chance on what differs."""
@@ -250,7 +256,8 @@ def compared(
         if cell.number not in fresh.outputs or cell.installs or not cell.has_run:
             continue
         stored = document.comparable(cell)
-        ours, *more = (ran.outputs.get(cell.number, []) for ran in (fresh, *again))
+        ours = fresh.outputs[cell.number]
+        more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
         moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)

@@ -18,6 +18,7 @@ from nbagent.core.events import (
     CellStarted,
     ColumnType,
     DataDescribed,
+    DataHashed,
     DataLeftOut,
     DataSeen,
     FileSaved,
@@ -33,6 +34,7 @@ from nbagent.core.events import (
     Package,
     PackagesInstalled,
     Record,
+    Renamed,
     SessionResumed,
     SessionStarted,
     WidgetsChanged,
@@ -70,12 +72,15 @@ class Recording:
         origins: Who had each cell run, by its number.
         models: Who answered each question, by its number.
         at: The time of the last event, in seconds since the epoch; 0 for an empty log.
+        title: What a person called it; empty if nobody did.
+        began: The time at which the sandbox was started.
         answers: By the numbers of their questions.
         late: What came for a cell after its end, by its number.
         updated: By the number of a cell and the place of an output in it, the cell that ran when that was last changed
             after the end.
         packages: All that was installed, by name.
         data: What the sandbox sees read-only.
+        hashes: The SHA-256 that it had at the start, by path, as far as it was hashed.
         schemas: The columns of its tables, by path.
         left_out: What of it code is not shown, in sentences.
         files: What reached the host, by path.
@@ -90,11 +95,14 @@ class Recording:
     origins: dict[int, Origin] = field(default_factory=dict)
     models: dict[int, str] = field(default_factory=dict)
     at: float = 0.0
+    title: str = ""
+    began: float = 0.0
     answers: dict[int, Answer] = field(default_factory=dict)
     late: dict[int, list[Late]] = field(default_factory=dict)
     updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
     packages: dict[str, Package] = field(default_factory=dict)
     data: list[DataSeen] = field(default_factory=list)
+    hashes: dict[str, str] = field(default_factory=dict)
     schemas: dict[str, list[ColumnType]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     files: dict[str, FileSaved] = field(default_factory=dict)
@@ -159,6 +167,7 @@ class Recording:
             case SessionStarted() as started:
                 self.started = started
                 self.data = list(started.data)
+                self.began = record.at - started.seconds
             case SessionResumed(packages=packages) as resumed if self.started and packages:
                 self.started = msgspec.structs.replace(
                     self.started,
@@ -167,6 +176,10 @@ class Recording:
                     python=resumed.python,
                     packages=packages,
                 )
+            case Renamed(title=title):
+                self.title = title
+            case DataHashed(hashes=hashes):
+                self.hashes.update(hashes)
             case DataDescribed(schemas=schemas):
                 self.schemas.update(schemas)
             case DataLeftOut(text=text):

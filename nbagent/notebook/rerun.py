@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import ColumnType, Output
 from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
-from nbagent.notebook import document, nodes, place
+from nbagent.notebook import document, nodes, place, prose
+from nbagent.notebook.build import described, timing
 from nbagent.notebook.document import Document
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import Inputs, inputs
@@ -50,7 +51,8 @@ def with_parameters(notebook: Document, values: Mapping[str, str]) -> Document:
         raise UsageError(
             f"{notebook.name} has no parameters.", mend=f"Give the cell that sets them the tag {PARAMETERS!r}."
         )
-    known = {each.id for each in syntax(raw.cells[at].source) if isinstance(each, ast.Name) and _is_set(each)}
+    names = (each for each in syntax(raw.cells[at].source) if isinstance(each, ast.Name))
+    known = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     if odd := [name for name in values if name not in known]:
         told = ", ".join(sorted(known)) or "none"
         raise UsageError(f"{notebook.name} has no parameter {odd[0]!r}.", mend=f"Its parameters: {told}.")
@@ -59,10 +61,6 @@ def with_parameters(notebook: Document, values: Mapping[str, str]) -> Document:
     cell = nodes.new_code_cell(source, id=INJECTED, metadata=metadata)
     raw.cells.insert(at + 1, type(raw)(cell) if "id" in raw.cells[at] else _without_id(type(raw), cell))
     return document.of(raw, name=notebook.name)
-
-
-def _is_set(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Store)
 
 
 def _without_id(kind: Any, cell: dict[str, Any]) -> Any:
@@ -125,12 +123,11 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
         SandboxError: The sandbox failed.
         InstallError: The packages of the lock can't be had.
     """
-    data = notebook.lock.data if notebook.lock else []
-    wanted = {each.path: _types(each.schema) for each in data if each.schema}
+    data = [each for each in (notebook.lock.data if notebook.lock else []) if each.schema or each.tables]
 
     async def check(kernel: Kernel) -> None:
-        found = schemas(await describe(kernel, [*wanted]))
-        for path, schema in wanted.items():
+        found = schemas(await describe(kernel, [each.path for each in data]))
+        for path, schema in ((path, schema) for each in data for path, schema in _wanted(each, found)):
             if problems := _apart(schema, _types(found.get(path, []))):
                 name = path.removeprefix(f"{DATA}/")
                 raise DataError(
@@ -138,7 +135,24 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
                     mend="Give data with the same columns.",
                 )
 
-    return await FreshRuns(notebook, engine=engine, spec=spec).once(first=check if wanted else None)
+    return await FreshRuns(notebook, engine=engine, spec=spec).once(first=check if data else None)
+
+
+def _wanted(data: Data, found: Mapping[str, Sequence[ColumnType]]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The columns that tables must have, by path: of a file; of a folder, those of each table that has a former name.
+
+    Where all former tables of a folder had the same columns, each table that is there now must have them, as code that
+    reads all of a folder expects.
+    """
+    if data.schema:
+        yield data.path, _types(data.schema)
+    former = {f"{data.path}/{name}": _types(columns) for name, columns in data.tables.items()}
+    alike = [*former.values()] if all(each == next(iter(former.values())) for each in former.values()) else []
+    for path in found:
+        if path in former:
+            yield path, former[path]
+        elif alike and path.startswith(f"{data.path}/"):
+            yield path, alike[0]
 
 
 def _types(columns: Sequence[ColumnType]) -> dict[str, str]:
@@ -160,14 +174,7 @@ def _family(kind: str) -> str:
 
 
 def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters: Mapping[str, str]) -> Any:
-    """The notebook with what its cells show now; changes the nbformat node that it was read from.
-
-    Args:
-        notebook: What ran.
-        ran: The run.
-        mounts: The data that it ran on.
-        parameters: Those that a person gave.
-    """
+    """The notebook with what its cells show now; changes the nbformat node that it was read from."""
     raw, count = notebook.raw, 0
     code = [each for each in raw.cells if each.cell_type == "code"]
     for cell in notebook.cells:
@@ -175,11 +182,14 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
         if ended is None:
             continue
         count += 1
-        node.outputs = [_numbered(each, count) for each in ran.outputs[cell.number]]
+        alt = prose.alt(cell.code, "", number=cell.number)
+        node.outputs = [_numbered(described(each, alt), count) for each in ran.outputs[cell.number]]
         node.execution_count = count
         if cell.facts:
-            began = utc(ran.moments[cell.number][0])
-            node.metadata["nbagent"] |= {"status": ended.status, "seconds": round(ended.duration, 3), "time": began}
+            began = ran.moments[cell.number][0]
+            facts = {"status": ended.status, "seconds": round(ended.duration, 3), "time": utc(began)}
+            node.metadata["nbagent"] |= facts
+            node.metadata["execution"] = timing(began, ended.duration)
     if not notebook.is_ours:
         return raw
     for each in raw.cells:

@@ -4,25 +4,35 @@
     await run.on(session)
 
 A cell with the tag `raises-exception` may fail, as in nbclient and Jupyter Book, and one with `skip-execution` does not
-run.
+run. A cell that may fail may also take too long, if its kernel survives the interrupt, as with nbclient's
+`interrupt_on_timeout`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Cell, CellStatus
-from nbagent.notebook import document
-from nbagent.notebook.document import MAY_FAIL
+from nbagent.notebook import place
 from nbagent.sandbox.data.locate import locate
+from nbagent.sandbox.inside.message_sizes_inside import weight
+from nbagent.sandbox.paths import WORKSPACE
 
 MAX_SOURCE: Final = 20 * 1024 * 1024
 """Bytes of a script or notebook."""
+
+
+_ASKS = re.compile(r"\b__file__\b|\bsys\s*\.\s*argv\b|\bargparse\b|\bimport\s+argv\b")
+"""What in a script asks where it lies or how it was called."""
+_WHO_AM_I = """\
+__file__ = {path!r}
+__import__("sys").argv = [__file__]"""
 
 
 class Source(NamedTuple):
@@ -30,11 +40,13 @@ class Source(NamedTuple):
 
     Attributes:
         code: What runs.
-        may_fail: Whether the next one runs even if this one ends with an error.
+        may_fail: Whether the next one runs even if this one ends with an error, or is interrupted after its time.
+        may_exit: Whether it is a program, which ends with the exit code that it gives `sys.exit`.
     """
 
     code: str
     may_fail: bool = False
+    may_exit: bool = False
 
 
 class RunsCells(Protocol):
@@ -47,18 +59,17 @@ class RunsCells(Protocol):
 class Run:
     """Cells that run until one fails that may not.
 
-    Args:
-        sources: What is to run.
-
     Attributes:
         cells: Those that have run, in order.
         status: `ok`, or how the cell ended that ended all; `interrupted` too if the whole was stopped.
+        exit_code: What a script has given `sys.exit`; None if it did not call that.
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._sources = list(sources)
         self.cells: list[Cell] = []
         self.status: CellStatus = "ok"
+        self.exit_code: int | None = None
 
     async def on(self, session: RunsCells) -> None:
         """Run them.
@@ -74,9 +85,24 @@ class Run:
                 self.status = "interrupted"
                 raise
             self.cells.append(cell)
-            self.status = "ok" if source.may_fail and cell.status == "error" else cell.status
+            failed = cell.status in ("error", "timeout") and not cell.state_lost
+            self.status = "ok" if source.may_fail and failed else cell.status
+            if source.may_exit and (code := exit_code(cell)) is not None:
+                self.exit_code, self.status = code, "error" if code else "ok"
             if self.status != "ok":
                 return
+
+
+def exit_code(cell: Cell) -> int | None:
+    """The exit code with which a cell ended as a program does, by `sys.exit` or `exit`; None if it did not."""
+    error = next((each for each in reversed(cell.outputs) if each["output_type"] == "error"), None)
+    if error is None or error["ename"] != "SystemExit":
+        return None
+    said = str(error["evalue"])
+    if said in ("", "None", "False"):
+        return 0
+    # What is no number is printed, and means that the program failed.
+    return int(said) & 0xFF if re.fullmatch(r"-?\d{1,9}", said) else 1
 
 
 def read(path: Path) -> list[Source]:
@@ -113,10 +139,19 @@ def parse(raw: bytes, *, name: str) -> list[Source]:
     except ValueError as error:
         raise _unreadable(name, None) from error
     if not name.endswith(".ipynb"):
-        return [Source(text)]
+        told = (
+            [Source(_WHO_AM_I.format(path=f"{WORKSPACE}/{Path(name).name}"))]
+            if _ASKS.search(text) and Path(name).suffix
+            else []
+        )
+        return [*told, Source(text, may_exit=True)]
+    if weight(raw) > place.MAX_SIZE:
+        raise UsageError(f"{name} is too large for a notebook.")
+    from nbagent.notebook import document  # takes longer than the rest of what runs a piece of code
+
     found = document.parse(text, name=name)
     found.check_python()
-    return [Source(cell.code, MAY_FAIL in cell.tags or found.allows_errors) for cell in found.cells]
+    return [Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors) for cell in found.cells]
 
 
 def _unreadable(name: str, reason: str | None) -> UsageError:

@@ -78,6 +78,5 @@ def _how(cell: Any, facts: Any) -> str:
 
 def _first(source: str) -> str:
     """The first line that says something."""
-    lines = [each.strip("* ") for each in source.splitlines() if each.strip("* ")]
-    heading = len(lines) > 1 and lines[0].startswith("Question ")
-    return lines[1] if heading else lines[0] if lines else ""
+    lines = [each.strip("#* ") for each in source.splitlines() if each.strip("#* ")]
+    return lines[1] if len(lines) > 1 and lines[0] == "Answer" else lines[0] if lines else ""

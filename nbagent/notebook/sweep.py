@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nbagent.core import syntax
+
 STABLE = "__nbagent_stable__"
 """What sorts are called by where they are made stable."""
 _SORTS = frozenset(
@@ -95,8 +97,8 @@ def terms(features: Iterable[str]) -> list[Terms]:
 def with_stable_sorts(code: str) -> str:
     """A cell's code with its sorts called by `STABLE`; as it is if it isn't plain Python."""
     try:
-        return ast.unparse(ast.fix_missing_locations(_Sorts().visit(ast.parse(code))))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.unparse(ast.fix_missing_locations(_Sorts().visit(syntax.parse(code))))
+    except syntax.UNREADABLE:
         return code
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from nbagent.core.events import FileUploaded
 from nbagent.notebook import nodes
 from nbagent.safety.sanitize import clean_markdown
-from nbagent.sandbox.paths import OUTPUT
+from nbagent.sandbox.paths import OUTPUT, RUN
 
 _AGAIN = """\
 def _upload(name, path, sha256, unpack):
@@ -41,31 +42,41 @@ def _places(paths):
             if os.path.islink(path):
                 os.unlink(path)
             os.symlink(beside, path)
-    os.makedirs({output!r}, exist_ok=True)
+{plain}    os.makedirs({output!r}, exist_ok=True)
+    for folder in () if os.path.exists({run!r}) else {{*map(os.path.dirname, paths), {output!r}}}:
+        if os.path.lexists(folder) and os.lstat(folder).st_uid != os.getuid():
+            # Its owner could have put other data there, or links that lead what is saved over other files.
+            raise PermissionError(f"{{folder}} is another user's: have it removed first")
 
 _places({paths!r})
 del _places
 if "get_ipython" in globals():
     get_ipython().execution_count -= 1  # so that the cells below keep their numbers"""
+_PLAIN = """\
+        if not os.path.lexists(os.path.basename(path)):
+            os.symlink(path, os.path.basename(path))
+"""
 
 
-def places_cell(paths: Sequence[str]) -> Any:
+def names_alone(path: str, code: str) -> bool:
+    """Whether code seems to name a file or folder by its name without the folder above it."""
+    name = path.rpartition("/")[2]
+    return re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w-])", code) is not None
+
+
+def places_cell(paths: Sequence[str], *, plain: bool) -> Any:
     """The hidden cell by which a notebook finds its data and /tmp/output in a plain Jupyter or a plain Python too.
 
     Args:
         paths: Where its code reads the data.
+        plain: Whether it reads them by their names alone, too.
     """
-    source = _PLACES.format(paths=list(paths), output=OUTPUT)
+    source = _PLACES.format(paths=list(paths), plain=_PLAIN if plain else "", output=OUTPUT, run=RUN)
     return _hidden(source, id="places", role="places")
 
 
 def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
-    """The two cells of an upload: what was uploaded and what a re-run needs, and code that does it again.
-
-    Args:
-        upload: What was uploaded.
-        number: Its number within the session, from 1.
-    """
+    """The two cells of an upload: what was uploaded and what a re-run needs, and code that does it again."""
     facts = {"role": "upload", "path": upload.path, "size": upload.size, "sha256": upload.sha256}
     if upload.source:
         needs = "A re-run takes the file from where it lay then, or from beside this notebook."

@@ -91,6 +91,17 @@ class Allowance:
                 self._write(after)
             return reason
 
+    def bytes_left(self) -> int | None:
+        """Bytes that packages may still have; None for any number.
+
+        Raises:
+            InstallError: What was counted before can't be read.
+        """
+        if self._bytes is None:
+            return None
+        with self._lock:
+            return max(0, self._bytes - self._read().size)
+
     def weigh(self, size: int, *, came: bool = False) -> str:
         """Count the bytes of packages before they come, or those that came beyond what the index stated.
 

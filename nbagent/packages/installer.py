@@ -17,9 +17,8 @@ import asyncio
 import contextlib
 import functools
 import re
-import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,8 +33,8 @@ from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.import_names import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
-from nbagent.packages.resolver import Wheel, fetch, fetch_locked, old_enough, resolve, too_young
-from nbagent.packages.uv import IndexUnreachableError
+from nbagent.packages.resolver import Wheel, fetch, fetch_locked, needs, old_enough, resolve, too_young
+from nbagent.packages.uv import IndexUnreachableError, TooMuchError
 from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
@@ -149,6 +148,8 @@ class Installer:
         """Install exactly these wheels, as a lock names them: nothing is resolved, and each is known by its hash.
 
         They may be other versions of what the sandbox has: whoever wants these to be found first says so to Python.
+        Their names count as those that code asks for, since anybody can write a lock; but neither what is in the cache,
+        nor what the index says that others of them need.
 
         Raises:
             InstallRefused: Policy forbids one, one is no plain name, version and hash, the index has another wheel, or
@@ -163,8 +164,12 @@ class Installer:
         if not wanted:
             return
         async with self._lock, scratch_beside(self.site) as work:
-            lines = [f"{parse(f'{each.name}=={each.version}')} --hash=sha256:{each.sha256}" for each in wanted]
+            exact = {each: parse(f"{each.name}=={each.version}") for each in wanted}
+            lines = [f"{exact[each]} --hash=sha256:{each.sha256}" for each in wanted]
             stated = 0
+
+            async def count() -> None:
+                await self._count_locked(exact, work)
 
             async def weigh(size: int) -> None:
                 nonlocal stated
@@ -172,7 +177,16 @@ class Installer:
                 stated = size
 
             minimum = self.policy.min_age_days
-            await fetch_locked(lines, target=self.target, min_age_days=minimum, work=work, before_download=weigh)
+            async with self._most() as most:
+                await fetch_locked(
+                    lines,
+                    target=self.target,
+                    min_age_days=minimum,
+                    most=most,
+                    work=work,
+                    before_asking=count,
+                    before_download=weigh,
+                )
             await self._weigh_rest(stated, work)
             await to_the_end(self._publish, work / "site", wanted, "")
 
@@ -245,6 +259,8 @@ class Installer:
 
     async def _count(self, asked: list[Requirement]) -> None:
         """Count a request against the allowance; one that is beyond it needs a person's consent."""
+        if not asked:
+            return
         reason = await to_the_end(self._allowance.take, asked)
         if not reason:
             return
@@ -253,14 +269,39 @@ class Installer:
         await self.exceed([str(each) for each in asked], reason)
         await to_the_end(functools.partial(self._allowance.take, asked, granted=True))
 
+    async def _count_locked(self, packages: Mapping[Package, Requirement], work: Path) -> None:
+        """Count the packages of a lock: those that were asked for, then those that the others don't need."""
+        unknown = {*self._allowance.unknown([*packages.values()])} - self.pins.keys()
+        counted = {each for each, asked in packages.items() if canonicalize_name(asked.name) in unknown}
+        await self._count([packages[each] for each in counted if each.requested])
+        if rest := [packages[each] for each in counted if not each.requested]:
+            roots = [asked for each, asked in packages.items() if each.requested or each not in counted]
+            most = await to_the_end(self._allowance.bytes_left)
+            needed = await needs(roots, target=self.target, most=most, work=work) if roots else set()
+            await self._count([each for each in rest if canonicalize_name(each.name) not in needed])
+        if self.tell is not None:
+            self.tell([canonicalize_name(each.name) for each in packages.values()], sorted(unknown))
+
     async def _fetch(self, wheels: list[Wheel], work: Path, *, counted: bool) -> None:
         """Unpack wheels into `work/site`; refuse what is too large, before it comes where the index states its size."""
         stated = sum(wheel.size for wheel in wheels)
-        if counted:
+        if not counted:
+            await fetch(wheels, target=self.target, most=None, work=work)
+            return
+        async with self._most() as most:
             self._refuse_large(await to_the_end(self._allowance.weigh, stated))
-        await fetch(wheels, target=self.target, work=work)
-        if counted:
-            await self._weigh_rest(stated, work)
+            await fetch(wheels, target=self.target, most=most, work=work)
+        await self._weigh_rest(stated, work)
+
+    @contextlib.asynccontextmanager
+    async def _most(self) -> AsyncIterator[int | None]:
+        """The bytes that packages may have; if they have more, what they had when that was seen counts."""
+        most = await to_the_end(self._allowance.bytes_left)
+        try:
+            yield most
+        except TooMuchError as error:
+            await to_the_end(functools.partial(self._allowance.weigh, error.written, came=True))
+            raise
 
     async def _weigh_rest(self, stated: int, work: Path) -> None:
         """Count what `work/site` has beyond the bytes that the index stated; refuse all if it is too much."""
@@ -303,6 +344,12 @@ class Installer:
 
         It is one call in a thread, so that a cancelled request is in both the site folder and the record, or in none.
         """
+        try:
+            self._check_and_move(staging, packages, module)
+        except OSError as error:  # whatever a wheel has in the place of what is looked for
+            raise InstallError(f"The packages can't be installed: {error.strerror or error}.") from error
+
+    def _check_and_move(self, staging: Path, packages: list[Package], module: str) -> None:
         tidy(staging)
         names = {package.name for package in packages}
         refuse_hostile(staging, names=names, protected=self.protected)
@@ -326,4 +373,4 @@ async def scratch_beside(folder: Path) -> AsyncIterator[Path]:
     try:
         yield work
     finally:
-        await to_the_end(shutil.rmtree, work, True)
+        await to_the_end(fileio.remove, work)

@@ -22,6 +22,8 @@ _FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 <>=!~,.*+()\[\]_-]{0,199}")
 _LONGEST_NAME = 100
 _BLOCK = re.compile(r"^# /// script\n((?:#(?! ///)(?: .*)?\n)+)# ///$", re.MULTILINE)
 """A block of PEP 723. It ends where another one begins, so that many beginnings don't take quadratic time."""
+_MOST_BLOCK, _MOST_DOTS = 32 * 1024, 2_000
+"""Characters of a block, and dots among them: of a key with 20,000 dots, Python's reader makes 1.6 GB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +62,14 @@ def script_block(code: str) -> dict[str, Any]:
     """The table in the first PEP 723 block of a script; empty if it has none.
 
     Raises:
-        ValueError: The block isn't TOML.
+        ValueError: The block isn't TOML, or is too large to be read.
     """
     block = _BLOCK.search(code)
-    return tomllib.loads("\n".join(line[2:] for line in block[1].splitlines())) if block else {}
+    if block is None:
+        return {}
+    if len(block[1]) > _MOST_BLOCK or block[1].count(".") > _MOST_DOTS:
+        raise ValueError("its script block is too large")
+    return tomllib.loads("\n".join(line[2:] for line in block[1].splitlines()))
 
 
 def script_requirements(code: str) -> list[Requirement]:

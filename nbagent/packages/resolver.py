@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nbagent.core import fileio
 from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.packages import uv
@@ -84,6 +84,25 @@ async def resolve(
     raise unsolved(error, target)
 
 
+async def needs(asked: list[Requirement], *, target: Target, most: int | None, work: Path) -> set[str]:
+    """The names of what these packages need, themselves included, as the index says; none if it doesn't say.
+
+    Args:
+        asked: The packages.
+        target: The sandbox's Python.
+        most: Bytes that may come: some indexes have only whole wheels to read this from.
+        work: A private folder with a `uv.toml` of its own.
+
+    Raises:
+        InstallError: The index doesn't answer, or with too much.
+    """
+    _write(work / "needs.in", map(str, asked))
+    deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
+    arguments = await to_the_end(_compile, target, "needs.in")
+    code, output, _ = await uv.run(arguments, work=work, deadline=deadline, most=most)
+    return set() if code else {wheel.name for wheel in read_lock(output)}
+
+
 def _compile(target: Target, *files: str) -> list[str]:
     how = ["--format", "pylock.toml", "--no-header"]
     return ["pip", "compile", *files, *how, "--only-binary", ":all:", *uv.target_arguments(target)]
@@ -126,15 +145,15 @@ def too_young(wheels: list[Wheel], min_age_days: float) -> InstallRefused:
 # -- fetching
 
 
-async def fetch(wheels: list[Wheel], *, target: Target, work: Path) -> None:
+async def fetch(wheels: list[Wheel], *, target: Target, most: int | None, work: Path) -> None:
     """Unpack exactly these wheels into `work/site`, from the cache if it has them all.
 
     Raises:
-        InstallRefused: A wheel has another hash than the index said.
+        InstallRefused: A wheel has another hash than the index said, or they have more than `most` bytes.
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "pylock.toml", render_lock(wheels))
-    await _unpack("pylock.toml", [], target=target, work=work)
+    await _unpack("pylock.toml", [], target=target, most=most, work=work)
 
 
 async def fetch_locked(
@@ -142,7 +161,9 @@ async def fetch_locked(
     *,
     target: Target,
     min_age_days: float,
+    most: int | None,
     work: Path,
+    before_asking: Callable[[], Awaitable[None]],
     before_download: Callable[[int], Awaitable[None]],
 ) -> None:
     """Unpack the wheels of lines with versions and hashes into `work/site`, from the cache if it has them all.
@@ -151,18 +172,21 @@ async def fetch_locked(
         lines: Lines of a requirements file.
         target: The sandbox's Python.
         min_age_days: Days that a release must be old.
+        most: Bytes that all may have; None for any number.
         work: A private folder with a `uv.toml` of its own.
-        before_download: Called with the bytes of all wheels, as the index states them, unless the cache has them; what
-            it raises passes.
+        before_asking: Called before the index is asked for any of them, unless the cache has them all; what it raises
+            passes.
+        before_download: Called then with the bytes of all wheels, as the index states them; the same.
 
     Raises:
-        InstallRefused: The index has no such wheel, or one with another hash.
+        InstallRefused: The index has no such wheel, or one with another hash; or they have too many bytes.
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "locked.txt", lines)
     aged = _age_arguments((), min_age_days)
 
     async def look() -> None:
+        await before_asking()
         deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
         arguments = await to_the_end(_compile, target, "locked.txt")
         code, output, error = await uv.run([*arguments, "--no-deps", *aged], work=work, deadline=deadline)
@@ -170,7 +194,7 @@ async def fetch_locked(
             raise fetch_failure(error)
         await before_download(sum(each.size for each in read_lock(output)))
 
-    await _unpack("locked.txt", aged, target=target, work=work, before_download=look)
+    await _unpack("locked.txt", aged, target=target, most=most, work=work, before_download=look)
 
 
 async def _unpack(
@@ -178,6 +202,7 @@ async def _unpack(
     options: list[str],
     *,
     target: Target,
+    most: int | None,
     work: Path,
     before_download: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
@@ -185,13 +210,13 @@ async def _unpack(
     deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
     wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))
     arguments = [*wanted, *options]
-    code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline)
+    code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline, most=most)
     if code:
-        await to_the_end(shutil.rmtree, work / "site", True)
+        await to_the_end(fileio.remove, work / "site")
         if before_download is not None:
             await before_download()
             deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
-        code, _, error = await uv.run(arguments, work=work, deadline=deadline)
+        code, _, error = await uv.run(arguments, work=work, deadline=deadline, most=most)
     if code:
         raise fetch_failure(error)
 

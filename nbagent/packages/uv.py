@@ -13,7 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nbagent.core.errors import InstallError
+from nbagent.core import fileio
+from nbagent.core.concurrency import to_the_end
+from nbagent.core.errors import InstallError, InstallRefused
+from nbagent.core.policy import MIB, SIZE_MEND
 from nbagent.core.text import ends
 from nbagent.packages.requirements import Target
 
@@ -21,6 +24,13 @@ RESOLVE_SECONDS = 60.0
 """Seconds for resolving, with retries and the search for a failure's cause."""
 FETCH_SECONDS = 600.0
 """Seconds for downloading and unpacking; uv gives a silent connection up far earlier."""
+LOOK_SECONDS = 0.05
+"""Seconds between two looks at what uv takes of the machine."""
+MAX_MEMORY = 2048 * MIB
+"""Bytes of uv's memory, ten times what it takes for large packages: it reads what an index says whole."""
+SPARE = 64 * MIB
+"""Bytes that uv may write of its own, beside the packages."""
+_TEMPORARY = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
 _PASSED = frozenset({
     "HOME", "LANG", "LOGNAME", "NETRC", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "TMPDIR",
@@ -43,6 +53,16 @@ _UNREACHABLE = re.compile(
 
 class IndexUnreachableError(InstallError):
     """The index or the way to it failed, so the same request may succeed later."""
+
+
+class TooMuchError(InstallRefused):
+    """What the index sent takes too much of this machine, and uv was ended.
+
+    Attributes:
+        written: Bytes that uv had written.
+    """
+
+    written = 0
 
 
 # -- its command line
@@ -119,30 +139,69 @@ def install_arguments(folder: Path, requirements: str, target: list[str]) -> lis
 # -- its process
 
 
-async def run(arguments: list[str], *, work: Path, deadline: float) -> tuple[int, str, str]:
+async def run(arguments: list[str], *, work: Path, deadline: float, most: int | None = None) -> tuple[int, str, str]:
     """Run uv; returns its exit code, output and errors. uv never outlives the call, even if that is cancelled.
 
     Args:
         arguments: Its command line.
         work: Its working folder, with a `uv.toml` of its own so that no project's configuration is found.
         deadline: A time on the event loop's clock.
+        most: Bytes that packages may have; None for any number. What an archive unpacks to is known only then.
 
     Raises:
         IndexUnreachableError: The deadline passed.
+        TooMuchError: They have more, or uv takes too much memory.
     """
     process = _start(arguments, work)
     reading = asyncio.get_running_loop().run_in_executor(None, process.communicate)
     try:
         async with asyncio.timeout_at(deadline):
-            output, error = await asyncio.shield(reading)
+            while not reading.done():
+                await asyncio.wait([reading], timeout=LOOK_SECONDS)
+                _check_use(process.pid, most)
+        output, error = reading.result()
     except TimeoutError:
         raise IndexUnreachableError("The package index did not answer in time.") from None
     finally:
         if not reading.done():
+            half_made = _half_made(process.pid)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.wait([reading])
+            for each in half_made:
+                await to_the_end(fileio.remove, each)
     return process.returncode, output.decode(errors="replace"), error.decode(errors="replace")
+
+
+def _check_use(pid: int, most: int | None) -> None:
+    """Raise `TooMuchError` if uv takes too much of the machine."""
+    try:
+        written = int(re.search(r"^wchar: (\d+)", Path(f"/proc/{pid}/io").read_text(), re.MULTILINE)[1])  # type: ignore[index]
+        memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, IndexError, TypeError):
+        return  # it has just ended
+    found = None
+    if memory > MAX_MEMORY:
+        found = TooMuchError(f"What the index says takes more than {MAX_MEMORY // MIB:,} MB to be read.")
+    elif most is not None and written > 2 * most + SPARE:  # once into its cache, and once from there
+        found = TooMuchError(f"Unpacked, they have more than the {most // MIB:,} MB that are left.", mend=SIZE_MEND)
+    if found is not None:
+        found.written = written
+        raise found
+
+
+def _half_made(pid: int) -> set[Path]:
+    """The temporary folders in which uv is unpacking an archive: directly in its cache, by whose tag that is known.
+
+    Other folders may be called so, too, such as one that another program made to work in.
+    """
+    found: set[Path] = set()
+    with contextlib.suppress(OSError):
+        for each in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                parents = each.readlink().parents
+                found.update(folder for folder in parents if _TEMPORARY.fullmatch(folder.name))
+    return {each for each in found if (each.parent / "CACHEDIR.TAG").is_file()}
 
 
 def _start(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:

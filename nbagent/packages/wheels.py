@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from nbagent.core import fileio
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.packages.import_names import DISTRIBUTIONS
 
@@ -28,6 +28,10 @@ STRAY = frozenset({
     "benchmarks", "doc", "docs", "example", "examples", "scripts", "test", "testing", "tests", "tools",
 })  # fmt: skip
 """Top-level folders that wheels contain by mistake; if two do, the first stays."""
+MAX_DEPTH = 100
+"""Folders in each other; a path as long as Linux takes has 2,000, which other programs can't remove."""
+MAX_RECORD = 8 * 1024 * 1024
+"""Characters of the list of a distribution's files that are searched."""
 HARMLESS_PTH = frozenset({"distutils-precedence.pth", "a1_coverage.pth"})
 """.pth files of setuptools and coverage, left out like setuptools' `*-nspkg.pth`; any other is a reason to refuse."""
 
@@ -36,7 +40,7 @@ def tidy(folder: Path) -> None:
     """Remove uv's lock, scripts that name the host's Python, and harmless .pth files."""
     (folder / ".lock").unlink(missing_ok=True)
     for entry in folder.glob("*.pth"):
-        if entry.name in HARMLESS_PTH or entry.name.endswith("-nspkg.pth"):
+        if entry.is_file() and (entry.name in HARMLESS_PTH or entry.name.endswith("-nspkg.pth")):
             entry.unlink()
     for script in folder.glob("bin/*"):
         if script.is_file() and not script.is_symlink():
@@ -70,17 +74,27 @@ def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) 
             raise InstallRefused(
                 f"{_owner(folder, entry.name)} would bring {entry.name}, which the kernel itself uses."
             )
-    for entry in folder.rglob("*"):
-        if entry.is_symlink():
-            raise InstallRefused(f"{_owner(folder, entry.relative_to(folder).parts[0])} contains a link.")
+    for parent, below, files in fileio.walk(folder):
+        parts = Path(parent).relative_to(folder).parts
+        if len(parts) > MAX_DEPTH:
+            raise InstallRefused(f"{_owner(folder, parts[0])} has more than {MAX_DEPTH} folders in each other.")
+        for name in (*below, *files):
+            if Path(parent, name).is_symlink():
+                raise InstallRefused(f"{_owner(folder, (*parts, name)[0])} contains a link.")
 
 
 def _owner(folder: Path, top: str) -> str:
     """The distribution whose RECORD names a top-level entry."""
     for record in folder.glob("*.dist-info/RECORD"):
-        if re.search(rf"^\"?{re.escape(top)}[/,\"]", record.read_text(errors="replace"), re.MULTILINE):
+        if record.is_file() and _names(record, top):
             return record.parent.name.removesuffix(".dist-info").replace("-", " ")
     return "A package"
+
+
+def _names(record: Path, top: str) -> bool:
+    """Whether the beginning of a RECORD names a top-level entry; the file may be made as large as packages may be."""
+    with record.open(errors="replace") as file:
+        return re.search(rf"^\"?{re.escape(top)}[/,\"]", file.read(MAX_RECORD), re.MULTILINE) is not None
 
 
 def provides(folder: Path, module: str) -> bool:
@@ -91,13 +105,13 @@ def provides(folder: Path, module: str) -> bool:
 
 def size_of(folder: Path) -> int:
     """Bytes of all files in a folder."""
-    return sum(Path(parent, name).lstat().st_size for parent, _, files in os.walk(folder) for name in files)
+    return sum(Path(parent, name).lstat().st_size for parent, _, files in fileio.walk(folder) for name in files)
 
 
 def make_readable(folder: Path) -> None:
     """Make files readable for all users, since the sandbox has another uid, but not writable, set-uid or set-gid."""
     folder.chmod(0o755)
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in fileio.walk(folder):
         for name in folders:
             Path(parent, name).chmod(0o755)
         for name in files:

@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nbagent.core import syntax
+
 MAX_CODE_CHARACTERS = 50_000
 """Characters of the longest code with IPython's syntax that is read: IPython's rules take quadratic time."""
 PYTHON = "python: "
@@ -73,8 +75,8 @@ def programs(code: str) -> Programs:
     """Find the programs that a cell starts. Code that can't be parsed counts as a program."""
     try:
         text = _as_python(code)
-        found = _in_line(text) or _in_tree(_module(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError):
+        found = _in_line(text) or _in_tree(syntax.parse(text, awaits=True))
+    except (*syntax.UNREADABLE, RuntimeError):
         return Programs((PYTHON + code,))
     return found
 
@@ -87,7 +89,7 @@ def _as_python(code: str) -> str:
     """
     if not _PROMPT.search(code):
         with contextlib.suppress(SyntaxError):
-            _module(code)
+            syntax.parse(code, awaits=True)
             return code
     if len(code) > MAX_CODE_CHARACTERS:
         raise SyntaxError
@@ -97,15 +99,6 @@ def _as_python(code: str) -> str:
         warnings.simplefilter("ignore")
         transformed: str = TransformerManager().transform_cell(code)
     return transformed
-
-
-def _module(code: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as invalid escapes, of which the kernel will warn
-        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        tree = compile(code, "<cell>", "exec", flags=flags, dont_inherit=True)
-    assert isinstance(tree, ast.Module)  # noqa: S101 - by the flag
-    return tree
 
 
 def _in_line(text: str) -> Programs | None:

@@ -103,6 +103,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
                 return _approval(asked)
         return None
 
+    @property
+    def wants_reason(self) -> bool:
+        """Whether a person who rejects it may say why, which the model is told; a budget is the person's own affair."""
+        return self.kind not in ("budget", "host")
+
     def is_over(self, event: Event) -> bool:
         """Whether an event ends this question: its answer, the end of the session, or the start of a new owner.
 
@@ -186,7 +191,7 @@ def _approval(asked: ApprovalAsked) -> Question:
         choices=tuple(choice for choice, there in offered.items() if there),
         default="reject",
         code=asked.code,
-        suffix=".py" if asked.tool == "python" else ".txt",
+        suffix={"python": ".py", "sandbox_exec": ".sh"}.get(asked.tool, ".txt"),
         packages=[visible(each) for each in asked.packages],
         note=visible(asked.note),
         rules=cut(visible(", ".join(asked.rules)), MAX_RULES),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nbagent.sandbox.data.tree import LeftOut
     from nbagent.sandbox.exit import Exit
     from nbagent.sandbox.leases.lease import Lease, LeaseTerms
+    from nbagent.sandbox.results.receiver import Receiver
     from nbagent.sandbox.spec import SandboxSpec
 
 LOGINS = Path("/run/user")
@@ -103,6 +104,9 @@ class Hooks:
         ask: Answers whether a host that isn't listed may be reached; None denies it.
         egress: Gets each decision of the egress proxy, and the end of each connection.
         first_cell: Whether the first cell prints what of the data is not shown, because nobody else would say it.
+        connection_file: The name of the kernel's connection file, for `%agent` in a notebook of Jupyter's to say where
+            to ask; empty for a session's own kernel.
+        results: Takes what cells save, which the kernel then sends after each; None where a session fetches it.
     """
 
     install: InstallHook | None = None
@@ -111,6 +115,8 @@ class Hooks:
     ask: AskPerson | None = None
     egress: Observe | None = None
     first_cell: bool = False
+    connection_file: str = ""
+    results: Receiver | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +132,8 @@ class About:
         left_out: The data that is not shown, by the reason.
         user: The user and the group that code runs as, on the host; None if it runs elsewhere.
         folder: Its private folder on the host, if it has one.
+        isolation: Of a kernel that somebody else started, what keeps its code from this machine; empty of others.
+        kernel_name: The kernelspec that starts such a kernel; empty for the engine's own.
     """
 
     name: str
@@ -136,6 +144,8 @@ class About:
     left_out: LeftOut = field(default_factory=dict)
     user: tuple[int, int] | None = None
     folder: Path | None = None
+    isolation: str = ""
+    kernel_name: str = ""
 
     def data_path(self, mount: Mount) -> str:
         """The path at which code sees a mount."""
@@ -207,6 +217,16 @@ class Sandbox(abc.ABC):
 
     # -- capabilities -------------------------------------------------------------------------------------------
 
+    def learn(self, said: object) -> None:  # noqa: B027 - for engines that don't know it already
+        """Take in what a kernel that somebody else started says of itself; called once, at the session's start.
+
+        Args:
+            said: What `kernel/inside/introduction_inside.py` returned; untrusted.
+
+        Raises:
+            SandboxError: That makes no sense.
+        """
+
     async def tail(self) -> str:
         """The end of what it printed to its original stdout and stderr, for the error of a start that failed."""
         return ""
@@ -265,13 +285,16 @@ class Engine(abc.ABC):
     Attributes:
         name: The name by which people choose it.
         title: The name of its kernels in a Jupyter client's menu.
-        isolates: False for `local`.
+        isolates: Whether its kernels are certainly isolated: False for `local` and `existing`.
+        owns: Whether nbagent starts its kernels, and may end and restart them. Otherwise others have cells in the same
+            kernel, and it only interrupts its own.
         rank: The lowest rank is chosen first if nobody names an engine; None for an engine that must be named.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     isolates: ClassVar[bool] = True
+    owns: ClassVar[bool] = True
     rank: ClassVar[int | None] = None
 
     @abc.abstractmethod
@@ -284,6 +307,18 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def sandbox(self, hooks: Hooks) -> Sandbox:
         """Make a sandbox, which is not started yet."""
+
+    def settled(self, spec: SandboxSpec, *, strict: bool) -> SandboxSpec:  # noqa: ARG002 - for engines that find it out
+        """A session's spec as this engine can fulfil it.
+
+        Args:
+            spec: What the session's options say.
+            strict: Whether a person named the trust level, which must not become less strict then.
+
+        Raises:
+            UsageError: It can't be fulfilled.
+        """
+        return spec if self.isolates else replace(spec, keep=0.0)
 
     @property
     def is_demanded(self) -> bool:
@@ -350,12 +385,7 @@ class Engine(abc.ABC):
 
 
 class UnloadableEngine(Engine):
-    """An engine whose module can't be imported.
-
-    Args:
-        name: As the installed package names it.
-        reason: Why it can't be imported, one sentence.
-    """
+    """An engine whose module can't be imported."""
 
     title = "Python (not available)"
     MEND = "Install the package that brings it again, or remove it."

@@ -167,7 +167,7 @@ async def _make(staging: Path, wanted: Environment) -> None:
         # The paths that tracebacks show are those inside.
         [*COMPILE, "-s", str(staging), "-p", KERNEL, str(site)],
     ):
-        await asyncio.to_thread(_run, [str(executable), *arguments], environment)
+        await asyncio.to_thread(_run, [str(executable), "-P", *arguments], environment, staging)
     _make_readable(staging)
 
 
@@ -186,9 +186,10 @@ def make_venv(folder: Path, *, version: str) -> None:
     (site / "nbagent.pth").write_text(f"{SITE}\n")
 
 
-def _run(command: list[str], environment: dict[str, str]) -> None:
+def _run(command: list[str], environment: dict[str, str], folder: Path) -> None:
+    """Run one in a folder of our own: Python and Matplotlib take files of the current one, a cloned one perhaps."""
     # Single files of third parties that don't compile (templates, tests) are no reason to stop.
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode and "compileall" not in command:
         raise EnvironmentMissing(f"The kernel environment could not be made: {done.stderr.strip()[-500:]}")
 

@@ -28,13 +28,13 @@ class Exit:
     """How a sandbox's kernel ended.
 
     Attributes:
-        code: The exit code, negative for a signal.
+        code: The exit code, negative for a signal; None of a kernel that somebody else started.
         out_of_memory: Whether it was killed at its memory limit.
         memory_peak: Bytes, or None where the engine can't tell.
         overuse: What it took too much of, if process 1 ended it for that (`overuse_inside.py`): part of a sentence.
     """
 
-    code: int
+    code: int | None
     out_of_memory: bool = False
     memory_peak: int | None = None
     overuse: str = ""
@@ -57,6 +57,8 @@ class Exit:
             return f"was ended for what it took of the machine: {self.overuse}"
         if self.out_of_memory:
             return "ran out of memory"
+        if self.code is None:
+            return "ended"
         if self.code < 0:
             with contextlib.suppress(ValueError):
                 return f"was killed by {signal.Signals(-self.code).name}"

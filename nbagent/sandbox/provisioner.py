@@ -10,6 +10,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from jupyter_client.connect import KernelConnectionInfo
@@ -20,7 +21,7 @@ from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import HiddenReason, facts
 from nbagent.sandbox.registry import find
-from nbagent.sandbox.spec import SandboxSpec, spec_for_client
+from nbagent.sandbox.spec import SandboxSpec, results_for_client, spec_for_client
 
 
 class Provisioner(KernelProvisionerBase):
@@ -41,9 +42,14 @@ class Provisioner(KernelProvisionerBase):
         spec = kwargs.pop("sandbox", None)
         self._telling = contextlib.nullcontext if spec else showing_errors
         with self._telling():
-            self._spec = spec or spec_for_client(kwargs.get("cwd"), config=self._stanza.get("config") or {})
+            config, cwd = self._stanza.get("config") or {}, kwargs.get("cwd")
+            self._spec = spec or spec_for_client(cwd, config=config)
             if self._sandbox is None:
-                hooks = Hooks(left_out=self._tell_left_out, first_cell=spec is None)
+                file = Path(getattr(self.parent, "connection_file", "")).name
+                results = None if spec else results_for_client(cwd, self._spec, config=config)
+                hooks = Hooks(
+                    left_out=self._tell_left_out, first_cell=spec is None, connection_file=file, results=results
+                )
                 self._sandbox = self._engine().sandbox(hooks)
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 

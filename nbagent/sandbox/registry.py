@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbagent.core.errors import EngineUnavailable, LimitUnenforceable
+from nbagent.core.errors import EngineUnavailable, LimitUnenforceable, UsageError
 from nbagent.core.policy import TrustLevel
 from nbagent.sandbox.spec import has_egress
 
@@ -151,9 +151,28 @@ def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
         spec: The sandbox.
         name: The engine that a person names; the best by default.
     """
-    found = {each: candidate(engine, image=spec.image, specs=[spec]) for each, engine in sorted(engines().items())}
+    found = {
+        each: candidate(engine, image=spec.image, specs=[spec])
+        for each, engine in sorted(engines().items())
+        if engine.owns
+    }
     order = [name] if name else [each.name for each in automatic()]
     return Survey(found, next((each for each in order if each in found and found[each].starts), None))
+
+
+def _for_kernels(name: str | None) -> str:
+    """The name of the engine of kernels that somebody else started.
+
+    Raises:
+        UsageError: A person names another one.
+        EngineUnavailable: There is none.
+    """
+    found = next((each for each, engine in sorted(engines().items()) if not engine.owns), None)
+    if found is None:
+        raise EngineUnavailable("No engine for kernels that run already is installed.", mend="Install nbagent again.")
+    if name not in (None, found):
+        raise UsageError(f"A kernel that runs already needs no engine {name}.", mend="Leave out --engine.")
+    return found
 
 
 async def choose(name: str | None, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Engine:
@@ -168,13 +187,15 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
         EngineUnavailable: There is none of that name, it doesn't work here, or no engine does.
         LimitUnenforceable: The engines that work can't enforce a limit that is needed.
     """
+    wanted = list(specs)
+    if any(spec.kernel for spec in wanted):
+        name = _for_kernels(name)
     if name:
         wanted_engine = find(name)
         report = await asyncio.to_thread(wanted_engine.check, image=image)
         if not report.available:
             raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
         return wanted_engine
-    wanted = list(specs)
     tried = []
     for engine in automatic():
         tried.append(await asyncio.to_thread(candidate, engine, image=image, specs=wanted))

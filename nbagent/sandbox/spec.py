@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core import fileio, folders
 from nbagent.core.errors import UsageError
 from nbagent.core.policy import InstallPolicy, Network, Trust, TrustLevel, asking, trust_for
+from nbagent.sandbox import connection_file
 from nbagent.sandbox.data import mounts
 from nbagent.sandbox.data.mounts import Mount
 
 if TYPE_CHECKING:
     from nbagent.core.options import Options
+    from nbagent.sandbox.results.receiver import Receiver
 
 
 ACCEPTABLE = ("memory", "cpu", "pids", "commands", "egress")
@@ -35,6 +39,8 @@ class SandboxSpec:
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
         variables: Environment variables of the kernel that shall differ from those of every sandbox.
+        plain_names: Whether its working folder has links to its data.
+        kernel: The connection file of a kernel that runs already, to be used in place of a new one; empty for none.
         late_data: Whether it starts before its data is known, with a mirror that is filled later (`data/mirror.py`).
     """
 
@@ -45,7 +51,9 @@ class SandboxSpec:
     image: str | None = None
     owner: str = ""
     keep: float = 0.0
+    kernel: str = ""
     late_data: bool = False
+    plain_names: bool = True
     variables: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -85,7 +93,9 @@ class SandboxSpec:
             accept=frozenset(options.accept),
             install=trust.narrow(options.install_policy),
             image=options.image,
+            plain_names=options.plain_names,
             owner=owner,
+            kernel=str(connection_file.find(options.kernel)) if options.kernel else "",
             keep=60 * options.keep_minutes if owner else 0.0,
         )
 
@@ -114,28 +124,42 @@ def size_of(source: Path) -> int:
     if source.is_file():
         return source.stat().st_size
     total = 0
-    for number, path in enumerate(source.rglob("*")):
+    every = (Path(parent, name) for parent, _, names in fileio.walk(source) for name in names)
+    for path in itertools.islice(every, 100_000):
         with contextlib.suppress(OSError):
             total += path.lstat().st_size if path.is_file() and not path.is_symlink() else 0
-        if number > 100_000:
-            break
     return total
 
 
 def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
     """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
 
-    `NBAGENT_CLIENT_DATA=0` turns that off.
-
     Args:
         cwd: The folder the kernel was started for.
-        config: The kernelspec's configuration: `trust`, and `data: false` to turn it off.
+        config: The kernelspec's configuration: `trust`, and `data: false` to show it no folder.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
 
     chosen = settings.load(trust=os.environ.get("NBAGENT_TRUST") or config.get("trust"))
-    wanted = config.get("data", True) and os.environ.get("NBAGENT_CLIENT_DATA", "1") not in ("0", "false", "no")
     folder = Path(cwd or Path.cwd()).resolve()
-    data = mounts.for_client(folder) if wanted and folder.is_dir() else ()
+    data = mounts.for_client(folder) if config.get("data", chosen.client_data) and folder.is_dir() else ()
     return SandboxSpec.of(chosen, data=data)
+
+
+def results_for_client(cwd: str | None, spec: SandboxSpec, *, config: dict[str, Any]) -> Receiver | None:
+    """What puts the files that are saved in such a kernel beside the notebook; None if that is turned off.
+
+    Args:
+        cwd: The folder the kernel was started for.
+        spec: The kernel's sandbox.
+        config: The kernelspec's configuration: `output: false` to turn it off.
+    """
+    from nbagent.core import settings
+    from nbagent.sandbox.results.receiver import Receiver
+
+    chosen = settings.load()
+    here = Path(cwd or Path.cwd()).resolve()
+    if not config.get("output", chosen.client_output) or not here.is_dir():
+        return None
+    return Receiver(here, Path(chosen.output_dir or folders.RESULTS).expanduser(), spec.trust.limits)

@@ -34,7 +34,7 @@ MAX_RECKONED: Final = 300
 """Digits of a number that the host calculates with: a float can hold it, so that no division overflows."""
 MAX_ODD: Final = MIB
 """Bytes of a text for Python's own parser, which takes four bytes a character if one of them is wide."""
-_CHUNK: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 _DIGITS: Final = re.compile(rb"[0-9]{%d}" % (MAX_RECKONED + 1))
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?|([0-9]{%d})' % (MAX_RECKONED + 1), re.DOTALL)
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def _decode(data: bytes, type: Any) -> Any:
     except UnicodeError:
         # Piece by piece: Python takes four bytes for each of a text's characters where one of them is wide.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        pieces = (decoder.decode(data[at : at + _CHUNK]).encode() for at in range(0, len(data), _CHUNK))
+        pieces = (decoder.decode(data[at : at + _CHUNK_BYTES]).encode() for at in range(0, len(data), _CHUNK_BYTES))
         return msgspec.json.decode(b"".join([*pieces, decoder.decode(b"", final=True).encode()]), type=type)
 
 

@@ -34,12 +34,13 @@ from nbagent.core.events import (
     SessionResumed,
     SessionStarted,
 )
-from nbagent.core.journal import SENT_PREFIX, Tail, read_log
+from nbagent.core.session_log import SENT_PREFIX, Tail, read_log
 from nbagent.session import lookup
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Pulled, Uploaded
-from nbagent.session.stream import follow_since, streamed
+from nbagent.session.stream import Words, follow_since, streamed
+from nbagent.session.wire import Said
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -108,7 +109,7 @@ class Attached:
         self.folder = lookup.find(folders.state_root(state_dir or own_state_dir()), session)
         self.id = self.folder.name
         self.last = self.turns = 0
-        self.engine = self.trust = ""
+        self.engine = self.trust = self.isolation = ""
         self.is_replay = self.attended = False
         self.data: list[str] = []
         self.hosts: tuple[str, ...] | None = ()
@@ -119,7 +120,8 @@ class Attached:
         self._figures: Path | None = None
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
-        self._owner = Owner(self.folder, on_growth=self._read)
+        self._words = Words()
+        self._owner = Owner(self.folder, on_growth=self._read, on_words=self._hear_words)
 
     async def __aenter__(self) -> Attached:
         if not self.is_running:
@@ -167,6 +169,13 @@ class Attached:
         """See `AnySession.follow_since`."""
         return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
+    def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
+        """See `AnySession.follow_words`."""
+        return self._words.follow(reader)
+
+    def _hear_words(self, said: Said) -> None:
+        self._words.say(said.turn, said.text, after=said.after)
+
     def _catch_up(self) -> None:
         """Read what was written before anybody follows; in a thread, for a log may be long."""
         if not self._readers:
@@ -182,9 +191,11 @@ class Attached:
 
     def _note(self, record: Record) -> None:
         self.last = record.seq
+        self._words.hear(record)
         match record.event:
-            case SessionStarted(engine=engine, trust=trust, data=data, security=security):
+            case SessionStarted(engine=engine, trust=trust, data=data, security=security, isolation=isolation):
                 self.engine, self.trust, self.data = engine, trust, [each.path for each in data]
+                self.isolation = isolation
                 hosts = security.get("allowed_hosts", ())
                 self.hosts = () if not security.get("network_enabled") else None if hosts is None else tuple(hosts)
             case Answered() as answer:
@@ -207,6 +218,16 @@ class Attached:
         from nbagent.state.views import ViewReader
 
         return (await asyncio.to_thread(ViewReader(self.folder.parent.parent).load, artifact_id))[1]
+
+    async def open_artifact(self, artifact_id: str) -> tuple[Artifact, IO[bytes]]:
+        """One of `artifacts()` and its content as a file, which may be larger than memory.
+
+        Raises:
+            StoreError: As for `load_artifact`.
+        """
+        from nbagent.state.views import ViewReader
+
+        return await asyncio.to_thread(ViewReader(self.folder.parent.parent).open, artifact_id)
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         """See `AnySession.keep_figure`; into a temporary folder, since the session's own is its owner's."""
@@ -237,14 +258,14 @@ class Attached:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
+    async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         """See `AnySession.ask`."""
         before, self.unfinished = self._answered, None
         async with self._shared_folder() if files else contextlib.nullcontext(self.folder) as folder:
             pairs = [each if isinstance(each, tuple) else (None, each) for each in files]
             sent = [await _readable(source, name, folder / str(at)) for at, (name, source) in enumerate(pairs)]
             try:
-                answer: Answer = await self.call("ask", question=question, files=sent)
+                answer: Answer = await self.call("ask", question=question, files=sent, uploaded=[*uploaded])
             except BaseException:
                 self.unfinished = self._answered if self._answered is not before else None
                 raise
@@ -331,6 +352,7 @@ class Attached:
     install = _awaited(AnySession.install)
     files = _awaited(AnySession.files)
     deliver = _awaited(AnySession.deliver)
+    variables = _awaited(AnySession.variables)
     use_model = _awaited(AnySession.use_model)
     rename = _begun(AnySession.rename)
     set_approvals = _begun(AnySession.set_approvals)

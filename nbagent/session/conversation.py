@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.turn import Turn
-from nbagent.core.errors import UsageError
+from nbagent.core.errors import QuestionRuns
 from nbagent.core.events import Answer, Event, Package
-from nbagent.core.policy import Network, Trust
 from nbagent.notebook.record import Recording
 from nbagent.safety.approvals import Consent
+from nbagent.session.checks import clean_question
 from nbagent.session.files import Attachment, SessionFiles
-from nbagent.session.inputs import clean_question
 from nbagent.session.sandbox_files import Uploaded
 from nbagent.session.session_kernel import SessionKernel
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
 
-OpenAgent = Callable[[Sequence[tuple[str, str]]], Awaitable["Agent"]]
-"""Makes the agent, given the questions so far, each with its answer."""
+OpenAgent = Callable[[Sequence[tuple[str, str]], str], Awaitable["Agent"]]
+"""Makes the agent, given the questions so far, each with its answer, and the next one."""
 ANSWERED_SECONDS = 1.0
 """Seconds that a stopped question has to emit its `Answered`."""
 
@@ -35,6 +35,7 @@ class Conversation:
         open_agent: Makes the agent when the first question comes; describing the data costs time.
         recording: The session so far, whose questions and answers the model remembers.
         emit: Gets the events.
+        say: Gets the words of each reply as the model writes them, with the question's number.
         consent: Decides whether the model's tools may act.
 
     Attributes:
@@ -51,12 +52,14 @@ class Conversation:
         open_agent: OpenAgent,
         recording: Recording,
         emit: Callable[[Event], object],
+        say: Callable[[int, str], object],
         consent: Consent,
     ) -> None:
         self._cells = cells
         self._files = files
         self._open_agent = open_agent
         self._emit = emit
+        self._say = say
         self._consent = consent
         self._past = [
             (asked.question, recording.answers[asked.turn].text if asked.turn in recording.answers else "")
@@ -69,12 +72,12 @@ class Conversation:
         self.history: list[Answer] = []
         self.unfinished: Answer | None = None
 
-    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
+    async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         """See `AnySession.ask`."""
         text = clean_question(question)
         if self._asking is not None:
-            raise UsageError("Another question is being answered.", mend="Wait for it, or interrupt it.")
-        self._asking = asyncio.create_task(self._ask(text, files))
+            raise QuestionRuns("Another question is being answered.", mend="Wait for it, or interrupt it.")
+        self._asking = asyncio.create_task(self._ask(text, files, uploaded))
         try:
             return await self._asking
         except asyncio.CancelledError:
@@ -111,12 +114,12 @@ class Conversation:
             asking.cancel()
             await asyncio.wait([asking], timeout=ANSWERED_SECONDS)
 
-    async def _ask(self, question: str, files: Sequence[Attachment]) -> Answer:
+    async def _ask(self, question: str, files: Sequence[Attachment], uploaded: Sequence[str]) -> Answer:
         if self._agent is None:
-            self._agent = await self._open_agent(self._past)
-        more = _upload_note([await self._upload(each) for each in files])
+            self._agent = await self._open_agent(self._past, question)
+        more = _upload_note([await self._upload(each) for each in files], uploaded)
         self.turns += 1
-        turn = self._cells.turn = Turn(self.turns, self._emit)
+        turn = self._cells.turn = Turn(self.turns, self._emit, say=partial(self._say, self.turns))
         self.unfinished = None
         try:
             answer = await self._agent.answer(question, turn=turn, more=more)
@@ -147,19 +150,7 @@ class Conversation:
             await self._consent.install(packages, turn=self.turns)
 
 
-def _upload_note(uploads: Sequence[Uploaded]) -> str:
+def _upload_note(uploads: Sequence[Uploaded], paths: Sequence[str]) -> str:
     """What the model reads behind a question that came with files."""
-    listed = ", ".join(f"{each.path} ({each.size:,} bytes)" for each in uploads)
+    listed = ", ".join([*paths, *(f"{each.path} ({each.size:,} bytes)" for each in uploads)])
     return f"\n\n[The person uploaded: {listed}]" if listed else ""
-
-
-def reachable_hosts(trust: Trust, *, ask_hosts: bool) -> tuple[str, ...] | None:
-    """The hosts that the code may reach, in words for a model: rules, or None for the whole network.
-
-    Args:
-        trust: What is permitted.
-        ask_hosts: Whether somebody is asked about a host that isn't listed.
-    """
-    if trust.network is Network.LISTED and ask_hosts:
-        return (*(trust.allowed_hosts or ()), "what a person allows when the code asks for it")
-    return trust.allowed_hosts if trust.network_enabled else ()

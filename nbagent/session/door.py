@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import operator
 import os
@@ -20,7 +21,19 @@ import msgspec
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import to_json
 from nbagent.session.protocol import settled
-from nbagent.session.wire import CALLS, FROM_CALLER, Failure, Grown, Request, Returned, address, framed, is_own, receive
+from nbagent.session.wire import (
+    CALLS,
+    FROM_CALLER,
+    Failure,
+    Grown,
+    Request,
+    Returned,
+    Said,
+    address,
+    framed,
+    is_own,
+    receive,
+)
 
 if TYPE_CHECKING:
     from nbagent.core.events import Record
@@ -115,9 +128,15 @@ class Door:
         def hear(_: Record) -> None:
             loop.call_soon_threadsafe(grown.set)  # some events come from other threads
 
+        said: list[Said] = []
+
+        def hear_words(turn: int, text: str) -> None:
+            said.append(Said(turn, text, self._session.last))
+            grown.set()
+
         own: set[asyncio.Task[None]] = set()
-        unfollow = self._session.follow(hear)
-        telling = asyncio.create_task(self._tell(writer, grown))
+        unfollow, unhear = self._session.follow(hear), self._session.follow_words(hear_words)
+        telling = asyncio.create_task(self._tell(writer, grown, said))
         try:
             while (data := await receive(reader)) is not None:
                 # Calls that wait are bounded in number, and never keep an interrupt waiting.
@@ -129,6 +148,7 @@ class Door:
                     await asyncio.wait(own, return_when=asyncio.FIRST_COMPLETED)
         finally:
             unfollow()
+            unhear()
             telling.cancel()
             self._writers.discard(writer)
             self._attend(writer, answers=False)
@@ -143,13 +163,19 @@ class Door:
         elif before and not self._attending:
             consent.attended = self._attended
 
-    async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event) -> None:
-        """Tell a visitor how far the log has come, once for all that was written since the last message."""
+    async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event, said: list[Said]) -> None:
+        """Tell a visitor how far the log has come, once for all that was written since the last message, and words."""
+        last = -1
         with contextlib.suppress(OSError):
             while True:
                 await grown.wait()
                 grown.clear()
-                writer.write(framed(Grown(self._session.last)))
+                if last != self._session.last:
+                    last = self._session.last
+                    writer.write(framed(Grown(last)))
+                for (turn, after), words in itertools.groupby(said, key=lambda each: (each.turn, each.after)):
+                    writer.write(framed(Said(turn, "".join(each.text for each in words), after)))
+                said.clear()
                 await writer.drain()
 
     async def _answer(self, data: bytes, writer: asyncio.StreamWriter, *, is_too_much: bool) -> None:

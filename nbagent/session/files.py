@@ -31,11 +31,11 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.outside import UploadSource
-from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display, file_at, folder_at
 from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
+from nbagent.sandbox.results.folder import safe_name
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, SandboxFile, Uploaded
 
 DEFAULT_LISTED_FILES = 1000
@@ -103,6 +103,10 @@ class SessionFiles:
     def metadata(self) -> dict[str, Any]:
         """What goes along with a cell's request, so that the reply tells which files the cell changed."""
         return self._collector.watch.metadata()
+
+    async def pass_over(self) -> None:
+        """Don't collect what is there by now: in a kernel that others use, too, it is no result of a cell to come."""
+        await self._collector.watch.look()
 
     async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
         """Collect the files of a cell that has just ended, and note which others it changed; the caller holds the lock.

@@ -57,12 +57,14 @@ class Order(msgspec.Struct, frozen=True):
     Attributes:
         session: The session's whole id.
         options: All options.
-        given: Of a session that is resumed, the names of the options that hold from now on; None for a new one.
+        given: The names of the options that were given for this session.
+        resumes: Whether there is a session, for which those hold from now on.
     """
 
     session: str
     options: Options
-    given: list[str] | None = None
+    given: list[str]
+    resumes: bool
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -106,12 +108,13 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
     options = settings.load(**keywords)
     root = folders.state_root(options.state_dir).absolute()
     options = msgspec.structs.replace(options, state_dir=str(root), background=False)
+    given = [name for name, value in keywords.items() if value is not None and name != "background"]
     if session is None:
-        order = Order(new or folders.new_session_id(), options)
+        order = Order(new or folders.new_session_id(), options, given, resumes=False)
         folders.check_session_id(order.session)
     else:
         id = lookup.find(root, session).name
-        order = Order(id, options, given=[*(name for name, value in keywords.items() if value is not None)])
+        order = Order(id, options, given, resumes=True)
         if lookup.is_running(root / "sessions" / id):
             return await _attach_when_ready(id, root)
     try:
@@ -287,10 +290,16 @@ async def _serve(order: Order, status: IO[bytes]) -> None:
 def _made(order: Order) -> Session:
     from nbagent.session.session import Session
 
-    if order.given is None:
-        return Session(order.options, session=order.session)
-    given = {name: getattr(order.options, name) for name in {*order.given, "state_dir"}}
-    return Session.resumed(order.session, **given)
+    if order.resumes:
+        given = {name: getattr(order.options, name) for name in {*order.given, "state_dir"}}
+        return Session.resumed(order.session, **given)
+    # A trust level that was named is one that no kernel may fall short of; one that runs already needs no engine.
+    named: Keywords = {}
+    if "trust" in order.given:
+        named["trust"] = order.options.trust
+    if "engine" in order.given:
+        named["engine"] = order.options.engine
+    return Session(order.options, session=order.session, **named)
 
 
 @contextlib.contextmanager

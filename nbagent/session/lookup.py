@@ -46,6 +46,21 @@ def find(root: Path, session: str) -> Path:
     raise UsageError(f"There is no session {session[:80]!r}.", mend="See them all with: nbagent sessions")
 
 
+def latest(root: Path) -> Path:
+    """The folder of the session in which something happened last.
+
+    Raises:
+        UsageError: There is none.
+    """
+    times: dict[Path, float] = {}
+    for each in folders(root):
+        with contextlib.suppress(OSError):
+            times[Path(each.path)] = (Path(each.path) / LOG_FILE).stat().st_mtime
+    if not times:
+        raise UsageError("There are no sessions yet.", mend='Begin one: nbagent run "QUESTION"')
+    return max(times, key=lambda folder: times[folder])
+
+
 @contextlib.contextmanager
 def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """Hold a session's lock, so that nobody resumes it meanwhile; yields False if another process has it.

@@ -25,7 +25,7 @@ from nbagent.core import fileio, folders
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
 from nbagent.core.folders import LOG_FILE
-from nbagent.core.journal import LOCK_SECONDS, Journal
+from nbagent.core.session_log import LOCK_SECONDS, SessionLog
 from nbagent.session import lookup, session_list, summary
 from nbagent.session.attach import Attached, own_state_dir
 from nbagent.session.lookup import lock_held
@@ -130,12 +130,12 @@ class SessionManager:
         await asyncio.to_thread(self._rename, folder, title)
 
     def _rename(self, folder: Path, title: str) -> None:
-        journal = Journal(self._root, folder.name)
+        log = SessionLog(self._root, folder.name)
         try:
-            keeper = summary.SummaryKeeper(folder, past=journal.since())
-            keeper.on_event(journal.emit(Renamed(title=summary.line_of(title))))
+            keeper = summary.SummaryKeeper(folder, past=log.since())
+            keeper.on_event(log.emit(Renamed(title=summary.line_of(title))))
         finally:
-            journal.close()
+            log.close()
 
     async def search(self, text: str, *, most: int = MAX_HITS) -> SearchResult:
         """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.

@@ -14,7 +14,7 @@ import msgspec
 from nbagent.core.errors import OwnerGone, StoreError, UsageError
 from nbagent.core.events import from_json
 from nbagent.session import lookup
-from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, address, framed, is_own, receive
+from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, Said, address, framed, is_own, receive
 
 T = TypeVar("T")
 
@@ -25,12 +25,14 @@ class Owner:
     Args:
         folder: The session's folder.
         on_growth: Called when the log has grown, and before each call returns, since what it did is in the log.
+        on_words: Called with the words of a reply that isn't whole yet.
     """
 
-    def __init__(self, folder: Path, *, on_growth: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, *, on_growth: Callable[[], None], on_words: Callable[[Said], None]) -> None:
         self._folder = folder
         self._session = folder.name
         self._on_growth = on_growth
+        self._on_words = on_words
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._number = 0
         self._writer: asyncio.StreamWriter | None = None
@@ -148,6 +150,8 @@ class Owner:
                 self._on_growth()
                 if isinstance(message, Returned):
                     self._take(message)
+                elif isinstance(message, Said):
+                    self._on_words(message)
             self._on_growth()
         except (StoreError, msgspec.DecodeError) as error:
             gone = OwnerGone(f"The session {self._session} can't be followed any more: {error}", mend=gone.mend)

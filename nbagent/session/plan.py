@@ -19,7 +19,7 @@ from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
 from nbagent.session import saved, session_list
-from nbagent.session.inputs import known_engine, mcp_servers, resolve_data
+from nbagent.session.checks import known_engine, mcp_servers, resolve_data
 from nbagent.session.session_list import SessionInfo
 
 
@@ -40,6 +40,7 @@ class Plan:
         output: Where results land; None for the session's folder.
         audit_key: The key of the audit log; None without one.
         keeps_mode: Whether an earlier session's approvals mode holds on.
+        names_trust: Whether somebody chose the trust level, by an option or other than the default in the settings.
         keeps_redaction: Whether an earlier session's redaction holds on, if it was stricter.
         found: The session that is resumed; None for a new one.
     """
@@ -57,6 +58,7 @@ class Plan:
     audit_key: bytes | None
     keeps_mode: bool
     keeps_redaction: bool
+    names_trust: bool
     found: SessionInfo | None = None
 
     @classmethod
@@ -80,7 +82,8 @@ class Plan:
             id=id,
             options=chosen,
             root=folders.state_root(chosen.state_dir),
-            engine=known_engine(chosen.engine),
+            # An engine of the settings is for sandboxes.
+            engine=known_engine(keywords.get("engine") if chosen.kernel else chosen.engine),
             agent=AgentOptions.of(chosen),
             model=ModelOpener(
                 chosen.model,
@@ -97,6 +100,7 @@ class Plan:
             audit_key=read_key(chosen.audit_key_file),
             keeps_mode=keywords.get("approvals") is None,
             keeps_redaction=keywords.get("redact") is None,
+            names_trust=keywords.get("trust") is not None or chosen.trust != Options().trust,
         )
         if record:
             fileio.check_not_data(record, plan.sources)
@@ -119,6 +123,9 @@ class Plan:
         found = session_list.look_up(folders.state_root(chosen.state_dir), session)
         plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved.read_spec(found), found
+        plan.names_trust = True
+        if plan.spec.kernel:
+            plan.engine = None
         if chosen.ask_hosts:
             check_asking(plan.spec.trust)
         return plan

@@ -59,6 +59,10 @@ class AnySession(Protocol):
         """The trust level's name."""
 
     @property
+    def isolation(self) -> str:
+        """Of a kernel that somebody else started, what keeps its code from this machine; empty of a session's own."""
+
+    @property
     def data(self) -> list[str]:
         """The paths at which the code sees its data."""
 
@@ -113,9 +117,6 @@ class AnySession(Protocol):
         """End the session and its sandbox, whoever owns it; its folder and log stay. May be called at any time.
 
         A session has one end: all who call this at the same time wait for it, and it goes on if they are cancelled.
-
-        Args:
-            reason: Why, for the log.
         """
 
     async def closed(self) -> None:
@@ -143,6 +144,13 @@ class AnySession(Protocol):
             StoreError: The log can't be read.
         """
 
+    def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
+        """Call `reader` with the words of each reply as the model writes them; returns a function that ends this.
+
+        It gets the question's number and the next words; first, those of a reply that is being written now. They are no
+        events. With `ModelReplied`, which has the whole text, or `ModelFailed`, the words so far are over.
+        """
+
     async def artifacts(self) -> list[Artifact]:
         """The files that reached the host, and the figures of the cells: each with its size, hash, type and cell."""
 
@@ -162,13 +170,14 @@ class AnySession(Protocol):
 
     # -- questions and cells ------------------------------------------------------------------------------------
 
-    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
+    async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         """Ask a question, and wait for the answer; cancelling this call stops the question.
 
         Args:
             question: In the person's words.
             files: What goes along with it: each is uploaded to /workspace first, and the model is told of it. Paths,
                 open files, or pairs of a name and the bytes.
+            uploaded: Paths of files that were uploaded for it already, of which the model is told too.
 
         Raises:
             DataError: A file can't be read.
@@ -289,6 +298,12 @@ class AnySession(Protocol):
 
         Raises:
             TransferError: There is no such folder.
+        """
+
+    async def variables(self) -> list[str]:
+        """The kernel's variables, the latest first, each as `name: type` and its size; waits for a running cell.
+
+        The sandbox says so. There are at most 40.
         """
 
     async def deliver(self) -> dict[str, str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import UsageError
-from nbagent.core.events import Cell, Package, Record, RedactionSet
-from nbagent.core.journal import Journal
+from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Cell, Event, Package, Record, RedactionSet
 from nbagent.core.policy import MIB
+from nbagent.core.session_log import SessionLog
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.observability.audit import Audit
@@ -26,6 +28,7 @@ from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
+from nbagent.session.stream import Words
 from nbagent.session.summary import SummaryKeeper
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from nbagent.session.session_kernel import SessionKernel
     from nbagent.state import StateManager
 
+_DECISIONS = (ApprovalAsked, ApprovalGiven, ApprovalsSet, RedactionSet)
+"""The events by which approvals and redaction go on when a session is resumed."""
+
 
 class Running:
     """The parts of one session, made by `begin` and ended by `end`.
@@ -53,7 +59,8 @@ class Running:
         ask_hosts: Whether a person is asked about hosts that aren't listed.
 
     Attributes:
-        journal: The session's log.
+        log: The session's log.
+        words: The words of the reply that a model writes now.
         recording: The session so far, for the notebook.
         kernel: Its kernel.
         cells: Runs cells. This and the next three are None until the kernel runs.
@@ -81,6 +88,8 @@ class Running:
         self._consent = consent
         self._hosts = hosts
         self._own = 0
+        self._hashing: asyncio.Task[None] | None = None
+        self._ended = threading.Event()
         self._state: StateManager | None = None
         self.recording = Recording()
         self.cells: SessionKernel | None = None
@@ -88,29 +97,30 @@ class Running:
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
         self.news: list[Record] = []
-        self.journal = Journal(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
+        self.words = Words()
+        self.log = SessionLog(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
-            if plan.found is None and self.journal.last:
+            if plan.found is None and self.log.last:
                 mend = f"Resume it by: nbagent resume {plan.id}, or choose another id."
                 raise UsageError(f"There is a session {plan.id} already.", mend=mend)
             self._audit = self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
-            self._allowance = Allowance(plan.spec.install, self.journal.folder / "asked.json")
+            self._allowance = Allowance(plan.spec.install, self.log.folder / "asked.json")
             self._forge = self._tool_forge(engine)
         except BaseException:
-            self.journal.close()
+            self.log.close()
             raise
         self.kernel = Kernel(
             engine,
             plan.spec,
-            notify=self.journal.emit,
-            spill=self.journal.spill,
+            notify=self.log.emit,
+            spill=self.log.spill,
             ask_hosts=ask_hosts,
             restore=plan.restore,
             confirm=self._confirm_install,
             exceed=self._exceed,
             allowance=self._allowance,
-            quota=self.journal.quota,
+            quota=self.log.quota,
         )
 
     @staticmethod
@@ -139,16 +149,21 @@ class Running:
         await asyncio.to_thread(importlib.import_module, "nbagent.agent.build")
 
     async def _begin(self, pool: KernelPool | None) -> None:
-        plan, journal, recording, note = self._plan, self.journal, self.recording, ""
+        plan, log, recording, note = self._plan, self.log, self.recording, ""
+        past: list[Event] = []
         if plan.found:
-            self.news, note = await startup.resume(self.kernel, plan.found, journal=journal, recording=recording)
+            past = await in_thread(lambda: [each.event for each in log.since() if isinstance(each.event, _DECISIONS)])
+            self.news, note = await startup.resume(self.kernel, plan.found, log=log, recording=recording)
         else:
-            self.news = await startup.start(
-                self.kernel, spec=plan.spec, journal=journal, recording=recording, pool=pool
-            )
-        self._consent.begin((each.event for each in journal.since()), keep=bool(plan.found) and plan.keeps_mode)
-        self._go_on_redacting()
+            self.news = await startup.start(self.kernel, spec=plan.spec, log=log, recording=recording, pool=pool)
+            if recording.data:
+                hashing = startup.hash_data(recording.data, log, ended=self._ended)
+                self._hashing = asyncio.create_task(hashing)
+        self._consent.begin(past, keep=bool(plan.found) and plan.keeps_mode)
+        self._go_on_redacting(past)
         self._furnish(note)
+        if self.files is not None and not self.kernel.is_owned:
+            await self.files.pass_over()
 
     def _furnish(self, note: str) -> None:
         """Make the parts that need a running kernel.
@@ -161,17 +176,17 @@ class Running:
         from nbagent.session.files import SessionFiles
         from nbagent.session.session_kernel import SessionKernel
 
-        plan, journal, emit, alone = self._plan, self.journal, self.journal.emit, asyncio.Lock()
+        plan, log, emit, alone = self._plan, self.log, self.log.emit, asyncio.Lock()
         # Results that landed outside of the session's folder are not counted with that.
         past = list(self.recording.files.values())
-        journal.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(journal.folder)))
+        log.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(log.folder)))
         files = self.files = SessionFiles(
             self.kernel,
-            plan.output or journal.folder / "output",
+            plan.output or log.folder / "output",
             data=plan.spec.data,
             emit=emit,
             alone=alone,
-            quota=journal.quota,
+            quota=log.quota,
             past=past,
         )
         cells = self.cells = SessionKernel(
@@ -187,33 +202,35 @@ class Running:
             open_agent=partial(self._open_agent, cells, note),
             recording=self.recording,
             emit=emit,
+            say=self.words.say,
             consent=self._consent,
         )
+        log.follow(self.words.hear)
 
     def _observe(self, telemetry: Telemetry) -> Audit:
         """Have the audit log, telemetry and the summary read the events from the first one on."""
-        journal = self.journal
+        log = self.log
         audit = Audit(
-            journal.folder,
+            log.folder,
             root=self._plan.root,
             session=self._plan.id,
-            past=journal.since(),
+            past=log.since(),
             key=self._plan.audit_key,
-            count=journal.quota.add,
+            count=log.quota.add,
         )
-        journal.follow(audit.on_event, strict=True)  # no code without a trace of it
-        journal.follow(telemetry.on_event)
-        journal.follow(SummaryKeeper(journal.folder, past=journal.since()).on_event)
+        log.follow(audit.on_event, strict=True)  # no code without a trace of it
+        log.follow(telemetry.on_event)
+        log.follow(SummaryKeeper(log.folder, past=log.since()).on_event)
         return audit
 
-    def _go_on_redacting(self) -> None:
+    def _go_on_redacting(self, past: Sequence[Event]) -> None:
         """Keep a resumed session's redaction at least as strict as it was, unless it was named; log a change."""
         plan = self._plan
-        was, now = in_past(record.event for record in self.journal.since()), plan.agent.redact.what
+        was, now = in_past(past), plan.agent.redact.what
         if plan.found and plan.keeps_redaction and BY_STRICTNESS.index(was) > BY_STRICTNESS.index(now):
             plan.agent = replace(plan.agent, redact=Redactor(was))
         elif was != now:
-            self.journal.emit(RedactionSet(what=now))
+            self.log.emit(RedactionSet(what=now))
 
     def _tool_forge(self, engine: Engine) -> ToolForge | None:
         if not self._plan.agent.forge:
@@ -224,13 +241,15 @@ class Running:
             self._plan.root,
             engine=engine,
             spec=self._plan.spec,
-            notify=self.journal.emit,
+            notify=self.log.emit,
             confirm=self._confirm_install,
             exceed=self._exceed,
             allowance=self._allowance,
         )
 
-    async def _open_agent(self, cells: SessionKernel, note: str, past: Sequence[tuple[str, str]]) -> Agent:
+    async def _open_agent(
+        self, cells: SessionKernel, note: str, past: Sequence[tuple[str, str]], question: str
+    ) -> Agent:
         from nbagent.agent.build import build
 
         return await build(
@@ -243,6 +262,7 @@ class Running:
             open_memory=self._open_memory,
             past=past,
             note=note,
+            question=question,
         )
 
     async def use_model(self, name: str) -> None:
@@ -297,6 +317,11 @@ class Running:
         turn = self.conversation.turns if self.conversation is not None else 0
         await self._consent.exceed(names, reason, turn=turn)
 
+    async def data_hashed(self) -> None:
+        """Wait until the data has been hashed, which an export needs."""
+        if self._hashing is not None:
+            await asyncio.wait([self._hashing])
+
     # -- its end ------------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
@@ -313,7 +338,9 @@ class Running:
         Args:
             by: The task that ends the session; see `Conversation.stop`.
         """
+        self._ended.set()
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
+            ends.push_async_callback(self.data_hashed)
             ends.push_async_callback(self.kernel.stop)
             ends.push_async_callback(self._close_state)
             if self.tools is not None:
@@ -329,6 +356,6 @@ class Running:
     def close(self) -> None:
         """Close the logs."""
         try:
-            self.journal.close()
+            self.log.close()
         finally:
             self._audit.close()

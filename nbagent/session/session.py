@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from nbagent.core import fileio, folders, settings
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Cell, FileSaved, Package, Record, Renamed, SessionEnded
 from nbagent.core.options import Keywords, Options
@@ -87,7 +87,7 @@ class Session(AnySession):
         self.id = plan.id
         self.options = plan.options
         self.ask_hosts = plan.options.ask_hosts
-        self.consent = plan.consent(lambda event: self._started().journal.emit(event))
+        self.consent = plan.consent(lambda event: self._started().log.emit(event))
         self.status: Status = "new"
         self.door: Door | None = None
 
@@ -115,14 +115,17 @@ class Session(AnySession):
         return self._plan.spec.trust.level.value
 
     @property
+    def isolation(self) -> str:
+        started = self._work.recording.started if self._work else None
+        return started.isolation if started else ""
+
+    @property
     def data(self) -> list[str]:
         return [mount.target for mount in self._plan.spec.data]
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
-        from nbagent.session.conversation import reachable_hosts
-
-        return reachable_hosts(self._plan.spec.trust, ask_hosts=self.ask_hosts)
+        return self._plan.spec.trust.reachable_hosts(ask_hosts=self.ask_hosts)
 
     @property
     def is_replay(self) -> bool:
@@ -139,11 +142,11 @@ class Session(AnySession):
 
     @property
     def last(self) -> int:
-        return self._started().journal.last
+        return self._started().log.last
 
     @property
     def folder(self) -> Path:
-        return self._started().journal.folder
+        return self._started().log.folder
 
     async def start(self) -> None:
         if self.status != "new":
@@ -205,18 +208,24 @@ class Session(AnySession):
 
         self._plan.model.check()
         engine = await Running.engine_for(self._plan, self._pool)
-        if not engine.isolates:
-            self._plan.spec = replace(self._plan.spec, keep=0)
+        self._plan.spec = engine.settled(self._plan.spec, strict=self._plan.names_trust)
         self._still_starting()
-        self._work = Running(
-            self._plan,
-            engine,
-            consent=self.consent,
-            telemetry=self._telemetry,
-            hosts=self.hosts,
-            ask_hosts=self.ask_hosts,
-        )
-        await self._work.begin(self._pool)
+
+        def open_logs() -> Running:
+            self._work = Running(
+                self._plan,
+                engine,
+                consent=self.consent,
+                telemetry=self._telemetry,
+                hosts=self.hosts,
+                ask_hosts=self.ask_hosts,
+            )
+            return self._work
+
+        # A long log takes seconds to read; a new one is made faster than a thread.
+        work = await to_the_end(open_logs) if self._plan.found else open_logs()
+        self._still_starting()
+        await work.begin(self._pool)
 
     @property
     def outlasts_login(self) -> bool:
@@ -259,7 +268,7 @@ class Session(AnySession):
     def _tell_end(self, work: Running, reason: str) -> None:
         if not work.kernel.is_detached:
             with contextlib.suppress(NbagentError):
-                work.journal.emit(SessionEnded(reason=reason))
+                work.log.emit(SessionEnded(reason=reason))
 
     async def closed(self) -> None:
         await self._closed.wait()
@@ -273,7 +282,7 @@ class Session(AnySession):
     def rename(self, title: str) -> None:
         from nbagent.session.summary import line_of
 
-        self._started().journal.emit(Renamed(title=line_of(title)))
+        self._started().log.emit(Renamed(title=line_of(title)))
 
     @property
     def attended(self) -> bool:
@@ -323,11 +332,11 @@ class Session(AnySession):
         """
         from nbagent.safety.ledger import ledger
 
-        records = self._started().journal.since()
+        records = self._started().log.since()
         return await asyncio.to_thread(lambda: ledger(record.event for record in records))
 
-    async def ask(self, question: str, *, files: Sequence[Attachment] = ()) -> Answer:
-        return await self._ready(self._running().conversation).ask(question, files=files)
+    async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
+        return await self._ready(self._running().conversation).ask(question, files=files, uploaded=uploaded)
 
     def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
         from nbagent.session.stream import streamed
@@ -374,7 +383,7 @@ class Session(AnySession):
         return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
 
     async def pull(self, name: str, to: str | Path) -> Pulled:
-        from nbagent.kernel.variables import write_variable
+        from nbagent.kernel.variable_files import write_variable
         from nbagent.session.sandbox_files import Pulled
 
         files = self._ready(self._running().files)
@@ -384,6 +393,9 @@ class Session(AnySession):
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)
+
+    async def variables(self) -> list[str]:
+        return await self._running().kernel.variables()
 
     async def artifacts(self) -> list[Artifact]:
         from nbagent.state.views import ViewReader
@@ -396,12 +408,12 @@ class Session(AnySession):
         return (await asyncio.to_thread(ViewReader(self._plan.root).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
-        journal = self._started().journal
-        path = journal.folder / "figures" / name
+        log = self._started().log
+        path = log.folder / "figures" / name
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
             replaced = path.lstat().st_size if path.exists() else 0
-            if not path.parent.is_symlink() and journal.quota.take(len(content), replaced=replaced):
+            if not path.parent.is_symlink() and log.quota.take(len(content), replaced=replaced):
                 fileio.write(path, content)
                 return path
         return None
@@ -436,6 +448,7 @@ class Session(AnySession):
         from nbagent.notebook.export import export, write
 
         work, place = self._started(), Path(path)
+        await work.data_hashed()
         if keep_attempts is None:
             made = partial(write, work.recording.snapshot(), place, force=force, environment=environment)
             written = await asyncio.to_thread(made)
@@ -453,19 +466,22 @@ class Session(AnySession):
             written = done.path
         saved = await asyncio.to_thread(_remember, written, work.recording.needed)
         if self.status == "running":
-            work.journal.emit(saved)
+            work.log.emit(saved)
         return written
 
     def since(self, seq: int = 0) -> Iterator[Record]:
-        return self._started().journal.since(seq)
+        return self._started().log.since(seq)
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
-        return self._started().journal.follow(reader)
+        return self._started().log.follow(reader)
 
     async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
         from nbagent.session.stream import follow_since
 
         return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
+
+    def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
+        return self._started().words.follow(reader)
 
     # -- parts --------------------------------------------------------------------------------------------------
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from nbagent.agent.ports import Evidence, Surroundings
 from nbagent.agent.turn import Turn, approver
 from nbagent.core.events import Cell, DataDescribed, DataSeen, Event, Package, WidgetsChanged
-from nbagent.kernel.describe import describe, schemas
+from nbagent.kernel.describe import Profiles, describe, schemas
+from nbagent.kernel.find import Hits, find
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.notebook.record import Recording
-from nbagent.sandbox.paths import DATA
+from nbagent.sandbox.paths import OUTPUT
 from nbagent.session.files import SessionFiles
 
 
@@ -85,7 +86,9 @@ class SessionKernel:
                 # A cell that was given up belongs to the turn too.
                 turn.cells.append(last[0])
             raise
-        if self._kernel.is_alive:
+        # A cell that was left to itself, or never began, has no report, and the kernel may be busy for long.
+        left = not self._kernel.is_owned and cell.status in ("timeout", "interrupted") and not self._kernel.report
+        if self._kernel.is_alive and not left:
             cell, saved = await self._files.collect(cell)
         if (state := self._kernel.take_widget_state()) is not None:
             self._emit(WidgetsChanged(state=state))
@@ -137,9 +140,7 @@ class SessionKernel:
     async def describe(self) -> Surroundings:
         """The sandbox, and the data as it is described inside of it."""
         seen = await self._describe()
-        if self._recording.left_out:
-            seen.insert(0, {"path": DATA, "note": " ".join(self._recording.left_out)})
-        trust = self._kernel.spec.trust
+        trust, about = self._kernel.spec.trust, self._kernel.about
         return Surroundings(
             data=seen,
             timeout=trust.limits.timeout,
@@ -147,7 +148,15 @@ class SessionKernel:
             versions=self._kernel.pins,
             hosts=self._hosts,
             programs=trust.allow_subprocess,
+            isolation=about.isolation,
+            output=about.output_folder if about.isolation else OUTPUT,
+            variables=[] if self._kernel.is_owned else await self._kernel.variables(),
+            left_out=self._recording.left_out,
         )
+
+    async def find(self, paths: Sequence[str], text: str) -> Hits:
+        """Look for a text in data files."""
+        return await find(self._kernel, paths, text)
 
     async def learn_schemas(self) -> None:
         """Have the columns of the data in the log, for the lock of the notebook; not while a cell runs."""
@@ -155,8 +164,8 @@ class SessionKernel:
             async with self._alone:
                 await self._describe()
 
-    async def _describe(self) -> list[dict[str, Any]]:
-        seen = await describe(self._kernel, [each.path for each in self._recording.data])
+    async def _describe(self) -> Profiles:
+        seen = await describe(self._kernel, [each.path for each in self._recording.data], cache=ProfileCache())
         if not self._recording.schemas and (found := schemas(seen)):
             self._emit(DataDescribed(schemas=found))
         return seen
@@ -167,6 +176,7 @@ class SessionKernel:
         cells = known.cells
         return Evidence(
             outputs={cell.cell: known.outputs(cell) for cell in cells},
-            given=[*known.heard, *(each.question for each in known.questions), *(cell.code for cell in cells)],
+            given=[*known.heard, *(each.question for each in known.questions)],
+            code={cell.cell: cell.code for cell in cells},
             has_data=bool(known.data or known.uploads or known.heard),
         )

@@ -119,6 +119,12 @@ def look_up(root: Path, session: str) -> SessionInfo:
     return _info(folder.name, str(folder), found, _Sandboxes())
 
 
+def is_waiting(session: str) -> bool:
+    """Whether a session, given by its whole id, has a kernel that waits to be taken over."""
+    sandboxes = _Sandboxes()
+    return sandboxes.lives(sandboxes.of(session))
+
+
 class _Sandboxes:
     """The sandboxes of this person by their sessions, looked up once and only when needed."""
 

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbagent import __version__
-from nbagent.core.errors import SandboxError
+from nbagent.core.concurrency import in_thread
+from nbagent.core.errors import SandboxError, StoreError
 from nbagent.core.events import (
     Answered,
     CellFinished,
     CellStarted,
+    DataHashed,
     DataSeen,
     Record,
     SessionResumed,
     SessionStarted,
     StateLost,
 )
-from nbagent.core.journal import Journal
+from nbagent.core.session_log import SessionLog, Tail
 from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
+from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
 from nbagent.session import saved
@@ -59,26 +64,60 @@ def import_the_rest() -> None:
 
 
 async def start(
-    kernel: Kernel, *, spec: SandboxSpec, journal: Journal, recording: Recording, pool: KernelPool | None
+    kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, recording: Recording, pool: KernelPool | None
 ) -> list[Record]:
     """Start the kernel of a new session, or take a warm one.
 
     Returns:
-        Which data is not shown to the code, as events that nobody could follow yet.
+        Events that nobody could follow yet, and a person must see: the start in a kernel that somebody else started,
+        and which data is not shown to the code.
 
     Raises:
         SandboxError: It can't be started.
         StoreError: The session's folder can't be written.
     """
-    journal.follow(recording.on_event)
-    saved.write_spec(journal.folder, spec)
+    log.follow(recording.on_event)
+    saved.write_spec(log.folder, spec)
     started = time.monotonic()
-    await (pool.start(kernel) if pool else kernel.start(import_the_rest))
-    journal.emit(_started(kernel, spec, seconds=time.monotonic() - started))
-    return [journal.emit(event) for event in facts(kernel.about.left_out)]
+    # As it is before the kernel sees it, so that each later change shows.
+    looking = asyncio.create_task(asyncio.to_thread(_looked_at, spec))
+    try:
+        await (pool.start(kernel) if pool else kernel.start(import_the_rest))
+    finally:
+        looked = await looking
+    begun = log.emit(_started(kernel, spec, looked, seconds=time.monotonic() - started))
+    news = [begun] if kernel.about.isolation else []
+    return news + [log.emit(event) for event in facts(kernel.about.left_out)]
 
 
-def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionStarted:
+def _looked_at(spec: SandboxSpec) -> list[tuple[int, str]]:
+    """The size and state of each file and folder of the data."""
+    return [(size_of(each.source), needs.state(each.source)) for each in spec.data]
+
+
+async def hash_data(data: Sequence[DataSeen], log: SessionLog, *, ended: threading.Event) -> None:
+    """Hash a new session's data in a thread, and log the hashes of what is as it was at the start.
+
+    Args:
+        data: What was given.
+        log: The session's log.
+        ended: Set once nobody waits for the hashes any more.
+    """
+
+    def hashes() -> dict[str, str]:
+        found = {}
+        for each in data:
+            digest = needs.digest(Path(each.source), ended=ended.is_set)
+            if digest and each.state == needs.state(Path(each.source)):
+                found[each.path] = digest
+        return found
+
+    if (found := await asyncio.to_thread(hashes)) and not ended.is_set():
+        with contextlib.suppress(StoreError):  # nobody awaits this; the next cell's events say so
+            log.emit(DataHashed(hashes=found))
+
+
+def _started(kernel: Kernel, spec: SandboxSpec, looked: Sequence[tuple[int, str]], *, seconds: float) -> SessionStarted:
     about = kernel.about
     return SessionStarted(
         session=spec.owner,
@@ -87,7 +126,11 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
         environment=about.environment,
         python=kernel.python,
         nbagent=__version__,
-        data=[DataSeen(about.data_path(each), str(each.source), size_of(each.source)) for each in spec.data],
+        data=[
+            DataSeen(about.data_path(each), str(each.source), size, state)
+            for each, (size, state) in zip(spec.data, looked, strict=True)
+        ],
+        plain_names=spec.plain_names,
         sandbox=about.name,
         limits=asdict(spec.trust.limits),
         machine=kernel.machine,
@@ -95,11 +138,13 @@ def _started(kernel: Kernel, spec: SandboxSpec, *, seconds: float) -> SessionSta
         accepted=sorted(spec.accept),
         packages=kernel.packages,
         seconds=seconds,
+        isolation=about.isolation,
+        kernelspec=about.kernel_name or kernel.engine.kernel_name,
     )
 
 
 async def resume(
-    kernel: Kernel, found: SessionInfo, *, journal: Journal, recording: Recording
+    kernel: Kernel, found: SessionInfo, *, log: SessionLog, recording: Recording
 ) -> tuple[list[Record], str]:
     """Read the log, take over the kernel or start a new one, and end in the log what the dead process left open.
 
@@ -111,21 +156,28 @@ async def resume(
     """
     running_since, succeeded = 0.0, SucceededCells()
     news: list[Record] = []  # a loss of variables after which no cell ran
-    for record in journal.since():
-        recording.on_event(record)
-        succeeded.on_event(record)
-        running_since = record.at if isinstance(record.event, CellStarted) else running_since
-        if isinstance(record.event, StateLost):
-            news = [record]
-        elif isinstance(record.event, CellStarted | CellFinished | SessionResumed):
-            news = []
-    journal.follow(recording.on_event)
+
+    def read(records: Iterator[Record]) -> None:
+        nonlocal running_since
+        for record in records:
+            recording.on_event(record)
+            succeeded.on_event(record)
+            running_since = record.at if isinstance(record.event, CellStarted) else running_since
+            if isinstance(record.event, StateLost):
+                news[:] = [record]
+            elif isinstance(record.event, CellStarted | CellFinished | SessionResumed):
+                news.clear()
+
+    tail = Tail(log.folder)
+    await in_thread(lambda: read(tail.new()))
+    read(tail.new())  # what was logged meanwhile
+    log.follow(recording.on_event)
     kernel.cells = max((each.cell for each in recording.cells), default=0)
     left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
 
     def lose(reason: str) -> None:
-        _end_what_is_open(journal, recording)
-        news[:] = [journal.emit(StateLost(cell=0, reason=reason))]
+        _end_what_is_open(log, recording)
+        news[:] = [log.emit(StateLost(cell=0, reason=reason))]
 
     lost, note = await _take_over_or_start(kernel, found, patience=max(0.0, left) if running_since else 0.0, lose=lose)
     if not lost:
@@ -133,7 +185,7 @@ async def resume(
             # The process that started this kernel was killed before it could log `SessionResumed`.
             lost, note = getattr(record.event, "reason", ""), "A new kernel was started before."
         kernel.seed_replay(succeeded.cells)
-    _end_what_is_open(journal, recording)
+    _end_what_is_open(log, recording)
     about = kernel.about
     resumed = SessionResumed(
         kept=not lost,
@@ -144,12 +196,12 @@ async def resume(
         packages=kernel.packages if lost else [],
         sandbox=about.name,
     )
-    return [journal.emit(resumed), *news], lost or note
+    return [log.emit(resumed), *news], lost or note
 
 
-def _end_what_is_open(journal: Journal, recording: Recording) -> None:
+def _end_what_is_open(log: SessionLog, recording: Recording) -> None:
     for event in open_ends(recording):
-        journal.emit(event)
+        log.emit(event)
 
 
 def open_ends(recording: Recording) -> list[CellFinished | Answered]:
@@ -190,6 +242,9 @@ async def _take_over_or_start(
     Returns:
         Why the variables are lost, or nothing; and a sentence for the log.
     """
+    if not kernel.is_owned:
+        await kernel.start()
+        return "", "Its kernel was connected to again; unless it was restarted meanwhile, it has its variables."
     try:
         if found.sandbox is None:
             raise SandboxError("The sandbox has ended.")

@@ -23,7 +23,7 @@ from nbagent.core.events import (
     SessionStarted,
     Usage,
 )
-from nbagent.core.journal import read_log
+from nbagent.core.session_log import read_log
 
 SUMMARY_FILE = "summary.json"
 TITLE_CHARACTERS = 120
@@ -92,12 +92,7 @@ def line_of(text: str) -> str:
 
 
 class SummaryKeeper:
-    """Keeps the summary of a session that this process owns.
-
-    Args:
-        folder: The session's.
-        past: The records so far.
-    """
+    """Keeps the summary of a session that this process owns."""
 
     def __init__(self, folder: Path, *, past: Iterable[Record]) -> None:
         self._folder = folder

@@ -5,6 +5,7 @@ for another program, such as a page in a browser, may check them against it.
 
 Each message is a JSON object behind its length in four bytes. Events are not sent: whoever is attached reads them from
 the session's log, and is told only how far that has come. So a slow reader costs the owner nothing, and loses nothing.
+The words of a reply that isn't whole yet are in no log, and are sent.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ CALLS: dict[str, CallRule] = {
     "pull": CallRule(Pulled),
     "files": CallRule(Listing),
     "deliver": CallRule(dict[str, str]),
+    "variables": CallRule(list[str]),
     "check_export": CallRule(),
     "export": CallRule(Path),
     "rename": CallRule(),
@@ -144,11 +146,25 @@ class Grown(msgspec.Struct, frozen=True, tag=True):
     last: int
 
 
-FROM_OWNER = msgspec.json.Decoder(Returned | Grown)
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """Words of a reply that a model is writing.
+
+    Attributes:
+        turn: The question's number.
+        text: The words.
+        after: The number of the log's last record at the time.
+    """
+
+    turn: int
+    text: str
+    after: int
+
+
+FROM_OWNER = msgspec.json.Decoder(Returned | Grown | Said)
 FROM_CALLER = msgspec.json.Decoder(Request)
 
 
-def framed(message: Request | Returned | Grown) -> bytes:
+def framed(message: Request | Returned | Grown | Said) -> bytes:
     """A message as it goes over the socket."""
     data = to_json(message)
     return len(data).to_bytes(4, "big") + data

@@ -214,11 +214,7 @@ def _loss(count: int | None, *, upto: int) -> BusEvent:
 
 
 class Bus:
-    """Publishes to one log, and subscribes to it.
-
-    Args:
-        log: The log.
-    """
+    """Publishes to one log, and subscribes to it."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log

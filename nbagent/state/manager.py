@@ -21,7 +21,7 @@ from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, ArtifactStore
 from nbagent.state.bus import Bus, BusEvent, EventType, Subscription, end
 from nbagent.state.scopes import DEFAULT_TTL, StateEntry, StateScope, check_name
 from nbagent.state.states import StateTable
-from nbagent.state.views import SessionLog, ViewReader
+from nbagent.state.views import SessionBusLog, ViewReader
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -65,7 +65,7 @@ class StateManager:
         self._bus: Bus | None = None
         self._artifacts: ArtifactStore | None = None
         self._states: StateTable | None = None
-        self._sessions: dict[str, tuple[SessionLog, Bus]] = {}
+        self._sessions: dict[str, tuple[SessionBusLog, Bus]] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     async def initialize(self) -> None:
@@ -293,7 +293,7 @@ class StateManager:
         bus = self.bus
         if session_id is not None:
             if session_id not in self._sessions:
-                log = SessionLog(self.views.folder(session_id), session_id)
+                log = SessionBusLog(self.views.folder(session_id), session_id)
                 self._sessions[session_id] = log, Bus(log)
             bus = self._sessions[session_id][1]
         return await bus.subscribe(agent_id, since=since)

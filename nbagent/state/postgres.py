@@ -171,21 +171,17 @@ class PostgresLog:
                 return await cursor.fetchall() if cursor.description else []
 
     async def append(self, event: BusEvent, *, payload: str) -> int:
-        """See `EventLog`."""
         values = (time.time(), event.type.value, event.source_agent, event.target_agent, event.task_id, payload)
         return int((await self._rows(_APPEND, values))[0]["id"])
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
-        """See `EventLog`."""
         rows = await self._rows("SELECT * FROM nbagent_events WHERE id > %s ORDER BY id LIMIT %s", (after, limit))
         return list(map(event_of, rows))
 
     async def last(self) -> int:
-        """See `EventLog`."""
         return int((await self._rows("SELECT last FROM nbagent_events_last"))[0]["last"])
 
     async def grown(self, seconds: float) -> None:
-        """See `EventLog`."""
         with store_errors(self._translate):
             if self._listening is None or self._listening.closed:
                 self._listening = await psycopg.AsyncConnection.connect(
@@ -201,7 +197,6 @@ class PostgresLog:
                 raise
 
     async def trim(self, *, keep: int, before: float) -> None:
-        """See `EventLog`."""
         query = (
             "DELETE FROM nbagent_events WHERE id <= greatest((SELECT last FROM nbagent_events_last) - %s, "
             "(SELECT coalesce(max(id), 0) FROM nbagent_events WHERE created < %s))"

@@ -105,7 +105,6 @@ class RedisLog:
         self._seen: int | None = None
 
     async def append(self, event: BusEvent, *, payload: str) -> int:
-        """See `EventLog`."""
         fields = {
             "created": repr(time.time()),
             "type": event.type.value,
@@ -120,19 +119,16 @@ class RedisLog:
             return int(await self._client.eval(_APPEND, 3, _EVENTS, _LAST, number, *words))
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
-        """See `EventLog`."""
         with store_errors(self._translate):
             found: Any = await self._client.xrange(_EVENTS, min=f"{after + 1}-0", count=limit)
         rows = [{"id": key.split(b"-")[0], **{k.decode(): v.decode() for k, v in row.items()}} for key, row in found]
         return list(map(event_of, rows))
 
     async def last(self) -> int:
-        """See `EventLog`."""
         with store_errors(self._translate):
             return int(await self._client.get(_LAST) or 0)
 
     async def grown(self, seconds: float) -> None:
-        """See `EventLog`."""
         with store_errors(self._translate):
             if self._seen is None:
                 self._seen = await self.last()
@@ -146,7 +142,6 @@ class RedisLog:
                 self._seen = None  # the server came back without its data
 
     async def trim(self, *, keep: int, before: float) -> None:
-        """See `EventLog`."""
         newest = await self.last()
         cut = max(newest - keep, await self._last_before(before, newest=newest))
         # By number, and not with MINID, which Redis 5 lacks.

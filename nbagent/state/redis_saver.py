@@ -108,10 +108,10 @@ class PlainRedisSaver(BaseCheckpointSaver[Any]):
                 return
             if wanted not in {None, identifier}:
                 continue
-            found_tuple = await self._tuple(thread, namespace, identifier)
-            if found_tuple is not None and _matches(found_tuple.metadata, filter):
+            there = await self._tuple(thread, namespace, identifier)
+            if there and all(there.metadata.get(key) == value for key, value in (filter or {}).items()):
                 given += 1
-                yield found_tuple
+                yield there
 
     async def _places(self, config: RunnableConfig | None) -> list[tuple[str, str]]:
         """The threads and namespaces that a configuration names; all namespaces if it names none."""
@@ -203,10 +203,6 @@ def _checkpoint(thread: str, namespace: str, identifier: str) -> str:
 
 def _writes(thread: str, namespace: str, identifier: str) -> str:
     return f"{PREFIX}writes:{quote(thread, safe='')}:{quote(namespace, safe='')}:{identifier}"
-
-
-def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:
-    return all(metadata.get(key) == value for key, value in (wanted or {}).items())
 
 
 async def _members(client: redis.asyncio.Redis, key: str) -> list[bytes]:

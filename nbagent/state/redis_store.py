@@ -32,7 +32,7 @@ from nbagent.state.redis_saver import PREFIX
 
 _NAMES = f"{PREFIX}items"
 _ITEM = f"{PREFIX}item:"
-_CHUNK = 500
+_NAMES_AT_ONCE = 500
 
 
 class PlainRedisStore(BaseStore):
@@ -90,8 +90,8 @@ class PlainRedisStore(BaseStore):
             raise NotImplementedError("This store has no vectors to search by meaning; leave `query` out.")
         found: list[SearchItem] = []
         names = await self._below(op.namespace_prefix)
-        for start in range(0, len(names), _CHUNK):
-            chunk = names[start : start + _CHUNK]
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            chunk = names[start : start + _NAMES_AT_ONCE]
             texts: Any = await self.client.mget([_ITEM + name for name in chunk])
             for name, text in zip(chunk, texts, strict=True):
                 if text is not None:

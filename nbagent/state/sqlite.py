@@ -127,7 +127,6 @@ class SqliteLog:
         await self._connection.execute(_TABLE)
 
     async def append(self, event: BusEvent, *, payload: str) -> int:
-        """See `EventLog`."""
         with store_errors(self._translate):
             cursor = await self._connection.execute(
                 "INSERT INTO events (created, type, source, target, task, payload) VALUES (?, ?, ?, ?, ?, ?)",
@@ -141,21 +140,18 @@ class SqliteLog:
         return int(number or 0)
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
-        """See `EventLog`."""
         with store_errors(self._translate):
             query = "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?"
             rows = await self._connection.execute_fetchall(query, (after, limit))
         return [event_of(dict(row)) for row in rows]
 
     async def last(self) -> int:
-        """See `EventLog`."""
         with store_errors(self._translate):
             query = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
             rows = list(await self._connection.execute_fetchall(query))
         return int(rows[0][0]) if rows else 0
 
     async def grown(self, seconds: float) -> None:
-        """See `EventLog`."""
         await self._bell.wait(seconds)
 
     async def _version(self) -> object:
@@ -164,7 +160,6 @@ class SqliteLog:
             return next(iter(await self._connection.execute_fetchall("PRAGMA data_version")))[0]
 
     async def trim(self, *, keep: int, before: float) -> None:
-        """See `EventLog`."""
         most = await self.last() - keep
         with store_errors(self._translate):
             query = "DELETE FROM events WHERE id <= max(?, (SELECT coalesce(max(id), 0) FROM events WHERE created < ?))"

@@ -26,13 +26,7 @@ _UNNAMED = "state"
 
 
 class StateTable:
-    """The states of one store.
-
-    Args:
-        store: The store.
-        session_id: The session whose states the scope SESSION means.
-        views: The states that are read from elsewhere.
-    """
+    """The states of one store."""
 
     def __init__(self, store: BaseStore, *, session_id: str, views: ViewReader) -> None:
         self._store = store
@@ -42,7 +36,6 @@ class StateTable:
     async def set(
         self, scope: StateScope, key: str, *, agent_id: str, task_id: str, data: dict[str, Any], ttl: float | None
     ) -> None:
-        """See `StateManager.set_state`."""
         where = self._namespace(scope, agent_id, task_id)
         check_name(agent_id, "agent_id")
         self._views.check_not_view(scope, key)
@@ -57,7 +50,6 @@ class StateTable:
         await self._store.aput(where, check_name(key or _UNNAMED, "key"), value)
 
     async def get(self, scope: StateScope, key: str, *, agent_id: str, task_id: str) -> dict[str, Any] | None:
-        """See `StateManager.get_state`."""
         where = self._namespace(scope, agent_id, task_id)
         if (viewed := self._views.state(scope, key, session_id=self._session_id)) is not None:
             return viewed.data
@@ -66,14 +58,12 @@ class StateTable:
         return None if entry is None or has_expired(entry.expires) else entry.data
 
     async def delete(self, scope: StateScope, key: str, *, agent_id: str, task_id: str) -> bool:
-        """See `StateManager.delete_state`."""
         self._views.check_not_view(scope, key)
         there = await self.get(scope, key, agent_id=agent_id, task_id=task_id) is not None
         await self._store.adelete(self._namespace(scope, agent_id, task_id), key or _UNNAMED)
         return there
 
     async def find_all(self, scope: StateScope, *, agent_id: str | None, task_id: str | None) -> list[StateEntry]:
-        """See `StateManager.list_states`."""
         below = self._namespace(scope, "", "") if scope is StateScope.SESSION else (ROOT, "state", scope.value)
         found = self._views.states(scope, session_id=self._session_id)
         found += [_entry(scope, item) async for item in items(self._store, below)]

@@ -16,8 +16,9 @@ import hashlib
 import mimetypes
 import threading
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import (
@@ -36,7 +37,7 @@ from nbagent.core.events import (
     figures,
 )
 from nbagent.core.folders import LOG_FILE
-from nbagent.core.journal import Tail, read_log
+from nbagent.core.session_log import Tail, read_log
 from nbagent.state.artifacts import Artifact
 from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, EventType
@@ -48,11 +49,7 @@ AGENT = "nbagent"
 
 
 class ViewReader:
-    """The views of one state folder.
-
-    Args:
-        root: The folder, see `folders.state_root`.
-    """
+    """The views of one state folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -101,10 +98,20 @@ class ViewReader:
         Raises:
             StoreError: There is no such artifact, or its file is gone or was changed since.
         """
+        artifact, file = self.open(artifact_id)
+        with file:
+            return artifact, file.read()
+
+    def open(self, artifact_id: str) -> tuple[Artifact, IO[bytes]]:
+        """An artifact of a session and its content as a file, at its beginning.
+
+        Raises:
+            StoreError: As for `load`.
+        """
         session_id = artifact_id.partition(":")[0]
         for artifact, place in _contents(read_log(self.folder(session_id)), session_id):
             if artifact.id == artifact_id:
-                return artifact, place if isinstance(place, bytes) else _load(place, artifact)
+                return artifact, BytesIO(place) if isinstance(place, bytes) else _open(place, artifact)
         raise StoreError(f"There is no artifact {artifact_id[:80]!r}.")
 
 
@@ -188,23 +195,21 @@ def _artifact(
     )
 
 
-def _load(path: Path, artifact: Artifact) -> bytes:
+def _open(path: Path, artifact: Artifact) -> IO[bytes]:
     try:
-        content = path.read_bytes()
+        file = path.open("rb")
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
     except OSError as error:
         raise StoreError(f"{path} can't be read: {error.strerror}.") from error
-    if hashlib.sha256(content).hexdigest() != artifact.sha256:
+    if digest != artifact.sha256:
+        file.close()
         raise StoreError(f"{path} was changed since the session wrote it.")
-    return content
+    return file
 
 
-class SessionLog:
-    """The events of a session as an `EventLog`, to be followed like any other.
-
-    Args:
-        folder: The session's folder.
-        session_id: The session's id.
-    """
+class SessionBusLog:
+    """The events of a session as an `EventLog`, to be followed like any other."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
         self._folder = folder
@@ -215,16 +220,13 @@ class SessionLog:
         self._bell = Bell(folder / LOG_FILE, look=self.last)
 
     async def append(self, event: BusEvent, *, payload: str) -> int:  # noqa: ARG002 - an `EventLog`'s
-        """See `EventLog`."""
         raise StoreError("The events of a session are what happens in it; none can be published.")
 
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
-        """See `EventLog`."""
         await self.last()
         return self._events[after : after + limit]
 
     async def last(self) -> int:
-        """See `EventLog`."""
         return await asyncio.to_thread(self._read_on)
 
     def _read_on(self) -> int:
@@ -244,7 +246,6 @@ class SessionLog:
             return len(self._events)
 
     async def grown(self, seconds: float) -> None:
-        """See `EventLog`."""
         await self._bell.wait(seconds)
 
     async def trim(self, *, keep: int, before: float) -> None:

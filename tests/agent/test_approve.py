@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent.stub import Kernel, Provider, Say, answer, python
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
-from nbagent.agent.middleware.approve import ApprovalMiddleware
+from nbagent.agent.middleware.approve import ApprovalMiddleware, action_of, typed_words
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.turn import approver
@@ -142,7 +143,7 @@ async def test_files_and_programs(provider: Provider, kernel: Watched) -> None:
 
     def decide(consent: Consent, event: ApprovalAsked) -> None:
         asked.append(event)
-        code = '["echo", "b c"]' if event.tool == "sandbox_exec" else "x = 2\n"
+        code = "echo 'b c'" if event.tool == "sandbox_exec" else "x = 2\n"
         consent.answer(event.id, "edit", code=code)
 
     agent, _ = agent_of(kernel, decide)
@@ -230,3 +231,20 @@ async def test_never_ask_costs_nothing(provider: Provider, kernel: Watched) -> N
     agent, told = agent_of(kernel, yes, Mode.NEVER_ASK)
     await ask(agent)
     assert (kernel.approvers, told) == (["policy:never-ask"], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("git commit -m 'two words'", ["git", "commit", "-m", "two words"]),
+        (shlex.join(["grep", "a|b", "*.csv", "$x"]), ["grep", "a|b", "*.csv", "$x"]),
+        ("ls | wc -l", ["sh", "-c", "ls | wc -l"]),
+        ("cat *.csv", ["sh", "-c", "cat *.csv"]),
+        ('echo "$HOME"', ["sh", "-c", 'echo "$HOME"']),
+        ("echo 'open", ["sh", "-c", "echo 'open"]),
+    ],
+)
+def test_a_program_is_edited_as_a_person_types_it(line: str, words: list[str]) -> None:
+    """Its words are told apart as by a shell, and a shell runs what only a shell understands."""
+    assert typed_words(line) == words
+    assert action_of("sandbox_exec", {"command": words}, turn=1).code == shlex.join(words)  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ import machine
 import pytest
 from agent.stub import PNG, Cell
 
-from nbagent.agent.cell_view import cut, installed, render, traceback_of
+from nbagent.agent.cell_view import cut, cut_blocks, installed, render, traceback_of
 from nbagent.agent.readable import text_of_html
 from nbagent.core.events import Output, Package
 
@@ -285,3 +285,19 @@ def test_how_a_cell_was_stopped(status: str, told: str) -> None:
     assert seen.startswith("[stdout]\nhalf\n")
     assert told in seen
     assert seen.endswith("The kernel kept its state.")
+
+
+def test_each_printed_table_keeps_its_head() -> None:
+    """Of long output, each block is cut by itself: its header and its last rows stay, and short blocks stay whole."""
+    tables = [f"shape: (900, 2)\nheader {name}\n" + "\n".join(f"{name} row {n}" for n in range(900)) for name in "abc"]
+    text, truncated = cut_blocks("first words\n\n" + "\n".join(tables) + "\n\nlast words")
+    assert truncated
+    assert len(text) < 11_000
+    for name in "abc":
+        assert f"shape: (900, 2)\nheader {name}\n{name} row 0\n" in text
+        assert f"{name} row 899" in text
+    assert text.startswith("first words\n")
+    assert text.endswith("last words")
+    assert text.count("left out here") == 3
+    assert cut_blocks("short\n\ntext") == ("short\n\ntext", False)
+    assert len(cut_blocks("\n\n".join("x" * 500 for _ in range(1000)))[0]) < 11_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from random import Random
 from typing import Any
 
 import pytest
@@ -156,3 +157,72 @@ def test_much_of_it_takes_no_time() -> None:
 def test_signs_that_are_no_numbers() -> None:
     """Versions, identifiers and addresses have none."""
     assert list(numerals("v1.2.3 abc12 12abc 192.168.0.1 x_1 3.11.7")) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(142)",
+        "142",
+        "print('There are 142 rows')",
+        "n = 142\nprint(f'{n} rows')",
+        "n = 142\nn",
+        "rows = [142, 3]\nprint(rows)",
+        "print(str(142), 'rows')",
+        "print('{} rows'.format(142))",
+        "print({'rows': 142})",
+        "print('rows: ' + str(142))",
+    ],
+)
+def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
+    """A number that stands in the code as it is shown was made up, however it is printed."""
+    found = claims("There are 142 rows.", printed("There are 142 rows, 3"), code={1: code})
+    assert [(each.text, each.supported) for each in found] == [("142", False)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(len(frame))",
+        "print(100 + 42)",
+        "print('of 142:', len(frame))",
+        "n = 0\nn += len(frame)\nprint(n)",
+        "bad (",
+    ],
+)
+def test_what_a_cell_computes_is_evidence(code: str) -> None:
+    """Also if it comes to a number that is printed beside it."""
+    text = "of 142: 142" if "of" in code else "142"
+    assert [each.supported for each in claims("There are 142 rows.", printed(text), code={1: code})] == [True]
+
+
+def test_of_code_only_parameters_are_given() -> None:
+    """A named number may be told; one in a comment or in an expression is a claim."""
+    code = {1: "ALPHA = 0.07\nleast = 77\ncut(x[y > least], bins=37)\n# 142 rows\ny = x * 255"}
+    assert claims("With alpha 0.07, above 77, and 37 bins", {}, code=code) == []
+    assert [each.text for each in claims("142 rows, 255 times", {}, code=code)] == ["142", "255"]
+
+
+def test_powers_dates_and_ordinals() -> None:
+    """Powers of ten are read in each form; days, quarters and ordinals are no numbers of the data."""
+    for text in ("p = 8.8 × 10⁻¹²¹", "p = 8.8 x 10^-121", "p = 8.8·10^{-121}", "p = 8.8e-121"):
+        found = claims(text, printed("8.83e-121"))
+        assert [(each.supported, each.cell) for each in found] == [(True, 1)], text
+        assert [each.supported for each in claims(text, printed("8.8"))] == [False]
+    assert claims("On 12 March 2026, March 14th, in Q3 2025, the 21st, am 3. Mai 2024", printed("x")) == []
+
+
+def test_a_thousand_answers() -> None:
+    """No invented number passes, and no right one in an odd form is sent back."""
+    random = Random(14)  # noqa: S311 - the same numbers each time
+    for _ in range(500):
+        value = random.choice([random.randint(1200, 99_999_999), round(random.uniform(20, 9e5), 3)])
+        invented = value * 3 + 7
+        code = {1: "print(frame.sum())", 2: f"# {invented}\nprint({invented!r})"}
+        shown = {1: printed(str(value))[1], 2: printed(repr(invented))[1]}
+        wrong = claims(f"The sum is {invented:,}.", shown, given=["The sum?"], code=code)
+        assert [each.supported for each in wrong] == [False], (value, invented)
+        forms = [f"{value:,}", f"{value}", f"**{value:,}**", f"about {value:.3g}" if value < 1000 else f"{value:,.0f}"]
+        forms.append(f"{value / 1e6:.2f} million" if value > 2e6 else f"{value:_}")
+        right = claims(f"The sum is {random.choice(forms)}.", shown, given=["The sum?"], code=code)
+        assert [each.supported for each in right] == [True], (value, forms)

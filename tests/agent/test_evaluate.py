@@ -22,7 +22,7 @@ from nbagent.core.events import Claim, ModelReplied
 QUESTION = "How many rows?"
 
 
-def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | None = None) -> Agent:
+def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | None = None, rounds: int = 2) -> Agent:
     """An agent whose answers are looked at, where cells have printed this."""
 
     def look(text: str) -> Sequence[Claim]:
@@ -30,7 +30,7 @@ def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | No
         return claims(text, printed, given=[QUESTION])
 
     model = open_model(name, record=record)
-    evaluation = Evaluation(model, look)
+    evaluation = Evaluation(model, look, rounds=rounds)
     return build_agent(
         model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=6)), evaluation=evaluation
     )
@@ -57,7 +57,7 @@ async def test_an_answer_without_a_cell_is_sent_back(provider: Provider, kernel:
         Say(calls=(python("print(150)"),)),
         Say(text="There are 150 rows."),
     )
-    text, replies = await ask(agent_of("openai:gpt-4.1", kernel, []))
+    text, replies = await ask(agent_of("openai:gpt-4.1", kernel, [], rounds=1))
     assert text == "There are 150 rows."
     assert kernel.codes == ["print(150)"]
     assert [reply.text.strip() for reply in replies if reply.text] == [
@@ -70,12 +70,13 @@ async def test_an_answer_without_a_cell_is_sent_back(provider: Provider, kernel:
     assert "general knowledge" in asked["content"]
 
 
-async def test_only_once(provider: Provider, kernel: Kernel) -> None:
-    """A model that insists has its way; the person is told elsewhere."""
-    provider.say(Say(text="142 rows"), Say(text="142 rows, really"))
+async def test_only_twice(provider: Provider, kernel: Kernel) -> None:
+    """What is sent in place of an answer is looked at too; a model that insists has its way, and the person is told."""
+    provider.say(Say(text="142 rows"), Say(text="143 rows, really"), Say(text="144 rows, certainly"))
     text, _ = await ask(agent_of("openai:gpt-4.1", kernel, []))
-    assert text == "142 rows, really"
-    assert len(provider.requests) == 2
+    assert text == "144 rows, certainly"
+    assert len(provider.requests) == 3
+    assert "143." in provider.requests[2]["messages"][-1]["content"]
 
 
 async def test_each_question_has_its_own_look(provider: Provider, kernel: Kernel) -> None:

@@ -14,7 +14,7 @@ from nbagent.core.errors import ModelError
 async def test_a_model_is_opened_once(tmp_path: Path) -> None:
     """Whoever asks gets the same one, until it is let go of, which may be done twice."""
     (tmp_path / "r.jsonl").write_text('{"content": "hi"}\n')
-    opener = ModelOpener(f"replay:{tmp_path}/r.jsonl")
+    opener = ModelOpener(f" replay:{tmp_path}/r.jsonl")
     assert opener.is_replay
     opener.check()
     model = await opener.open()

@@ -89,6 +89,30 @@ async def test_enough_was_tried(provider: Provider, kernel: Kernel) -> None:
     assert "3 replies in a row have failed" in provider.requests[-1]["messages"][-1]["content"]
 
 
+async def test_a_warning_comes_before_the_end(provider: Provider, kernel: Kernel) -> None:
+    """After four different failures, and after the second that is the same."""
+    provider.say(*[Say(calls=(python(f"open('{each}.json')"),)) for each in range(6)], Say(text="It can't be done."))
+    agent, told = agent_of(kernel)
+    assert await ask(agent, told) == "It can't be done."
+    said = [[m["content"] for m in provider.sent(at) if m["role"] == "user"] for at in range(7)]
+    assert [sum("After 2 more" in each for each in words) for words in said] == [0, 0, 0, 0, 1, 1, 1]
+    assert "4 replies in a row have failed" in said[4][-1]
+    provider.say(WRONG, WRONG, Say(calls=(python("1"),)), Say(text="Done"))
+    await ask(agent, told)
+    assert "After 1 more, no code runs" in provider.requests[-2]["messages"][-1]["content"]
+
+
+async def test_the_same_result_twice_is_told(provider: Provider, kernel: Kernel) -> None:
+    """A model that does the same again, though nothing fails, is told before its tools are taken away."""
+    again = Say(calls=(python("1"),))
+    provider.say(again, again, again, Say(text="It is 1."))
+    agent, told = agent_of(kernel)
+    assert await ask(agent, told) == "It is 1."
+    assert "once more, and no code runs" in provider.requests[2]["messages"][-1]["content"]
+    assert "tools" in provider.requests[2]
+    assert "tools" not in provider.requests[3]
+
+
 async def test_the_same_failure_three_times(provider: Provider, kernel: Kernel) -> None:
     """Ends it sooner: trying it once more would be no correction."""
     provider.say(WRONG, WRONG, WRONG, Say(text="There is no file."))

@@ -18,7 +18,7 @@ from nbagent.core import settings
 from nbagent.core.events import Asked, CellFinished, CellStarted, Record, SessionStarted
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import document
-from nbagent.notebook.export import export
+from nbagent.notebook.export import write
 from nbagent.notebook.proof import Verification
 from nbagent.notebook.record import record
 from nbagent.sandbox.spec import SandboxSpec
@@ -42,7 +42,7 @@ def test_the_export_of_a_long_session(benchmark: Any, say: Say, note: Callable[[
     """A notebook of 2,000 cells with tables, beside the reading and writing of the same by nbformat."""
     pair, path, events = Pair(), tmp_path / "n.ipynb", [*_long_session()]
     recording = record(Record(number, 0.0, event) for number, event in enumerate(events, start=1))
-    export(recording, path)
+    write(recording, path)
 
     def floor() -> None:
         started = time.perf_counter()
@@ -51,7 +51,7 @@ def test_the_export_of_a_long_session(benchmark: Any, say: Say, note: Callable[[
 
     def ours() -> None:
         started = time.perf_counter()
-        export(recording, path)
+        write(recording, path)
         pair.ours.append(time.perf_counter() - started)
 
     benchmark.pedantic(ours, setup=floor, rounds=5)

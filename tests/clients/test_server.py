@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -30,10 +32,9 @@ def ask(folder: Path, home: Path) -> Iterator[Ask]:
     words = ["--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1", "--IdentityProvider.token=secret"]
     command = [sys.executable, "-m", "jupyter_server", *words, "--ServerApp.jpserver_extensions={}"]
     with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.DEVNULL) as server:
-        while not (told := list((home / "jupyter").glob("jpserver-*.json"))):
+        while (port := _port(home / "jupyter")) is None:
             assert server.poll() is None
             time.sleep(0.05)
-        port = json.loads(told[0].read_text())["port"]
 
         def ask(kernel: str) -> tuple[int, dict[str, Any]]:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -48,6 +49,16 @@ def ask(folder: Path, home: Path) -> Iterator[Ask]:
         yield ask
         server.terminate()
         server.wait(timeout=30)
+
+
+def _port(folder: Path) -> int | None:
+    """Where a server listens that tells so in a file of this folder, which it writes before it does."""
+    for file in folder.glob("jpserver-*.json"):
+        with contextlib.suppress(ValueError, OSError):
+            port: int = json.loads(file.read_text())["port"]
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
+            return port
+    return None
 
 
 def test_the_page_is_told_why_a_kernel_can_t_start(ask: Ask) -> None:

@@ -154,9 +154,9 @@ OURS = {"nbagent", *sys.stdlib_module_names}
 MADE = {
     *("_abc_impl", "_is_protocol", "_is_runtime_protocol"),
     *("_all_trait_default_generators", "_descriptors", "_instance_inits", "_static_immutable_initial_values"),
-    *("_trait_default_generators", "_traits"),
+    *("_trait_default_generators", "_traits", "_stream_request_body"),
 }
-"""What metaclasses put into every class."""
+"""What metaclasses and Tornado's decorator put into a class."""
 
 SESSION = """
 import asyncio, sys, types

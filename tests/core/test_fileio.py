@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import array
 import os
+import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from machine import no_room
 
-from nbagent.core.errors import StoreError
-from nbagent.core.fileio import PRIVATE_MODE, save, staged, write
+from nbagent.core.errors import StoreError, UsageError
+from nbagent.core.fileio import PRIVATE_MODE, check_not_data, refuse_files, remove, save, staged, walk, write
 
 
 @pytest.fixture
@@ -133,3 +135,87 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="can't be written"):
             save(path, b"x")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_sent_files_are_refused_where_linux_can(tmp_path: Path) -> None:
+    """Through a socket that listens, too; bytes go on as ever, and so do files in the other direction."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))]
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        refuse_files(server)
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        client.connect(str(tmp_path / "s"))
+        with server.accept()[0] as accepted:
+            accepted.sendmsg([b"x"], rights)
+            assert client.recv(1) == b"x"
+            client.send(b"x")
+            assert accepted.recv(1) == b"x"
+            try:
+                refuses = accepted.getsockopt(socket.SOL_SOCKET, 83) == 0
+            except OSError:
+                refuses = False  # a Linux before 6.16
+            if refuses:
+                with pytest.raises(PermissionError):
+                    client.sendmsg([b"x"], rights)
+            else:
+                assert client.sendmsg([b"x"], rights) == 1
+
+
+def make_deep(folder: Path, depth: int) -> None:
+    """Folders in each other, with a file in the last one."""
+    here = folder
+    here.mkdir()
+    for _ in range(depth):
+        here /= "d"
+        here.mkdir()
+    (here / "file").write_bytes(b"abc")
+
+
+def test_folders_are_walked_and_removed_however_deep(tmp_path: Path) -> None:
+    """Python's own functions fail at a thousand; links are neither followed nor left."""
+    kept = tmp_path / "kept"
+    make_deep(kept, 2)
+    deep = tmp_path / "deep"
+    make_deep(deep, 1500)
+    (deep / "to folder").symlink_to(kept)
+    (deep / "to file").symlink_to(kept / "d" / "d" / "file")
+    (deep / "nowhere").symlink_to(tmp_path / "nothing")
+    found = list(walk(deep))
+    assert len(found) == 1501
+    assert sorted(found[0][1]) == ["d", "to folder"]
+    assert sorted(found[0][2]) == ["nowhere", "to file"]
+    assert found[-1][1:] == ([], ["file"])
+    (tmp_path / "link").symlink_to(deep)
+    remove(tmp_path / "link")
+    assert deep.exists()
+    remove(deep)
+    assert not deep.exists()
+    assert (kept / "d" / "d" / "file").read_bytes() == b"abc"
+    remove(deep)
+
+
+def test_walking_is_in_the_order_of_pythons_own(tmp_path: Path) -> None:
+    """Which hashes of folders depend on; whoever walks may take folders away and sort them."""
+    for name in ("b/x/1", "b/y/2", "a/3", "c/z/4"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def walked(how: Callable[[Path], Iterable[tuple[str, list[str], list[str]]]]) -> list[str]:
+        seen = []
+        for parent, below, names in how(tmp_path):
+            below[:] = sorted(name for name in below if name != "c")
+            seen += [parent, *sorted(names)]
+        return seen
+
+    assert walked(walk) == walked(os.walk)
+
+
+def test_deep_data_is_looked_through(tmp_path: Path) -> None:
+    """For a second name of a file that is to be written over."""
+    make_deep(tmp_path / "data", 1500)
+    (tmp_path / "data" / "a").write_bytes(b"x")
+    os.link(tmp_path / "data" / "a", tmp_path / "b")
+    with pytest.raises(UsageError, match="is data"):
+        check_not_data(tmp_path / "b", [tmp_path / "data"])
+    remove(tmp_path / "data")

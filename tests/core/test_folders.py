@@ -11,14 +11,14 @@ import pytest
 from nbagent.core import folders
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
-from nbagent.core.journal import Journal
+from nbagent.core.session_log import SessionLog
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "-x", ".x", "a b", "a\n", "é", "x" * 65, "a\0"])
 def test_a_name_that_could_lead_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     """A session's id is one plain folder name."""
     with pytest.raises(UsageError, match="can't be called"):
-        Journal(tmp_path, name)
+        SessionLog(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -41,6 +41,7 @@ def test_exports_of_a_folder_are_remembered_together(tmp_path: Path) -> None:
     folders.remember_export(tmp_path, here / "b.ipynb", [DataSeen("/tmp/data/b", "/x/b", 1)])
     assert folders.recall_exports(tmp_path, here) == {"/tmp/data/a": "/x/a", "/tmp/data/b": "/x/b"}
     assert folders.recall_exports(tmp_path, there) == {}
+    assert [each.stat().st_mode & 0o777 for each in (tmp_path / "exports").iterdir()] == [0o600]
 
 
 @pytest.mark.parametrize("found", [b"", b"[1]", b"\xff", b'{"a": '])

@@ -107,7 +107,7 @@ def test_a_folder_in_the_files_place_is_no_trouble() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("NBAGENT_TIMEOUT", "soon"), ("NBAGENT_MEMORY_MB", "2GB"), ("NBAGENT_INSTALL_DENY", "a,b")]
+    ("name", "value"), [("NBAGENT_TIMEOUT", "soon"), ("NBAGENT_MEMORY_MB", "2GB"), ("NBAGENT_POOL_SIZE", "{1")]
 )
 def test_a_wrong_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     """The message names the setting, and where it can have come from."""
@@ -118,10 +118,25 @@ def test_a_wrong_variable_is_told_by_name(monkeypatch: pytest.MonkeyPatch, name:
     assert "NBAGENT_" in caught.value.mend
 
 
-def test_a_variable_that_is_no_setting_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other programs' variables, and those that are read elsewhere, are no mistake."""
-    monkeypatch.setenv("NBAGENT_CLIENT_DATA", "0")
-    assert settings.load().trust == "isolated"
+@pytest.mark.parametrize("text", ["leftpad, other", '["leftpad", "other"]', "leftpad,other,"])
+def test_a_list_in_the_environment_is_plain_words(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """With commas between them, or JSON; a switch is said in words, too."""
+    monkeypatch.setenv("NBAGENT_INSTALL_DENY", text)
+    monkeypatch.setenv("NBAGENT_FORGE", "yes")
+    monkeypatch.setenv("NBAGENT_INSTALL", "off")
+    found = settings.load()
+    assert (found.install_deny, found.forge, found.install) == (["leftpad", "other"], True, False)
+
+
+def test_a_variable_that_is_no_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt one may have been meant to make the sandbox stricter; the one that was meant is named."""
+    monkeypatch.setenv("NBAGENT_TIMOUT", "3")
+    with pytest.raises(UsageError, match="no setting 'NBAGENT_TIMOUT', but NBAGENT_TIMEOUT"):
+        settings.load()
+    monkeypatch.delenv("NBAGENT_TIMOUT")
+    monkeypatch.setenv("NBAGENT_DATA", "sales.csv")
+    with pytest.raises(UsageError, match="NBAGENT_DATA"):
+        settings.load()
 
 
 def test_a_wrong_budget_is_told_as_the_settings_own() -> None:

@@ -183,3 +183,21 @@ def test_what_is_permitted_cannot_be_changed_later() -> None:
     for frozen, name in ((row, "network_enabled"), (Limits(), "memory_mb"), (InstallPolicy(), "allow")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(frozen, name, True)
+
+
+@pytest.mark.parametrize(
+    ("level", "hosts", "ask", "told"),
+    [
+        ("isolated", None, True, ()),
+        ("trusted", None, False, None),
+        ("sandboxed", ["example.org"], False, ("example.org",)),
+        ("sandboxed", ["example.org"], True, ("example.org", "what a person allows when the code asks for it")),
+        ("sandboxed", [], False, ()),
+    ],
+)
+def test_the_model_is_told_which_hosts_there_are(
+    level: str, hosts: list[str] | None, ask: bool, told: tuple[str, ...] | None
+) -> None:
+    """None of them, those of the list, whom a person lets in besides, or all."""
+    trust = trust_for(TrustLevel.parse(level), security={} if hosts is None else {"allowed_hosts": hosts})
+    assert trust.reachable_hosts(ask_hosts=ask) == told

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from program import Terminal, call, nbagent, replies
+
+from nbagent.core.events import ApprovalAsked, Record
+from nbagent.faces.terminal import editor
+from nbagent.faces.terminal.editor import EDITORS
+from nbagent.safety.questions import Question
 
 TRY = "import urllib.request as u\ndef reach(host):\n try: u.urlopen(f'https://{host}/')\n"
 TRY += " except OSError as error: print(str(error)[-60:])\n"
@@ -141,6 +148,7 @@ def test_a_session_without_hosts_cannot_be_asked_for_any(tmp_path: Path) -> None
     refused = nbagent("resume", name, "--ask-hosts", "-c", "x", cwd=tmp_path, **state)
     assert (refused.code, "reaches no hosts" in refused.err) == (2, True)
     assert nbagent("resume", name, "-c", "x", cwd=tmp_path, **state).out.strip() == "1"
+    assert nbagent("clean", cwd=tmp_path, **state).code == 0
 
 
 # -- what the model wants to do -----------------------------------------------------------------------------------
@@ -148,10 +156,20 @@ def test_a_session_without_hosts_cannot_be_asked_for_any(tmp_path: Path) -> None
 MAY_IT = "May it? [a]pprove, for the [s]ession, [e]dit, [r]eject"
 
 
+def without_editors(here: Path) -> str:
+    """A PATH that finds all programs but editors."""
+    (here / "bin").mkdir(exist_ok=True)
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for each in Path(folder).glob("*"):
+            if each.name not in EDITORS and not (here / "bin" / each.name).exists():
+                (here / "bin" / each.name).symlink_to(each)
+    return str(here / "bin")
+
+
 def asked_to(*found: Any, here: Path, options: tuple[str, ...] = ("--approvals", "ask"), editor: str = "") -> Terminal:
     """The program in a terminal, with a model that gives these replies."""
     model = replies(here / "r.jsonl", *found, "Done.")
-    state = {"NBAGENT_STATE_DIR": str(here / "state"), "VISUAL": "", "EDITOR": editor}
+    state = {"NBAGENT_STATE_DIR": str(here / "state"), "VISUAL": "", "EDITOR": editor, "PATH": without_editors(here)}
     return Terminal("run", "Go", "-m", model, "-e", "bubblewrap", *options, cwd=here, **state)
 
 
@@ -288,3 +306,25 @@ def test_where_nobody_can_be_asked_for_approval(tmp_path: Path) -> None:
     assert "Nobody is asked here: what needs approval is rejected." in done.err
     assert [each["code"] for each in done.json["cells"]] == ["1", "!echo hi"]
     assert given(tmp_path) == [("reject", "policy:unattended")]
+
+
+def test_an_editor_that_is_installed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person's choice first, else the first one on the PATH."""
+    for each in ("vi", "nano"):
+        (tmp_path / each).write_text("")
+        (tmp_path / each).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "code --wait")
+    assert editor.command() == ["code", "--wait"]
+    monkeypatch.delenv("EDITOR")
+    assert editor.command() == [str(tmp_path / "nano")]
+
+
+def test_whoever_rejects_more_money_is_not_asked_why() -> None:
+    """Of all else, the model is told the reason."""
+    asked = ApprovalAsked(id="a1", kind="budget", tool="budget", what="30 steps are used", turn=1)
+    for kind, wants in (("budget", False), ("cell", True)):
+        question = Question.of(Record(1, 0.0, msgspec.structs.replace(asked, kind=kind)))
+        assert question is not None
+        assert question.wants_reason is wants

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from program import PROGRAM, Terminal, call, environment, nbagent, replies
+from program import PROGRAM, Terminal, call, environment, nbagent, replies, slowly
 
 from nbagent.sandbox.leases import lease as leases
 
-REPLIES = [call("print(6 * 7)"), "It is 42."]
+WORDS = " ".join(f"[bold]word{number}" for number in range(40))
+REPLIES = [call("print(6 * 7)"), "It is 42.", slowly(WORDS, seconds=4)]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,18 @@ def test_a_question_is_typed_approved_and_seen_elsewhere(owned: str, state: Path
         each.type("\x04")
         assert each.done() == 0
         assert f"nbagent attach {owned}" in each.shown
+
+
+def test_words_are_seen_while_the_model_writes(owned: str, state: Path) -> None:
+    """Beside the spinner, as text; the whole answer comes below."""
+    terminal = Terminal("attach", owned, cwd=state, **own(state))
+    terminal.wait_for("> ")
+    terminal.type("And in words?\r")
+    terminal.wait_for("[bold]word19")
+    assert "word39" not in terminal.shown
+    terminal.wait_for(WORDS[:200])
+    terminal.type("\x04")
+    assert terminal.done() == 0
 
 
 def test_ctrl_c_stops_what_another_process_started(owned: str, state: Path) -> None:

@@ -34,3 +34,20 @@ def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path)
         assert session.turns == 1
         session.stop()
     assert "needs a terminal" in sentence(nbagent("chat", cwd=tmp_path, **own))
+
+
+def test_nbagent_alone_is_a_conversation(tmp_path: Path) -> None:
+    """At a terminal, with the settings of the person."""
+    model = replies(tmp_path / "r.jsonl", "Hello.")
+    own = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_ENGINE": "bubblewrap", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    terminal = Terminal(cwd=tmp_path, NBAGENT_MODEL=model, **own)
+    terminal.wait_for("\x1b[?2004h", seconds=200)
+    terminal.type("Hi\r")
+    terminal.wait_for("Hello.", seconds=200)
+    terminal.wait_for("\x1b[?2004h", seconds=200)
+    terminal.type("\x04")
+    terminal.wait_for("The session goes on: nbagent chat", seconds=200)
+    assert terminal.done(seconds=200) == 0
+    assert nbagent(
+        "sessions", "--delete", next((tmp_path / "state/sessions").iterdir()).name, "--force", cwd=tmp_path, **own
+    )

@@ -335,7 +335,7 @@ def test_demo_takes_the_options_of_run(here: Path) -> None:
     def listed(command: str) -> set[str]:
         return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", nbagent(command, "--help", cwd=here).out, re.MULTILINE))
 
-    own = {"--data", "--model", "--fallback", "--critic", "--structured", "--record", "--background"}
+    own = {"--data", "--model", "--fallback", "--critic", "--structured", "--record", "--background", "--kernel"}
     assert listed("demo") == listed("run") - own
     refused = nbagent("demo", "--trust", "untrusted", "--memory", "1", "--quiet", *ENGINE, cwd=here)
     assert (refused.code, refused.out) == (2, "")

@@ -106,7 +106,7 @@ def test_a_shell_on_a_terminal_has_its_size(waiting: str, state: Path) -> None:
 
 
 def test_variables_outlive_the_command(waiting: str, run: Run, state: Path) -> None:
-    """Code and questions find what earlier commands left; without --keep the session ends."""
+    """Code and questions find what earlier commands left, until the kernel is removed; then the person is told."""
     code, out, err = run("resume", waiting, "--keep", "-c", "print(x); x += 1")
     assert (code, out.strip()) == (0, "7"), err
     assert "taken over" in err
@@ -114,6 +114,7 @@ def test_variables_outlive_the_command(waiting: str, run: Run, state: Path) -> N
     code, out, err = run("resume", waiting[:-1], "What is x?", "-m", model, "--keep")
     assert (code, out.strip()) == (0, "It is 8.")
     assert run("resume", waiting, "--json", "-c", "x")[0] == 0
+    assert run("clean")[0] == 0
     code, out, err = run("resume", waiting, "-c", "'x' in globals()")
     assert (code, out.strip()) == (0, "False")
     assert "lost" in err

@@ -18,7 +18,8 @@ LINK = b"\x1b]8;;http://x\x1b\\here\x1b]8;;\x1b\\"
         (b"a" + CLIPBOARD + b"b", b"ab"),
         (LINK, b"here"),
         (b"\x1bP1$r\x1b\\x\x1b_app\x1b\\y\x1b^pm\x1b\\z", b"xyz"),
-        ("\u00e9\u4e2d".encode(), "\u00e9\u4e2d".encode()),
+        ("a\x9d52;c;aGVsbG8=\x07b\x90q\x9cc".encode(), b"abc"),
+        ("\u00e9\u4e2d\u00a3\x9b1m".encode(), "\u00e9\u4e2d\u00a3\x9b1m".encode()),
     ],
 )
 @pytest.mark.parametrize("size", [1, 3, 1000])

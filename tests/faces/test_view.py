@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from nbagent.core.events import (
     CellFinished,
     CellStarted,
     CodeGenerated,
+    DataLeftOut,
     Event,
     FileDownloaded,
     FileSaved,
@@ -34,7 +36,8 @@ from nbagent.core.events import (
     Record,
     StateLost,
 )
-from nbagent.faces.terminal.view import View, complain
+from nbagent.core.text import plain
+from nbagent.faces.terminal.view import MAX_LINES, View, complain, show_answer
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -220,3 +223,100 @@ def test_a_figure_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypat
     shown = results.getvalue()
     assert shown.count("\x1b]1337;File=") == 1
     assert "\x1b]52" not in shown
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Shows events on a terminal of some width; returns what it was sent, without the spinner."""
+
+    def show(*events: Event, columns: int = 80, **options: Any) -> str:
+        screen = io.StringIO()
+        monkeypatch.setattr("sys.stderr", screen)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")
+        view = View(keep_figure=keeper(tmp_path), **options)
+        monkeypatch.setattr(view, "wait", lambda _: None)
+        for number, event in enumerate(events):
+            view.show(Record(number, 0.0, event))
+        return screen.getvalue()
+
+    return show
+
+
+def printed(text: str) -> OutputAdded:
+    """A cell has printed a text."""
+    return OutputAdded(cell=1, output={"output_type": "stream", "name": "stdout", "text": text})
+
+
+DONE = CellFinished(cell=1, status="ok")
+
+
+def test_long_output_is_folded_on_a_terminal(terminal: Callable[..., str]) -> None:
+    """The beginning is shown, and how much more there is; the next cell begins anew."""
+    shown = plain(terminal(printed("x\n" * 2000), printed("y\n" * 1000), DONE, printed("z\n"), DONE))
+    assert shown.count("x\n") == MAX_LINES
+    assert "y\n" not in shown
+    assert f"… {3000 - MAX_LINES:,} more lines, in the notebook\n" in shown
+    assert shown.endswith("z\n")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_words_stay_whole_and_tables_straight(terminal: Callable[..., str], columns: int) -> None:
+    """Prose is wrapped between words, tables are cut to the width, lines of text stay as they are."""
+    table = "┌" + "─" * 150 + "┐\n" + "│" + " 1" * 75 + "│\n" + "w" * 250 + "\n"
+    left = DataLeftOut(reason="link", total=1, paths=["a"], text="The file is not shown, since " + "words come " * 30)
+    lines = plain(terminal(left, printed(table), DONE, columns=columns)).splitlines()
+    prose = [line for line in lines if "words" in line]
+    assert max(map(len, prose)) <= columns
+    assert set(" ".join(prose).split()) <= {"The", "file", "is", "not", "shown,", "since", "words", "come"}
+    rows = [line for line in lines if line[:1] in ("┌", "│")]
+    assert {len(row) for row in rows} == {min(columns, 152)}
+    assert "w" * 250 in lines
+
+
+def test_code_is_shown_in_the_terminals_own_colours(terminal: Callable[..., str]) -> None:
+    """Those of a theme can't be read on white, or not on black."""
+    shown = terminal(CellStarted(cell=1, turn=0, code="def f():\n    return 'a', 1  # why"))
+    assert re.search(r"\x1b\[34[;\d]*mdef\x1b\[0m", shown)
+    assert not re.search(r"\x1b\[[\d;]*(?:38|48);", shown)
+    assert not re.search(r"\x1b\[(?:\d+;)*(?:30|37|33|93|97)m", shown)
+
+
+def test_a_traceback_is_the_persons_own_frames(terminal: Callable[..., str]) -> None:
+    """And its last line; all of it with -v."""
+    frames = ["-----", "ValueError   Traceback", "Cell In[1], line 1\n----> 1 f()", "File /opt/kernel/lib/a.py:3, in f"]
+    frames += ["File /opt/kernel/lib/b.py:4, in g", "File /workspace/helper.py:5, in h", "ValueError: no"]
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": frames}
+    failed = CellFinished(cell=1, status="error", outputs=[error])
+    shown = plain(terminal(failed))
+    assert "/opt/" not in shown
+    assert "… 2 in libraries; -v shows them" in shown
+    assert "helper.py" in shown
+    assert shown.endswith("ValueError: no\n")
+    assert "/opt/kernel/lib/b.py:4" in terminal(failed, verbose=True)
+
+
+def test_the_spinner_keeps_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells how long the person has waited for the answer, whatever is done at the moment."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    view = View(keep_figure=keeper(tmp_path))
+    starts = []
+    for what in ("thinking", "cell 1 runs", "thinking"):
+        view.wait(what)
+        starts.append(view._status.tasks[0].start_time)
+        view.idle()
+    assert len(set(starts)) == 1
+
+
+def test_an_answer_is_formatted_on_a_terminal_alone(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """A program that reads it gets it as it was written."""
+    show_answer("It is **42**.")
+    assert capsys.readouterr().out == "It is **42**.\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    show_answer("It is **42**, by [a page](https://example.org/).\n\n- one\n- two")
+    shown = plain(capsys.readouterr().out)
+    assert shown.startswith("\nIt is 42, by a page (https://example.org/).")
+    assert "• one" in shown

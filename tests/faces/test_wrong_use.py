@@ -107,7 +107,7 @@ def test_without_json_nothing_is_on_stdout(here: Path) -> None:
         ({"NBAGENT_TIMEOUT": "soon"}, "timeout"),
         ({"NBAGENT_TRUST": "root"}, "trust level 'root'"),
         ({"NBAGENT_ENGINE": "chroot"}, "engine 'chroot'"),
-        ({"NBAGENT_ACCEPT": "memory"}, "accept"),
+        ({"NBAGENT_ACCEPT": "[memory"}, "accept"),
         ({"NBAGENT_STATE_DIR": "/proc/nothing"}, "NBAGENT_STATE_DIR"),
     ],
 )

@@ -28,6 +28,17 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
         export(made(), to)
 
 
+@pytest.mark.parametrize("file", ["tool.json", "word_count.py", "test_word_count.py"])
+def test_a_link_out_of_the_folder_is_not_read(tmp_path: Path, file: str) -> None:
+    """Of a folder that somebody else made it may lead to any file, which would be run and kept as a tool's."""
+    folder, secret = export(made(), tmp_path / "cloned"), tmp_path / "secret"
+    (folder / file).rename(secret)
+    (folder / file).symlink_to(secret)
+    for path in (folder, folder / "word_count.py") if file != "tool.json" else (folder,):
+        with pytest.raises(ForgeError, match="is a link to"):
+            draft_of(path)
+
+
 def test_a_place_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a sentence, and nothing is left of an archive that could not be written whole."""
     for name in ("x" * 300, f"{'x' * 300}.zip"):

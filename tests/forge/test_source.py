@@ -13,7 +13,8 @@ from nbagent.forge import source
         ("x = 1", ""),
         ("def f(:", "invalid syntax (line 1)"),
         ("(" * 50_000, "too many nested parentheses (line 1)"),
-        ("-" * 50_000 + "1", "it is nested too deeply"),
+        ("-" * 20_000 + "1", "it is nested too deeply"),
+        ("-" * 50_000 + "1", "it is too long to be read"),
         (r"x = '\d'", ""),
     ],
 )

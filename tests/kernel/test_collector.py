@@ -20,9 +20,9 @@ from nbagent.core.limits import Limits
 from nbagent.core.quota import Quota
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.collector import NAME_BYTES, Collected, Collector
-from nbagent.kernel.transfer.results import safe_name
 from nbagent.kernel.transfer.sandbox_paths import SandboxPath
 from nbagent.kernel.transfer.transfer import Carried
+from nbagent.sandbox.results.folder import safe_name
 
 MAX_FILES = Limits().result_files
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

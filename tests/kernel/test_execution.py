@@ -62,3 +62,23 @@ def test_only_a_module_not_found_names_a_missing_module() -> None:
     assert execution(reply=MISSING | {"ename": "ImportError"}).missing_module("import google") is None
     assert execution(reply=MISSING, stopped="timeout").missing_module("import google") is None
     assert execution(died="is gone").missing_module("import google") is None
+
+
+@pytest.mark.parametrize(
+    ("ename", "evalue", "module"),
+    [
+        ("ImportError", "Missing optional dependency 'openpyxl'.  Use pip or conda to install openpyxl.", "openpyxl"),
+        ("ImportError", "`Import lxml` failed.  Use pip or conda to install the lxml package.", "lxml"),
+        ("ModuleNotFoundError", "required package 'xlsxwriter' not found.\nPlease install using", "xlsxwriter"),
+        ("FeatureNotFound", "Couldn't find a tree builder with the features you requested: html5lib. Do", "html5lib"),
+        ("ImportError", "plotting needs more. Try `pip install tabulate`.", "tabulate"),
+        ("ImportError", "please pip install scikit-learn", None),
+        ("ImportError", "please pip install foo[bar]", None),
+        ("ImportError", "cannot import name 'x' from 'y'", None),
+        ("ValueError", "Missing optional dependency 'openpyxl'", None),
+    ],
+)
+def test_an_optional_module_is_named_by_the_library_that_lacks_it(ename: str, evalue: str, module: str | None) -> None:
+    """What pandas, Polars, Beautiful Soup and others say they lack is installed as a missing module is."""
+    reply = {"status": "error", "ename": ename, "evalue": evalue}
+    assert execution(reply=reply).missing_module("import pandas") == module

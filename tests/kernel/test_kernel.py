@@ -60,7 +60,7 @@ model = KMeans(n_clusters=2, n_init=1, random_state=1).fit([[0.0], [1.0], [8.0],
 print(len(set(model.labels_)), cpu_count(only_physical_cores=True) == cpu_count())
 """
     cell = await kernel.run(code)
-    assert [each.get("text") for each in cell.outputs] == ["2 True\n"]
+    assert [each.get("text", each) for each in cell.outputs] == ["2 True\n"]
 
 
 async def test_an_exception_is_an_error_output(kernel: Kernel) -> None:

@@ -73,11 +73,13 @@ async def test_a_kernel_that_takes_long_to_die_for_its_memory_is_waited_for(
 
 async def test_a_kernel_that_exits_is_replaced_like_one_that_died(kernel: Kernel) -> None:
     """`exit()` ends the kernel, which is told like any other death, and the next cell has a new one."""
-    await kernel.run("gone = 1")
+    await kernel.run("kept = 1")
     cell = await kernel.run("exit()")
-    following = await kernel.run("1 + 1")
-    assert "2" in (following.text, (await kernel.run("1 + 1")).text)
     assert cell.status in ("ok", "died")
+    # It answers until it is through with ending, which takes a while on a busy machine.
+    async with asyncio.timeout(30):
+        while (following := await kernel.run("'kept' in globals()")).text != "False":
+            assert following.state_lost or following.text == "True"
 
 
 async def test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so(

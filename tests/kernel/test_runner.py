@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import machine
 import pytest
 from kernel.shared import SWALLOW, Events, errors, short
 from packages.index import Index
@@ -22,7 +23,7 @@ async def test_a_cancelled_run_stops_its_cell(kernel: Kernel) -> None:
     """Who gives up on a cell stops it: the next one runs at once, with the variables."""
     await kernel.run("kept = 7")
     running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(20 * machine.pace())  # so that its code runs
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -80,6 +80,45 @@ async def test_a_person_stops_a_cell(kernel: Kernel) -> None:
     assert (await kernel.run("kept")).text == "6"
 
 
+async def test_a_stop_as_the_code_begins_keeps_variables(kernel: Kernel, events: Events) -> None:
+    """The kernel heeds no interrupt before the code, and answers nothing if one meets its last step before that."""
+    await kernel.run("kept = 7")
+    for number in range(24):
+        running = asyncio.create_task(kernel.run("while True: pass"))
+        await asyncio.sleep(number % 8 * 0.0005)
+        assert kernel.interrupt()
+        assert (await running).status == "interrupted"
+    assert (await kernel.run("kept")).text == "7"
+    assert not events.of(StateLost)
+
+
+async def test_a_cancelled_call_as_the_code_begins_keeps_variables(kernel: Kernel, events: Events) -> None:
+    """The same where nobody waits for the cell any longer."""
+    await kernel.run("kept = 8")
+    for number in range(24):
+        running = asyncio.create_task(kernel.run("while True: pass"))
+        await asyncio.sleep(number % 8 * 0.0005)
+        running.cancel()
+        await asyncio.wait([running])
+    assert (await kernel.run("kept")).text == "8"
+    assert not events.of(StateLost)
+
+
+async def test_a_stop_while_the_kernel_is_replaced_stops_the_cell(kernel: Kernel) -> None:
+    """The code doesn't begin in the new kernel."""
+    await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
+    async with asyncio.timeout(60):
+        while not await kernel._process.has_ended():
+            await asyncio.sleep(0.05)
+    running = asyncio.create_task(kernel.run("print('ran')"))
+    await asyncio.sleep(0)
+    assert kernel.interrupt()
+    cell = await running
+    assert (cell.status, cell.text) == ("interrupted", "")
+    assert "stopped before it began" in cell.note
+    assert "exited with code 4" in cell.state_lost
+
+
 async def test_a_stop_is_for_the_running_cell_only(kernel: Kernel) -> None:
     """Of two cells that wait for each other, only the first is stopped."""
     first = asyncio.create_task(kernel.run("import time; time.sleep(100)"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import bz2
 import gzip
 import hashlib
 import io
 import random
 import resource
+import socket
 import stat
 import tarfile
 import time
@@ -25,6 +27,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import transfer
 from nbagent.kernel.transfer.sandbox_paths import file_at, folder_at
 from nbagent.kernel.transfer.transfer import PIECE_BYTES, Carried, Transfer
+from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -228,9 +231,10 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 async def test_a_file_that_changes_while_it_is_sent_is_noticed(carry: Carry, change: str) -> None:
     """What would have come is neither the old nor the new one."""
-    loop = f"def change():\n    for n in range(10**9):\n        if stop: break\n        {change}; time.sleep(0.002)"
+    loop = "def change():\n    for n in range(10**9):\n        if stop: break\n"
+    loop += f"        {change}; changed.set(); time.sleep(0.002)"
     await run(carry.kernel, f"open('moving', 'wb').write(bytes(9 * 2**20)) and None\n{loop}")
-    await run(carry.kernel, "stop = False; changing = threading.Thread(target=change)")
+    await run(carry.kernel, "stop = False; changed = threading.Event(); changing = threading.Thread(target=change)")
     parts = []
 
     def take(chunk: bytes) -> None:
@@ -241,7 +245,7 @@ async def test_a_file_that_changes_while_it_is_sent_is_noticed(carry: Carry, cha
     async def then_change(place: Any, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
         answer = await do(place, verb, *arguments, **more)
         if verb == "look":
-            await run(carry.kernel, "changing.start(); time.sleep(0.05)")
+            await run(carry.kernel, "changing.start(); changed.wait()")
         return answer
 
     carry.transfer._do = then_change  # type: ignore[method-assign]
@@ -295,6 +299,54 @@ async def test_a_sandbox_that_lies_is_an_error(carry: Carry, lie: str) -> None:
     assert str(told.value).isprintable()
     await run(carry.kernel, "kept.update(was)")
     assert await carry.down("/workspace/a") == b"x"
+
+
+NEVER_POURS = """
+kept = get_ipython().kernel.__dict__['_nbagent']
+was = dict(kept)
+(key,) = [key for key in kept if 'pour' in kept[key].get('VERBS', ())]
+real = kept[key]['main']
+kept[key] = {'main': lambda verb, *more: {'sent': 1} if verb == 'pour' else real(verb, *more)}
+"""
+
+
+async def test_a_sandbox_that_never_connects_takes_no_other_socket_along(
+    carry: Carry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next socket of this process may get the number of the one that it was waited at, and is read as any other."""
+    monkeypatch.setattr(transfer, "REQUEST_SECONDS", 1.0)
+    await carry.up(DATA, "/workspace/a")
+    await run(carry.kernel, NEVER_POURS)
+    made = carry.kernel.byte_stream
+
+    def watched() -> ByteStream | None:
+        nonlocal other
+        if (stream := made()) is not None:
+            other = asyncio.create_task(next_socket(stream))
+        return stream
+
+    other: asyncio.Task[bool] | None = None
+    monkeypatch.setattr(carry.kernel, "byte_stream", watched)
+    with pytest.raises(TransferError, match="neither takes nor gives"):
+        await carry.down("/workspace/a")
+    assert other is not None
+    assert await other
+    await run(carry.kernel, "kept.update(was)")
+
+
+async def next_socket(stream: ByteStream) -> bool:
+    """Wait at the first socket that can be made once a stream is closed; returns whether it had the same number."""
+    number = stream._listening.fileno()
+    while stream._listening.fileno() >= 0:
+        await asyncio.sleep(0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        reading = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(ours, 1))
+        await asyncio.sleep(0.1)
+        theirs.send(b"x")
+        assert await asyncio.wait_for(reading, 5) == b"x"
+        return ours.fileno() == number
 
 
 # -- archives -------------------------------------------------------------------------------------------------------

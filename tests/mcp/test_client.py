@@ -145,11 +145,11 @@ async def test_a_slow_start_holds_no_question_up(
     opened: Opens, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not ready in time joins in later, which `revision` tells."""
-    monkeypatch.setattr(client_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(client_module, "START_WAIT_SECONDS", 0.01)
     one = opened(hostile("late"))
     before = one.client.revision
     assert await one.tools() == {}
-    monkeypatch.setattr(client_module, "PATIENCE", 20)
+    monkeypatch.setattr(client_module, "START_WAIT_SECONDS", 20)
     assert list(await one.tools()) == ["go"]
     assert one.client.revision > before
 

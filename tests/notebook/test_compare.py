@@ -211,6 +211,53 @@ def test_a_cell_of_a_table_is_named_by_row_and_column() -> None:
     assert found.where == "row 1, column mass"
 
 
+def test_a_value_is_told_once_of_html_and_plain_text() -> None:
+    """The plain text of the same output says the same; what only it shows is told, and each cell has its own name."""
+    html = "<table><tr><th></th><th>id</th><th>x</th></tr><tr><td>{0}</td><td>{0}</td><td>{1}</td></tr></table>"
+    context = Context(moments=MOMENTS)
+
+    def shown(number: int, x: str, last: str = "") -> list[dict[str, Any]]:
+        return [result(text_html=html.format(number, x), text_plain=f"{number} {number} {x} {last}")]
+
+    found = compare(shown(7, "1.5"), shown(8, "1.5"), context).differences
+    assert [(each.what, each.where) for each in found] == [
+        ("output 1, text/html", "row 1, column 1"),
+        ("output 1, text/html", "row 1, column id"),
+    ]
+    (found_x, only) = compare(shown(7, "1.5", "a"), shown(7, "2.5", "b"), context).differences
+    assert (found_x.where, only.what, only.fresh) == ("row 1, column x", "output 1, text/plain", "'b'")
+
+
+@pytest.mark.parametrize(
+    ("cells", "random"),
+    [
+        (["import random\nx = random.random()", "print(x)"], [True, True]),
+        (["import random\nrandom.seed(4)", "random.random()"], [False, False]),
+        (["rng = np.random.default_rng(seed)", "rng.normal()"], [False, False]),
+        (
+            ["rng = np.random.default_rng()", "x = rng.normal()\ny = 1", "print(x)", "print(y)"],
+            [True, True, True, False],
+        ),
+        (["model = KMeans(3)", "model.fit(data)", "model.labels_", "len(data)"], [True, True, True, False]),
+        (["model = KMeans(3, random_state=0)", "model.fit(data)"], [False, False]),
+        (["df.sample(3)", "df.head()"], [True, False]),
+    ],
+)
+def test_random_numbers_are_followed_by_name(cells: list[str], random: list[bool]) -> None:
+    """From where they are drawn without a seed; with one, they are the same in each run."""
+    code = Code()
+    assert [code.take(each).random for each in cells] == random
+
+
+def test_what_a_clock_is_written_into_depends_on_it() -> None:
+    """A figure whose axes show the time is shown again by another name."""
+    code = Code()
+    first = code.take("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.text(0, 0, time.ctime())")
+    assert [first.clock, code.take("fig").clock, code.take("plt.plot([1])").clock] == [True, True, False]
+    code.take("df['age'] = pd.Timestamp.now() - df.day")
+    assert [code.take("df.head()").clock, code.take("other.head()").clock] == [True, False]
+
+
 def test_markup_counts_only_where_something_is_drawn() -> None:
     """Names in it that a library makes up differ with every run; a drawing that differs is found."""
     context = Context(moments=MOMENTS)

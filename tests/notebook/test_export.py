@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import html
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nbformat
 import pytest
+from forge.shared import made as made_tool
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbagent.agent.tools.tool_cells import define
 from nbagent.core.errors import StoreError
 from nbagent.core.events import (
     Answered,
@@ -21,9 +25,11 @@ from nbagent.core.events import (
     Claim,
     DataSeen,
     Event,
+    ModelReplied,
     Package,
     PackagesInstalled,
     Record,
+    Renamed,
     SessionStarted,
     Usage,
     WidgetsChanged,
@@ -31,7 +37,9 @@ from nbagent.core.events import (
 from nbagent.notebook.build import build
 from nbagent.notebook.document import parse
 from nbagent.notebook.export import write
+from nbagent.notebook.formats import markdown
 from nbagent.notebook.lock import imports
+from nbagent.notebook.page import page
 from nbagent.notebook.record import Recording, record
 from nbagent.safety.sanitize import clean_markdown
 
@@ -81,19 +89,100 @@ def test_a_turn_is_its_question_its_cells_and_its_answer() -> None:
     )
     kinds = [(cell.cell_type, cell.metadata.nbagent.role) for cell in made.cells]
     assert kinds == [
-        ("markdown", "title"),
+        ("markdown", "question"),
         ("code", "requirements"),
         ("code", "places"),
-        ("markdown", "question"),
         ("code", "cell"),
         ("markdown", "answer"),
     ]
-    title, _, _, question, cell, answer = made.cells
-    assert title.source == "# How *many*?\n\n- Data: `/tmp/data/a.csv` (3 bytes)"
-    assert "How *many*?" in question.source
+    question, _, _, cell, answer = made.cells
+    assert question.source == "# How *many*?\n\nData: `/tmp/data/a.csv` (3 bytes)"
     assert (cell.source, cell.execution_count) == ("1 + 1", 1)
     assert cell.outputs == [stream, {**result, "execution_count": 1}]
-    assert answer.source == "Two."
+    assert answer.source == "### Answer\n\nTwo."
+    began = datetime.fromisoformat(cell.metadata.execution["iopub.execute_input"])
+    assert (datetime.fromisoformat(cell.metadata.execution["shell.execute_reply"]) - began).total_seconds() == 0.5
+
+
+LONG = (
+    "Which species has the longest bill, and is the difference to the next one significant? Print a table, and draw it."
+)
+CLAUSES = "Make a tool that computes the effect size, and use it: which two species of birds differ most in bill depth?"
+
+
+@pytest.mark.parametrize(
+    ("question", "source"),
+    [
+        ("How many?", "# How many?"),
+        ("Count them.", "# Count them"),
+        (LONG, f"# {LONG.partition(' Print')[0]}\n\n{LONG}"),
+        (CLAUSES, f"# {CLAUSES.partition(': which')[0]}\n\n{CLAUSES}"),
+        ("word " * 30, f"# {('word ' * 20).strip()} …\n\n{('word ' * 30).strip()}"),
+        ("One line\nand another", "# One line and another\n\nOne line\nand another"),
+        ("...", "# A question\n\n..."),
+    ],
+)
+def test_the_first_question_is_the_title_once(question: str, source: str) -> None:
+    """All of it, or its first sentence or clauses, with the whole below; later ones are headings within."""
+    made = notebook(Asked(turn=1, question=question), *ran(1), Asked(turn=2, question=question))
+    assert made.cells[0].source == f"{source}\n\nData: `/tmp/data/a.csv` (3 bytes)"
+    assert made.cells[-1].source == f"#{source}"
+    named = notebook(Asked(turn=1, question=question), Renamed(title="Of *bills*"))
+    assert [cell.source.partition("\n")[0] for cell in named.cells] == ["# Of *bills*", f"#{source}".partition("\n")[0]]
+
+
+FIGURE = {"output_type": "display_data", "data": {"image/png": "aGVsbG8=", "text/plain": "<Figure>"}, "metadata": {}}
+
+
+@pytest.mark.parametrize(
+    ("code", "alt"),
+    [
+        ("ax.scatter(x, y)\nax.set(title='Bills', xlabel='mass (g)', ylabel='bill')", None),
+        ("plt.hist(x)\nplt.title('Bills')", "Histogram; “Bills”"),
+        ("df.plot(title=f'{n} bills')", "Line plot of cell 1: Now a figure of *all*"),
+        ("ax.legend(title='Species')\nplt.show()", "Figure of cell 1: Now a figure of *all*"),
+        ("ax.set_title('<b>[x](y)')", "Figure; “bx(y)”"),
+    ],
+)
+def test_a_figure_says_what_it_shows(code: str, alt: str | None) -> None:
+    """By the words that its code gives it, else by what was said before it; a text of the code's own stays."""
+    wanted = (alt or "Scatter plot; “Bills”; x axis: mass (g); y axis: bill").replace("*", "")
+    said = ModelReplied(turn=1, text="Now a figure of *all*", tools=["python"])
+    made = notebook(Asked(turn=1, question="?"), said, *ran(1, code, FIGURE), answered(1, "!"))
+    assert made.cells[-2].outputs[0].metadata["image/png"]["alt"] == wanted
+    assert f"![{wanted}](data:" in markdown(made)
+    assert f'<img alt="{html.escape(wanted)}" ' in page(made, title="x")
+
+
+def test_a_tool_is_shown_by_its_source() -> None:
+    """The cell that defines it is hidden, and runs."""
+    source = "def word_count(text: str) -> int:\n    return len(text.split('\\n'))\n"
+    code = define(made_tool(code=source))
+    made = notebook(Asked(turn=1, question="?"), *ran(1, code), *ran(2, "word_count(text='a')"), answered(1, "!"))
+    shown, cell, call = made.cells[-4:-1]
+    assert shown.source.startswith("*The tool word_count, version 1, made and tested by nbagent's tool forge.*")
+    assert shown.source.endswith(f"```python\n{source}```")
+    assert (cell.source, cell.metadata.jupyter) == (code, {"source_hidden": True})
+    assert "jupyter" not in call.metadata
+    assert "exec(" not in markdown(made)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x\n\n![p](http:&#47;&#47;h.invalid&#47;x.png).csv",
+        'x\n\n<img src="http:&#47;&#47;h.invalid">.csv',
+        "x`![](\\\\h.invalid)`",
+    ],
+)
+def test_no_name_of_data_loads_anything(name: str) -> None:
+    """Whoever made a data set chose it: a picture in it would be fetched when the notebook is opened."""
+    data = [DataSeen(f"/tmp/data/{name}", "/home/me/x", 3)]
+    made = build(record([Record(1, 0.0, msgspec.structs.replace(STARTED, data=data)), Record(2, 0.0, ran(1)[0])]))
+    (title,) = [each["source"] for each in made["cells"] if each["id"] == "title"]
+    assert len(title.splitlines()) == 3
+    assert "![" not in title
+    assert "<img" not in title
 
 
 def test_numbers_lead_to_the_cells_that_show_them() -> None:
@@ -102,8 +191,8 @@ def test_numbers_lead_to_the_cells_that_show_them() -> None:
     told_so = Answered(turn=1, text="12.3, 7 or 42", success=True, attempts=1, claims=claims)
     made = notebook(Asked(turn=1, question="?"), *ran(1), told_so)
     answer = made.cells[-1]
-    assert answer.source.startswith("12.3, 7 or 42\n\n*Shown by no cell: 42.*")
-    assert "- 12.3: [cell 1](#cell-id=cell-1), as 12.3456\n- 7: [cell 1](#cell-id=cell-1)\n" in answer.source
+    assert answer.source.startswith("### Answer\n\n*Shown by no cell: 42.*\n\n12.3, 7 or 42\n\n")
+    assert "\n\n- [cell 1](#cell-id=cell-1): 12.3 (as 12.3456), 7\n\n" in answer.source
     assert [claim["cell"] for claim in answer.metadata.nbagent.claims] == [1, 1, 0]
     assert "cell-1" in [cell.id for cell in made.cells]
 
@@ -114,10 +203,9 @@ def test_a_persons_own_cell_stands_outside_of_the_turns() -> None:
         Asked(turn=1, question="?"), *ran(1), answered(1, "!"), *ran(2, turn=0), Asked(turn=2, question="??")
     )
     assert [cell.id for cell in made.cells] == [
-        "title",
+        "question-1",
         "requirements",
         "places",
-        "question-1",
         "cell-1",
         "answer-1",
         "cell-2",
@@ -142,7 +230,7 @@ def test_where_all_came_from_is_in_the_metadata() -> None:
     (turn,) = found.turns
     assert (turn.turn, turn.model, turn.replay, turn.success) == (1, "replay:r.jsonl", True, True)
     assert turn.usage == {"input_tokens": 5, "output_tokens": 6, "calls": 2, "cached_tokens": 0, "cost": None}
-    cell = made.cells[4]
+    cell = made.cells[3]
     assert cell.metadata.nbagent.turn == 1
     assert cell.metadata.nbagent.installed[0].sha256 == "f" * 64
     assert made.metadata.kernelspec.name == "nbagent-docker"
@@ -215,7 +303,7 @@ def test_a_cell_that_runs_still_is_text() -> None:
 def test_a_turn_that_failed_says_so() -> None:
     """An answer that isn't one is not taken for one."""
     made = notebook(Asked(turn=1, question="?"), answered(1, "Stopped.", success=False))
-    assert made.cells[-1].source == "Stopped.\n\n*(This turn did not come to a successful end.)*"
+    assert made.cells[-1].source == "### Answer\n\nStopped.\n\n*(This turn did not come to a successful end.)*"
 
 
 def test_the_state_of_widgets_is_kept() -> None:
@@ -273,11 +361,11 @@ def test_whatever_was_said_makes_a_valid_notebook(
     path = write(told(*events), tmp_path_factory.mktemp("any") / "n.ipynb")
     made: Any = nbformat.read(path, as_version=4)
     nbformat.validate(made)
-    asked, cell, answer = made.cells[-3:]
-    assert clean_markdown(question) in asked.source
+    asked, cell, answer = made.cells[0], *made.cells[-2:]
+    assert clean_markdown(question.strip()).rstrip(" .") in asked.source
     stopped = cell.cell_type == "markdown"
     assert code in (html.unescape(cell.source) if stopped else cell.source)
-    assert answer.source == clean_markdown(text)
+    assert answer.source == f"### Answer\n\n{clean_markdown(text) or '*Nothing.*'}"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from nbagent.core import folders
 from nbagent.core.errors import DataError
 from nbagent.core.events import DataSeen
-from nbagent.notebook.inputs import inputs
+from nbagent.notebook.inputs import beside, inputs
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA
 
@@ -73,3 +74,47 @@ def test_data_that_an_export_remembered_is_not_looked_for_behind_a_link(clone: P
     (clone / "was").symlink_to("../.ssh")
     with pytest.raises(DataError, match="isn't here as it was"):
         inputs(clone / "table.csv.ipynb", given=(), root=tmp_path / "state", foreign=False)
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("pd.read_csv('sales.csv')", ["sales.csv"]),
+        ("open('./sub/part.csv'); open('sub/../sales.csv')", ["sales.csv", "sub"]),
+        ("pl.read_csv('*.csv')\npathlib.Path('sub').glob('*.txt')", ["sales.csv", "sub"]),
+        ("import helpers\nfrom sub.inner import x", ["helpers.py", "sub"]),
+        ("files = !ls sub\n!head -1 'sales.csv' | wc", ["sales.csv", "sub"]),
+        ("%%bash\ncat sales.csv", ["sales.csv"]),
+        ("open('other.ipynb'); open('nbagent-output/x.csv')", ["nbagent-output", "other.ipynb"]),
+        ("os.listdir()", ["helpers.py", "sales.csv", "sub"]),
+        ("glob.glob('*')", ["helpers.py", "sales.csv", "sub"]),
+        ("sub = 3\nprint('sales', 'nothing.csv', '', '/etc/passwd', '../other/secret.txt')", []),
+        ("open('.env'); open('link.csv'); open('out'); open('pipe'); open('n.ipynb')", []),
+        ("%%javascript\nalert('x", []),
+    ],
+)
+def test_code_sees_beside_it_what_it_names(tmp_path: Path, code: str, names: list[str]) -> None:
+    """As paths, patterns, modules or words of commands; never hidden names, links, or what is elsewhere."""
+    folder = tmp_path / "project"
+    (folder / "sub" / "inner").mkdir(parents=True)
+    (folder / "nbagent-output").mkdir()
+    for name in ("sales.csv", "helpers.py", ".env", "n.ipynb", "other.ipynb"):
+        (folder / name).write_text("x")
+    (folder / "link.csv").symlink_to("sales.csv")
+    (folder / "out").symlink_to("..")
+    os.mkfifo(folder / "pipe")
+    assert [each.name for each in beside(folder / "n.ipynb", [code])] == names
+
+
+def test_of_a_private_folder_code_sees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home folder itself has what no notebook is about."""
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    (tmp_path / "keys.txt").write_text("secret")
+    assert beside(tmp_path / "n.ipynb", ["open('keys.txt')"]) == []
+
+
+def test_nothing_is_beside_code_whose_folder_cannot_be_read(tmp_path: Path) -> None:
+    """It may be gone by now, or closed to the person: the code runs all the same."""
+    assert beside(tmp_path / "gone" / "n.ipynb", ["import os\nos.listdir()"]) == []
+    (tmp_path / "file").touch()
+    assert beside(tmp_path / "file" / "n.ipynb", ["open('a.csv')"]) == []

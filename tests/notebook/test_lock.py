@@ -59,5 +59,10 @@ async def test_an_export_names_all_that_its_results_may_depend_on(tmp_path: Path
     assert cell.metadata.nbagent.time.endswith("Z")
     assert len(cell.metadata.nbagent.sha256) == 64
     assert "://" not in path.read_text()
+    # As a browser writes numbers: JupyterLab saves 60.0 as 60.
+    saved = {name: int(value) if value and value % 1 == 0 else value for name, value in lock.limits.items()}
+    facts.lock.limits = saved
+    assert isinstance(facts.lock.limits.timeout, int)
+    assert msgspec.convert(copy.deepcopy(facts.lock), Lock).is_intact
     facts.lock.packages[0].version = "4.0.0"
     assert not msgspec.convert(facts.lock, Lock).is_intact

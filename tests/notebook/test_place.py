@@ -115,6 +115,20 @@ def test_data_is_never_written_over(tmp_path: Path, spelling: str, by: str) -> N
     assert place.check(tmp_path / "data" / "new.ipynb", data=[data.parent])
 
 
+def test_no_link_leads_to_a_notebook_elsewhere(ours: Path, tmp_path: Path) -> None:
+    """A cloned repository would have a person's own one replaced. Within the folder a link is theirs."""
+    cloned = tmp_path / "cloned"
+    cloned.mkdir()
+    for target in (ours, tmp_path / "new.ipynb", Path("..", ours.name)):
+        link = cloned / f"{target.stem}-{len(target.parts)}.ipynb"
+        link.symlink_to(target)
+        for force in (False, True):
+            with pytest.raises(UsageError, match=r"is a link to .*, outside of its folder"):
+                place.check(link, force=force)
+    (cloned / "inside.ipynb").symlink_to("other.ipynb")
+    assert place.check(cloned / "inside.ipynb") == cloned / "other.ipynb"
+
+
 def test_a_notebook_of_ours_is_data_if_it_is_given_as_such(ours: Path) -> None:
     """In a folder of data, where people keep their notebooks, it is replaced as anywhere."""
     with pytest.raises(UsageError, match="is data"):

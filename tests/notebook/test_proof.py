@@ -21,6 +21,7 @@ from program import TABLE, nbagent
 from nbagent import Session
 from nbagent.core import settings
 from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
 from nbagent.faces.cli import verify
 from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
@@ -242,9 +243,8 @@ async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:
         await session.export(tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb", sweeps=True)
     found = {cell.id: cell.depends for cell in proof.cells if cell.depends}
-    features = await _features()
     sorts = ["the processor's vector instructions: unstable sort"]
-    assert found == ({"cell-2": sorts} if features & {"X86_V4", "AVX512_SKX"} else {}) | {
+    assert found == ({"cell-2": sorts} if await _sorts_depend("\n".join(cells[:2])) else {}) | {
         "cell-3": ["the seed of Python's hashes"],
         "cell-4": ["the number of threads"],
         "cell-5": ["the locale or the time zone"],
@@ -252,14 +252,20 @@ async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:
     assert proof.result == "same"
 
 
-async def _features() -> set[str]:
-    """NumPy's names for what the processor has."""
+async def _sorts_depend(code: str) -> bool:
+    """Whether what `code` prints is another without the vector instructions of this machine's processor."""
     from nbagent.kernel.kernel import Kernel
     from nbagent.notebook.sweep import DISPATCH
 
     async with Kernel(machine.works("bubblewrap")) as kernel:
         await kernel.run("import numpy")
-        return set(await kernel.evaluate(DISPATCH, []))
+        features = " ".join(await kernel.evaluate(DISPATCH, []))
+        program = f"import os, subprocess, sys; command = [sys.executable, '-c', {code!r}]; print(len({{\n"
+        for variables in ("os.environ", f"{{**os.environ, 'NPY_DISABLE_CPU_FEATURES': {features!r}}}"):
+            program += f"subprocess.run(command, env={variables}, capture_output=True, check=True).stdout,\n"
+        cell = await kernel.run(program + "}))")
+        assert cell.text in ("1", "2"), cell.text
+        return cell.text == "2"
 
 
 async def test_pictures_are_compared_by_their_pixels() -> None:
@@ -275,6 +281,18 @@ async def test_pictures_are_compared_by_their_pixels() -> None:
         assert "can't be read" in (await pictures.compare(PICTURE, "AAAA", exact=False)).told
 
 
+async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
+    """Two runs of the same minute differ in its last digit, the notebook in all of it; not where no text can be."""
+
+    def drawn(*places: int) -> str:
+        return png(*(0 if place in places else 255 for place in range(50)))
+
+    async with Pictures(machine.works("bubblewrap")) as pictures:
+        near = await pictures.compare(drawn(31, 43), drawn(42), drawn(43), exact=True)
+        far = await pictures.compare(drawn(20, 43), drawn(42), drawn(43), exact=True)
+    assert (near.is_within, far.is_within) == (True, False)
+
+
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:
     """A link to a device that never ends, a pipe that nobody writes to, and what parses to many times its size."""
     (tmp_path / "a.ipynb").symlink_to("/dev/zero")
@@ -285,13 +303,42 @@ def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_pat
             verify.read(tmp_path / f"{name}.ipynb")
 
 
+def reached(chosen: Options) -> set[str]:
+    """The hosts that a sandbox with these options reaches, or asks for."""
+    hosts = SandboxSpec.of(chosen).trust.allowed_hosts
+    assert hosts is not None
+    return {*hosts, *(["any that a person allows"] if chosen.ask_hosts else [])}
+
+
 def test_a_notebook_is_trusted_only_by_an_option_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be a stranger's, whatever the person's own level is."""
+    """It may be a stranger's, whatever the person's own level is, and whatever hosts their own sessions reach."""
     monkeypatch.setenv("NBAGENT_TRUST", "trusted")
     assert verify.load().trust == "isolated"
     assert verify.load(trust="trusted").trust == "trusted"
+    for name, value in (
+        ("ALLOW_HOSTS", '["h.invalid"]'),
+        ("SECURITY", '{"network_enabled": true, "allowed_hosts": ["h.invalid"]}'),
+        ("ASK_HOSTS", "true"),
+    ):
+        monkeypatch.setenv(f"NBAGENT_{name}", value)
+        assert not reached(verify.load())
+        assert not reached(verify.load(trust="isolated"))
+    assert reached(verify.load(allow_hosts=["other.invalid"])) == {"other.invalid"}
+    assert verify.load(ask_hosts=True).ask_hosts
     monkeypatch.setenv("NBAGENT_TRUST", "untrusted")
     assert verify.load().trust == "untrusted"
+
+
+def test_a_notebook_leads_nobody_from_the_wall_that_they_chose(made: Path) -> None:
+    """The engine that it names is taken where a person has chosen neither one nor a runtime, such as gVisor."""
+    document = verify.read(made)
+    assert document.lock is not None
+    assert verify.engine_for(document, Options()) == document.lock.engine
+    assert verify.engine_for(document, Options(engine="docker")) == "docker"
+    assert verify.engine_for(document, Options(docker_runtime="runsc")) is None
+    for name in ("local", "existing", "../x"):
+        document.lock.engine = name
+        assert verify.engine_for(document, Options()) is None
 
 
 def test_the_command_tells_people_and_programs(made: Path, tmp_path: Path) -> None:

@@ -58,10 +58,14 @@ def outputs(notebook: Any) -> dict[str, list[Any]]:
 
 
 def shown(output: Any) -> Any:
-    """An output without its number; an error without the frames, which have one too."""
+    """An output without its number, and what an export says of a figure; an error without its frames."""
     if output.output_type == "error":
         return (output.ename, output.evalue)
-    return {name: value for name, value in output.items() if name != "execution_count"}
+    found = {name: value for name, value in output.items() if name not in ("execution_count", "metadata")}
+    plain = {name: {**value} for name, value in output.get("metadata", {}).items()}
+    for each in plain.values():
+        each.pop("alt", None)
+    return {**found, "metadata": {name: value for name, value in plain.items() if value}}
 
 
 @pytest.fixture
@@ -191,4 +195,35 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
         ([], "Nothing is to change."),
     ):
         done = again("rerun", "n.ipynb", "-o", "m.ipynb", *words)
+        assert (done.code, told in done.err) == (2, True), done.err
+
+
+async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path) -> None:
+    """Those of the same name; and any other, where all had the same columns."""
+    for folder, name, text in (
+        ("parts", "a.csv", "day,x\n1,2\n"),
+        ("parts", "b.csv", "day,x\n3,4\n"),
+        ("more", "a.csv", "day,x\n1,2\n"),
+        ("more", "c.csv", "day,x,y\n5,60,7\n"),
+        ("other", "c.csv", "day,z\n5,6\n"),
+        ("text", "a.csv", "day,x\n1,two\n"),
+    ):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text(text)
+    code = "import glob, polars as pl\nsum(pl.read_csv(path)['x'].sum() for path in glob.glob('/tmp/data/parts/*.csv'))"
+    async with Session(engine="bubblewrap", data=str(tmp_path / "parts")) as session:
+        await session.run(code)
+        await session.export(tmp_path / "n.ipynb", keep_attempts=True)
+
+    def again(folder: str) -> Done:
+        words = ("rerun", "n.ipynb", "--data", f"parts={folder}", "-e", "bubblewrap", "--force")
+        return nbagent(*words, cwd=tmp_path, seconds=200)
+
+    done = again("more")
+    assert (done.code, "'6' → '62'" in done.out) == (0, True), done.err
+    for folder, told in (
+        ("other", "The new parts/c.csv has another schema: it has no column 'x'."),
+        ("text", "The new parts/a.csv has another schema: 'x' is String, and was Int64."),
+    ):
+        done = again(folder)
         assert (done.code, told in done.err) == (2, True), done.err

@@ -49,6 +49,13 @@ def test_what_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "nothing.py")
 
 
+def test_a_notebook_that_parses_to_gigabytes_is_refused() -> None:
+    """20 MB of empty tables took 3.6 GB and 40 s."""
+    metadata = f'{{"x": [{",".join(["{}"] * 1_000_000)}]}}'
+    with pytest.raises(UsageError, match="too large for a notebook"):
+        parse(notebook().replace('"metadata": {}', f'"metadata": {metadata}').encode(), name="n.ipynb")
+
+
 def test_a_notebooks_code_cells_are_taken_in_order(tmp_path: Path) -> None:
     """Text and empty cells are passed over, and those whose tag says so; equal ids don't matter."""
     text = {"cell_type": "markdown", "id": "m", "source": "text", "metadata": {}}
@@ -90,14 +97,15 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """Runs a cell as its code says: `ok`, `error`, `timeout`, or is stopped."""
+    """Runs a cell as its code says: `ok`, `error`, `timeout`, or is stopped; what follows on that is lost."""
 
     async def run(self, code: str) -> Cell:
         """As `Session.run`."""
         if code == "stop":
             raise asyncio.CancelledError
-        status: CellStatus = code  # type: ignore[assignment]
-        return Cell(cell=1, code=code, status=status, outputs=[])
+        name, _, lost = code.partition(" ")
+        status: CellStatus = name  # type: ignore[assignment]
+        return Cell(cell=1, code=code, status=status, outputs=[], state_lost=lost)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +114,14 @@ class Scripted:
         ([Source("ok"), Source("ok")], 2, "ok"),
         ([Source("ok"), Source("error"), Source("ok")], 2, "error"),
         ([Source("error", may_fail=True), Source("ok")], 2, "ok"),
-        ([Source("timeout", may_fail=True), Source("ok")], 1, "timeout"),
+        ([Source("timeout", may_fail=True), Source("ok")], 2, "ok"),
+        ([Source("timeout variables", may_fail=True), Source("ok")], 1, "timeout"),
+        ([Source("died", may_fail=True), Source("ok")], 1, "died"),
         ([], 0, "ok"),
     ],
 )
 async def test_the_first_failure_ends_all(sources: list[Source], ran: int, status: str) -> None:
-    """Unless the cell may fail, which speaks for errors of its code only."""
+    """Unless the cell may fail: then an error of its code, or an interrupt after its time that its kernel survived."""
     run = Run(sources)
     await run.on(Scripted())
     assert (len(run.cells), run.status) == (ran, status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import nbformat
 import pytest
 
 from nbagent.core.events import FileUploaded
-from nbagent.notebook import nodes
+from nbagent.notebook import nodes, uploads
 from nbagent.notebook.uploads import upload_cells
 
 
@@ -51,6 +52,20 @@ def test_another_file_of_that_name_is_none(beside: Path) -> None:
     (beside / "a.txt").write_bytes(b"other")
     with pytest.raises(FileNotFoundError, match=r"Put a.txt beside this notebook, as it was uploaded: SHA-256 000"):
         run(FileUploaded(path=str(beside / "x"), name="a.txt", size=7, sha256="0" * 64), Shell())
+
+
+def test_without_a_sandbox_no_folder_of_another_user_is_used(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody can make /tmp/data and /tmp/output first, with other data and with links to a person's files."""
+    monkeypatch.setattr(uploads, "OUTPUT", str(beside / "output"))
+    (beside / "a.csv").touch()
+    source = uploads.places_cell([str(beside / "data" / "a.csv")], plain=False)["source"]
+    exec(source, {})  # noqa: S102 - that is what it is for
+    assert (beside / "data" / "a.csv").is_symlink()
+    assert (beside / "output").is_dir()
+    own = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: own + 1)
+    with pytest.raises(PermissionError, match="is another user's"):
+        exec(source, {})  # noqa: S102
 
 
 def test_the_cells_are_a_notebooks(beside: Path) -> None:

@@ -21,6 +21,7 @@ import psutil
 import pytest
 from packaging.utils import canonicalize_name
 
+from nbagent.core import fileio
 from nbagent.core.errors import InstallError
 from nbagent.core.policy import InstallPolicy
 from nbagent.packages.installer import Installer
@@ -38,8 +39,10 @@ colorama==0.4 ; os_name == 'nt'
 Make = Callable[..., Installer]
 
 
-def wheel(name: str, version: str, *, files: dict[str, str], requires: tuple[str, ...] = ()) -> bytes:
-    """A pure wheel with these files."""
+def wheel(
+    name: str, version: str, *, files: dict[str, str], requires: tuple[str, ...] = (), packed: bool = False
+) -> bytes:
+    """A pure wheel with these files, compressed if `packed`."""
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
@@ -50,7 +53,7 @@ def wheel(name: str, version: str, *, files: dict[str, str], requires: tuple[str
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
         record += f"{path},sha256={digest},{len(text.encode())}\n"
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
         for path, text in (inside | {f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}).items():
             archive.writestr(path, text)
     return made.getvalue()
@@ -132,6 +135,7 @@ class Index:
         sha256: str = "",
         cut: int = 0,
         stated: int | None = None,
+        packed: bool = False,
     ) -> str:
         """Publish a wheel (or a source distribution) and return its hash.
 
@@ -139,7 +143,7 @@ class Index:
         """
         stem = f"{name.replace('-', '_')}-{version}"
         contents = files if files is not None else {f"{name.replace('-', '_')}/__init__.py": f"version = {version!r}\n"}
-        body = b"no archive" if source else wheel(name, version, files=contents, requires=requires)
+        body = b"no archive" if source else wheel(name, version, files=contents, requires=requires, packed=packed)
         filename = f"{stem}.tar.gz" if source else f"{stem}-py3-none-any.whl"
         digest = sha256 or hashlib.sha256(body).hexdigest()
         entry: dict[str, Any] = {"filename": filename, "url": f"{self.url}/files/{filename}"}
@@ -155,11 +159,13 @@ class Index:
 
 
 @pytest.fixture
-def own_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Uv with a cache and a configuration of the test's own."""
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield
+    fileio.remove(tmp_path / "cache")  # which may be too deep for pytest to remove
 
 
 @pytest.fixture

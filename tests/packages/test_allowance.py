@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.core.policy import MIB, InstallPolicy, TrustLevel, trust_for
+from nbagent.packages import uv
 from nbagent.packages.allowance import CHARACTERS, REQUESTS, Allowance
 from nbagent.packages.import_names import KNOWN
 from nbagent.packages.installer import Installer
@@ -172,6 +173,90 @@ async def test_the_packages_of_a_lock_have_it_too(index: Index, make: Make, stat
         assert not fetched
         await make(install_mb=4).restore([one, small])
         assert set(make(install_mb=4).installed) == {"first", "small"}
+
+
+def locked(index: Index, name: str, *, requested: bool, requires: tuple[str, ...] = ()) -> Package:
+    """A package as a lock names it."""
+    return Package(name, "1.0", index.add(name, requires=requires), requested)
+
+
+@pytest.mark.parametrize("requested", [True, False])
+async def test_of_the_names_in_a_lock_a_few_leave(requested: bool, index: Index, make: Make) -> None:
+    """A cell may leave a notebook among its results, for a person to verify: its lock has the allowance of code."""
+    names = [f"{SECRET}-{number}" for number in range(20)]
+    packages = [Package(name, "1.0", "0" * 64, requested) for name in names]
+    with pytest.raises(InstallRefused, match="asked the index for 10 packages that few") as caught:
+        await make().restore(packages)
+    assert "--unknown-names" in caught.value.mend
+    assert asked_for(index) == []
+    for each in packages:
+        with pytest.raises(InstallError):
+            await make().restore([each])
+    assert len(asked_for(index)) == 10
+
+
+async def test_what_the_packages_of_a_lock_need_counts_for_nothing(index: Index, make: Make) -> None:
+    """The index itself names these. A package that nothing needs counts, also if it claims to be needed."""
+    parts = [locked(index, f"part-{number}", requested=False) for number in range(30)]
+    whole = locked(index, "whole", requested=True, requires=tuple(each.name for each in parts))
+    told: list[list[str]] = []
+    installer = make(unknown_names=2)
+    installer.tell = lambda _names, unknown: told.append(unknown)
+    await installer.restore([*parts, whole])
+    assert len(installer.installed) == 31
+    assert sorted(told[0]) == sorted(each.name for each in (*parts, whole))
+    await make(unknown_names=2).restore([locked(index, "another", requested=False)])
+    with pytest.raises(InstallRefused, match="asked the index for 2 packages that few"):
+        await make(unknown_names=2).restore([locked(index, "a-third", requested=False)])
+    assert "a-third" not in asked_for(index)
+
+
+async def test_a_lock_that_the_cache_has_asks_nobody(index: Index, make: Make, tmp_path: Path) -> None:
+    """So a person's own notebook is verified where it was made, whatever it has."""
+    packages = [locked(index, f"own-{number}", requested=True) for number in range(12)]
+    await make(unknown_names=20).restore(packages)
+    asked = len(index.requests)
+    again = make(folder=tmp_path / "again" / "site", unknown_names=0)
+    await again.restore(packages)
+    assert len(again.installed) == 12
+    assert len(index.requests) == asked
+
+
+@pytest.mark.parametrize("by_lock", [False, True])
+async def test_what_packages_unpack_to_is_bounded_while_they_are(
+    by_lock: bool, index: Index, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index states the bytes of the archive. Unpacked, it would fill the host's disk, and stay in uv's cache.
+
+    Only what uv left half done is removed, also where the cache is in a folder that is called like that.
+    """
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / ".tmpPeople" / "cache"))
+    mine = tmp_path / ".tmpPeople" / "mine"
+    mine.parent.mkdir()
+    mine.touch()
+    bomb = {f"bomb/{number}.txt": "x" * (60 * MIB) for number in range(5)}
+    sha256 = index.add("bomb", files=bomb, packed=True, stated=10)
+    index.add("small", stated=10)
+    installer = make(install_mb=4)
+    wanted = installer.restore([Package("bomb", "1.0", sha256, True)]) if by_lock else installer.install(["bomb"])
+    with pytest.raises(InstallRefused, match="Unpacked, they have more than the 4 MB that are left") as caught:
+        await wanted
+    assert "--install-mb" in caught.value.mend
+    left = [each for each in tmp_path.rglob("*.txt") if each.stat().st_size >= MIB]
+    assert left == []
+    assert mine.is_file()
+    # What was written counts, so that nobody fills the disk little by little.
+    await refused(make(install_mb=4), "small", match="would have")
+
+
+async def test_what_an_index_says_takes_no_more_memory_than_it_may(
+    index: Index, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A description is read whole: 16 MB of an archive took 4 GB."""
+    monkeypatch.setattr(uv, "MAX_MEMORY", 100 * MIB)
+    index.add("wordy", requires=("lib; extra == 'x'",) * 2_000_000, packed=True)
+    with pytest.raises(InstallRefused, match="takes more than 100 MB to be read"):
+        await make().install(["wordy"])
 
 
 async def test_a_persons_own_wish_counts_for_nothing(index: Index, make: Make) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packages.index import Index, Make, refused
 
 from nbagent.core.errors import EnvironmentMissing, InstallRefused
-from nbagent.packages.requirements import parse, read_pins
+from nbagent.packages.requirements import parse, read_pins, script_block, script_requirements
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 
@@ -76,3 +79,35 @@ def test_pins_that_are_not_exact_are_an_error(line: str, make: Make) -> None:
     """A list that can't be trusted as the whole truth isn't used."""
     with pytest.raises(EnvironmentMissing, match="not a list of exact versions"):
         make(pins=line)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [".".join(["a"] * 20_000) + " = 1"],
+        [f"[{'.'.join(['a'] * 5_000)}]", *(f"b{number} = 1" for number in range(5_000))],
+        [f"b{number} = 'c'" for number in range(50_000)],
+    ],
+)
+def test_a_script_block_that_is_made_to_be_slow_is_not_read(lines: list[str]) -> None:
+    """Its keys would take memory and time by the square of their length, in the process that has the keys of models."""
+    code = "\n".join(["# /// script", *(f"# {line}" for line in lines), "# ///", ""])
+    with pytest.raises(ValueError, match="too large"):
+        script_block(code)
+    assert script_requirements(code) == []
+
+
+def test_the_largest_script_block_takes_little() -> None:
+    """Of memory and of time; that of a notebook with hundreds of packages is read."""
+    lines = [f"[{'.'.join(['a'] * 1_900)}]", *(f"b{number}=1" for number in range(2_200))]
+    tracemalloc.start()
+    try:
+        begun = time.process_time()
+        assert script_block("\n".join(["# /// script", *(f"# {line}" for line in lines), "# ///", ""]))
+        assert time.process_time() - begun < 30
+        assert tracemalloc.get_traced_memory()[1] < 50 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    pins = [f'#   "package-{number}==1.{number}.0",' for number in range(500)]
+    code = "\n".join(["# /// script", "# dependencies = [", *pins, "# ]", "# ///", ""])
+    assert len(script_requirements(code)) == 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,37 @@ async def test_a_wheel_that_reaches_into_the_kernel_is_refused(
     """`.pth` files, the kernel's modules and start-up modules, by whatever way a wheel carries them."""
     index.add("evil", files={"evil/__init__.py": "", **files})
     assert isinstance(await refused(make(), "evil", match=reason), InstallRefused)
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"a1_coverage.pth/x": ""}, "contains a1_coverage.pth"),
+        ({"evil-nspkg.pth/x": ""}, "contains evil-nspkg.pth"),
+        ({"evil-1.0.data/purelib/a-1.dist-info/RECORD/x": "", "evil.pth": ""}, "contains evil.pth"),
+        ({"d/" * 1500 + "x.py": ""}, "has more than 100 folders in each other"),
+    ],
+)
+async def test_a_wheel_with_something_odd_in_the_place_of_a_file_is_refused(
+    files: dict[str, str], reason: str, index: Index, make: Make, site: Path
+) -> None:
+    """In a sentence, as any other one, and all of it is removed, however deep."""
+    index.add("evil", files={"evil/__init__.py": "", **files})
+    assert isinstance(await refused(make(), "evil", match=reason), InstallRefused)
+    assert sorted(each.name for each in site.parent.iterdir()) == ["site", "site-asked.json"]
+    assert list(site.iterdir()) == []
+
+
+async def test_a_huge_list_of_files_is_not_read_whole(index: Index, make: Make) -> None:
+    """Wheels may bring other distributions' lists; they are searched for who owns what is refused."""
+    listed = {f"evil-1.0.data/purelib/{name}-1.dist-info/RECORD": "x,,\n" * 16_000_000 for name in "ab"}
+    index.add("evil", files={"evil/__init__.py": "", "evil.pth": "", **listed}, packed=True)
+    tracemalloc.start()
+    try:
+        await refused(make(), "evil", match=r"contains evil\.pth")
+        assert tracemalloc.get_traced_memory()[1] < 60 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_dependency_that_reaches_into_the_kernel_is_refused(index: Index, make: Make) -> None:

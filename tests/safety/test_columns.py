@@ -8,6 +8,7 @@ import json
 import time
 from itertools import pairwise
 
+import machine
 import polars as pl
 import pytest
 
@@ -146,10 +147,13 @@ def test_hostile_tables_take_time_in_proportion() -> None:
     def seconds(text: str) -> float:
         taken = []
         for _ in range(2):
-            started = time.process_time()
+            started = time.thread_time()
             list(secret_columns(text))
-            taken.append(time.process_time() - started)
+            taken.append(time.thread_time() - started)
         return min(taken)
+
+    def is_in_proportion(text: str) -> bool:
+        return seconds(text) < 30 * max(seconds(text[: len(text) // 8]), machine.pace() / 10)
 
     for piece in (
         "a,password\n",
@@ -162,5 +166,5 @@ def test_hostile_tables_take_time_in_proportion() -> None:
         "Series: 'password' [str]\n[\n\t",
         "$ password <str> ",
     ):
-        text = (piece * 40_000)[:200_000]
-        assert seconds(text) < 30 * max(seconds(text[:25_000]), 0.005), piece
+        # What else runs on the machine may slow either measurement down, but hardly three times the longer one.
+        assert any(is_in_proportion((piece * 40_000)[:200_000]) for _ in range(3)), piece

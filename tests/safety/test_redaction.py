@@ -143,8 +143,8 @@ def test_the_persons_own_secrets_are_hidden_as_json_and_python_write_them() -> N
 
 def test_this_process_own_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose secrets could be in the data, if not those of whoever runs it."""
-    monkeypatch.setenv("NBAGENT_TRIED_SECRET", "correct-horse")
-    assert Redactor()("say correct-horse").text == "say [redacted: $NBAGENT_TRIED_SECRET]"
+    monkeypatch.setenv("NBAGENT_TEST_SECRET", "correct-horse")
+    assert Redactor()("say correct-horse").text == "say [redacted: $NBAGENT_TEST_SECRET]"
 
 
 def test_persons_are_hidden_only_if_that_is_wanted() -> None:

@@ -25,6 +25,7 @@ from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.engines import bwrap_network
 from nbagent.sandbox.engines.bwrap_arguments import HIDDEN
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -281,3 +282,24 @@ for path in {[f"/proc/{name}" for name in HIDDEN]}:
     async with Kernel(works("bubblewrap")) as kernel:
         cell = await kernel.run(f"{code}print(os.path.ismount('/proc/keys') or not os.path.exists('/proc/keys'))")
     assert cell.text == "True", cell.outputs
+
+
+def test_a_network_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    """Where bwrap has ended, or its child, nothing is set and nothing raised: the start tells what is wrong."""
+    with subprocess.Popen(["/bin/true"]) as ended:
+        ended.wait()
+        assert not bwrap_network.bound(tmp_path, ended, {})
+        (tmp_path / "status.json").write_text(json.dumps({"child-pid": ended.pid}))
+        assert not bwrap_network.bound(tmp_path, ended, {"net.ipv4.tcp_rmem": "4096 131072 131072"})
+
+
+def test_nothing_is_set_in_the_host_s_network(tmp_path: Path) -> None:
+    """A number that bwrap wrote down may be another process's by now."""
+    settings = Path("/proc/sys/net/ipv4/tcp_rmem")
+    before = settings.read_text()
+    (tmp_path / "status.json").write_text(json.dumps({"child-pid": os.getpid()}))
+    with subprocess.Popen(["/bin/sleep", "60"]) as running:
+        found = bwrap_network.bound(tmp_path, running, {"net.ipv4.tcp_rmem": before.strip()})
+        running.kill()
+    assert not found
+    assert settings.read_text() == before

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from nbagent.sandbox.channels.channel import CHUNK, SocketChannel
+from nbagent.sandbox.channels.channel import CHUNK_BYTES, SocketChannel
 from nbagent.sandbox.channels.zmtp import encode, hello
 
 
@@ -109,7 +109,7 @@ def test_what_nobody_asks_for_stays_away(path: str, bind: Callable[[int], zmq.So
     while not channel.fill():
         assert time.monotonic() < end
         time.sleep(0.001)
-    assert len(channel._decoder._buffer) <= CHUNK
+    assert len(channel._decoder._buffer) <= CHUNK_BYTES
     assert [len(each) for (each,) in received(channel, 100)] == [1_000_000] * 100
     channel.close()
 

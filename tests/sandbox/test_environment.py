@@ -111,6 +111,28 @@ async def test_half_an_environment_is_none(elsewhere: Path, made: list[Path]) ->
     assert elsewhere.is_dir()
 
 
+async def test_no_module_of_the_current_folder_is_run(
+    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes it in a cloned repository runs nothing of that: Python itself would look there first."""
+    ran, cloned = tmp_path / "ran", tmp_path / "cloned"
+    cloned.mkdir()
+    for name in ("compileall", "matplotlib", "os", "re", "sitecustomize"):
+        (cloned / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write(__name__)")
+
+    def fill(site: Path, **_: object) -> None:
+        (site / "matplotlib").mkdir()
+        (site / "matplotlib" / "__init__.py").touch()
+        (site / "matplotlib" / "font_manager.py").touch()
+
+    monkeypatch.setattr(environment.pinned, "fill", fill)
+    monkeypatch.chdir(cloned)
+    made = await environment.build()
+    assert not ran.exists()
+    assert Path(made.folder).parent == elsewhere
+    assert len([*Path(made.folder).glob("lib/*/site-packages/matplotlib/__pycache__/*.pyc")]) == 2
+
+
 def test_another_c_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wheels for glibc don't fit another C library; the mend is the other engine."""
     monkeypatch.setattr("platform.libc_ver", lambda: ("", ""))

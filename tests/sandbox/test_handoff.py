@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -179,11 +180,11 @@ def test_nonsense_is_survived(handoff: Handoff, asked: list[list[str]], request_
 
 
 def test_descriptors_that_are_sent_are_not_kept(handoff: Handoff) -> None:
-    """Code that sends descriptors of its own can't fill this process with them."""
+    """Code that sends descriptors of its own can't fill this process with them; a newer Linux refuses them."""
     taken(handoff)
     before = machine.descriptors()
     for _ in range(20):
-        with door(handoff) as client:
+        with door(handoff) as client, contextlib.suppress(PermissionError):
             socket.send_fds(client, [b'{"install": 1}\n'], [0, 0, 0])
             client.recv(1000)
     # The last caller's own is closed a moment after its answer.

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from nbagent.core import folders
+from nbagent.core import fileio, folders
 from nbagent.core.events import DataSeen
+from nbagent.sandbox.data import locate as locate_module
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.locate import DEMO, locate, packaged, packaged_for
+from nbagent.sandbox.spec import size_of
 
 PENGUINS = Path(DEMO) / "penguins.csv"
 
@@ -78,8 +80,46 @@ def test_a_strangers_notebook_reaches_nothing_that_it_does_not_know(tmp_path: Pa
     assert locate(path, tmp_path / "state").places == {}
 
 
+def test_a_folder_of_large_notebooks_is_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that JupyterLab starts in a cloned repository read 6 GB of them, while the server waited."""
+    heavy = '{"path":""},' * 200_000
+    (tmp_path / "a.ipynb").write_text(f'{{"metadata":{{"nbagent":{{"version":"1","data":[{heavy[:-1]}]}}}}}}')
+    assert needs.needed(tmp_path / "a.ipynb") == []
+    read: list[Path] = []
+
+    def look(path: Path) -> list[needs.Needed]:
+        read.append(path)
+        return []
+
+    monkeypatch.setattr(locate_module, "needed", look)
+    monkeypatch.setattr(locate_module, "MAX_READ", 10_000_000)
+    for number in range(20):
+        (tmp_path / f"{number}.ipynb").write_text("x" * 1_000_000)
+    locate_module.packaged_for(tmp_path)
+    assert 5 < len(read) <= 10
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"metadata": {"nbagent": {"data": 5}}}', "\ud800"])
 def test_what_is_no_notebook_of_ours_needs_nothing(tmp_path: Path, text: str) -> None:
     """Whatever it holds."""
     (tmp_path / "n.ipynb").write_text(text, errors="surrogatepass")
     assert needs.needed(tmp_path / "n.ipynb") == []
+
+
+def test_a_folder_of_many_levels_is_data_as_any_other(tmp_path: Path) -> None:
+    """A repository may hold as many as Linux takes, where functions that call themselves fail."""
+    here = top = tmp_path / "given"
+    here.mkdir()
+    for _ in range(1_500):
+        here /= "d"
+        here.mkdir()
+    (here / "a.csv").write_text("a\n1\n")
+    try:
+        assert size_of(top) == 4
+        before = needs.digest(top), needs.state(top)
+        assert all(before)
+        (here / "a.csv").write_text("a\n12\n")
+        assert not {*before} & {needs.digest(top), needs.state(top)}
+        assert needs.changed_at(top) > 0
+    finally:
+        fileio.remove(top)

@@ -127,8 +127,7 @@ async def test_code_can_still_see_to_itself_and_its_children(kernel: Kernel) -> 
 import json, os, resource, signal, subprocess
 import zmq
 zmq.Context().socket(zmq.PUB).close()  # its threads set how they are scheduled, and end the process if they can't
-os.nice(1)
-os.setpriority(os.PRIO_PROCESS, 0, 2)
+os.setpriority(os.PRIO_PROCESS, 0, os.nice(1))
 os.sched_setaffinity(0, os.sched_getaffinity(0))
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))

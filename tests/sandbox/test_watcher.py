@@ -15,7 +15,7 @@ import watchfiles
 from nbagent.sandbox.data.mirror import Mirror
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import HiddenReason, LeftOut
-from nbagent.sandbox.data.watcher import Watcher
+from nbagent.sandbox.data.watcher import DataWatcher
 from nbagent.sandbox.paths import DATA
 
 
@@ -28,7 +28,7 @@ def given(tmp_path: Path) -> Path:
     return folder
 
 
-Watched = tuple[Watcher, Path, list[LeftOut]]
+Watched = tuple[DataWatcher, Path, list[LeftOut]]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def watched(given: Path, tmp_path: Path) -> Iterator[Watched]:
     mirror = Mirror(tmp_path / "scratch" / "data", [Mount(given, DATA)], uid=os.getuid())
     mirror.fill()
     told: list[LeftOut] = []
-    watcher = Watcher(mirror, told=mirror.left_out, tell=told.append)
+    watcher = DataWatcher(mirror, told=mirror.left_out, tell=told.append)
     yield watcher, tmp_path / "scratch" / "data", told
     watcher.stop()
     watcher.join()

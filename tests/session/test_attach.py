@@ -21,7 +21,7 @@ import pytest_asyncio
 from nbagent import Session, attach
 from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
-from nbagent.core.journal import SENT_PREFIX, Journal
+from nbagent.core.session_log import SENT_PREFIX, SessionLog
 from nbagent.session.attach import Attached
 from nbagent.session.door import MAX_WAITING_CALLS
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY
@@ -182,7 +182,7 @@ async def test_each_face_keeps_figures(owned: Session, attached: Attached) -> No
     assert other is not None
     assert (other.read_bytes(), other.is_relative_to(owned.folder)) == (b"PNG", False)
     shutil.rmtree(other.parent)
-    quota = owned._started().journal.quota
+    quota = owned._started().log.quota
     used = quota.used
     assert owned.keep_figure("a.png", b"PNG again") == kept
     assert quota.used == used + len(b" again")
@@ -312,7 +312,7 @@ async def test_a_folder_that_is_a_link_has_no_door(owned: Session, tmp_path: Pat
     with pytest.raises(OSError, match=r"Not a directory|symbolic links"), address(tmp_path / "sessions" / "linked"):
         pass
     with pytest.raises(StoreError, match="it is a link"):
-        Journal(tmp_path, "linked")
+        SessionLog(tmp_path, "linked")
 
 
 async def test_many_calls_never_keep_an_interrupt_waiting(attached: Attached) -> None:

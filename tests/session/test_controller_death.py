@@ -19,7 +19,7 @@ import nbformat
 import pytest
 
 from nbagent.core.events import CellFinished, Record
-from nbagent.core.journal import Journal, read_log
+from nbagent.core.session_log import SessionLog, read_log
 from nbagent.notebook import export
 from nbagent.notebook.record import record
 from nbagent.sandbox.contract import Engine
@@ -96,9 +96,9 @@ async def test_a_death_loses_nothing_that_was_shown(
             isinstance(each.event, CellFinished) and each.event.status == "ok" for each in kept
         )
         # Who takes the session next goes on counting where it ended.
-        journal = Journal(tmp_path, "dies")
-        assert journal.last == len(kept)
-        journal.close()
+        log = SessionLog(tmp_path, "dies")
+        assert log.last == len(kept)
+        log.close()
     else:
         assert shown == []
     await asyncio.to_thread(lambda: reaper.sweep(waiting=True))

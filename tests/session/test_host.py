@@ -20,7 +20,7 @@ from machine import pace
 from nbagent import Session, attach, host
 from nbagent.core.errors import ModelError, NbagentError, SandboxError, UsageError
 from nbagent.core.events import SessionEnded
-from nbagent.core.journal import read_log
+from nbagent.core.session_log import read_log
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.machine import reaper
 from nbagent.session import host as hosts

@@ -13,19 +13,19 @@ import pytest
 from nbagent import Session, SessionManager
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, OutputAdded, SessionEnded
-from nbagent.core.journal import Journal
-from nbagent.observability.audit.verify import verify
+from nbagent.core.session_log import SessionLog
+from nbagent.observability.audit.verification import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
 from nbagent.session.session_list import SessionInfo
 
 
-def log(root: Path, name: str, *events: Any) -> None:
+def write_log(root: Path, name: str, *events: Any) -> None:
     """A session's log with these events."""
-    journal = Journal(root, name)
+    log = SessionLog(root, name)
     for each in events:
-        journal.emit(each)
-    journal.close()
+        log.emit(each)
+    log.close()
 
 
 def asked(question: str, answer: str) -> tuple[Asked, Answered]:
@@ -37,8 +37,8 @@ async def test_words_are_found_in_titles_questions_and_answers(tmp_path: Path) -
     """In any case of letters, the latest session first; what cells have shown is not looked through."""
     data = {"application/json": {"type": "Asked", "question": "Größe"}}
     shown = OutputAdded(cell=1, output={"output_type": "display_data", "data": data, "metadata": {}})
-    log(tmp_path, "one", *asked("Which GRÖSSE is it?", "The " + "x" * 300 + " größte of all."))
-    log(tmp_path, "two", shown, *asked("Nothing", "at all"))
+    write_log(tmp_path, "one", *asked("Which GRÖSSE is it?", "The " + "x" * 300 + " größte of all."))
+    write_log(tmp_path, "two", shown, *asked("Nothing", "at all"))
     manager = SessionManager(state_dir=tmp_path)
     await manager.rename("two", "The größte")
     found = await manager.search("größt")
@@ -54,7 +54,7 @@ async def test_words_are_found_in_titles_questions_and_answers(tmp_path: Path) -
 async def test_a_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By hits and by bytes that are read; who gets less is told."""
     for number in range(5):
-        log(tmp_path, f"s{number}", *asked(f"What of it {number}?", "Nothing."))
+        write_log(tmp_path, f"s{number}", *asked(f"What of it {number}?", "Nothing."))
     manager = SessionManager(state_dir=tmp_path)
     found = await manager.search("nothing", most=3)
     assert (len(found.hits), found.is_whole) == (3, False)
@@ -97,8 +97,8 @@ async def test_what_runs_is_deleted_only_by_force(tmp_path: Path) -> None:
 async def test_only_a_session_is_deleted(tmp_path: Path) -> None:
     """By its whole name; a link is not followed, neither in its place nor in it."""
     manager = SessionManager(state_dir=tmp_path / "state")
-    log(tmp_path / "state", "one", SessionEnded())
-    log(tmp_path / "other", "linked", SessionEnded())
+    write_log(tmp_path / "state", "one", SessionEnded())
+    write_log(tmp_path / "other", "linked", SessionEnded())
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
     sessions = tmp_path / "state" / "sessions"
@@ -119,7 +119,7 @@ async def test_what_was_deleted_meanwhile_keeps_nothing_else_from_it(tmp_path: P
     """Two clean up at once: what one has removed already is none of what the other one removes."""
     manager = SessionManager(state_dir=tmp_path)
     for name in ("gone", "one", "two"):
-        log(tmp_path, name, Asked(turn=1, question=name), SessionEnded())
+        write_log(tmp_path, name, Asked(turn=1, question=name), SessionEnded())
     listed = await manager.list()
     shutil.rmtree(tmp_path / "sessions" / "gone")
 
@@ -129,7 +129,7 @@ async def test_what_was_deleted_meanwhile_keeps_nothing_else_from_it(tmp_path: P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manager, "list", known)
         assert {each.id for each in await manager.delete_ended(unused=0)} == {"one", "two"}
-    log(tmp_path, "three", SessionEnded())
+    write_log(tmp_path, "three", SessionEnded())
     sessions = tmp_path / "sessions"
     assert await manager._remove([sessions / "gone", sessions / "three"]) == [sessions / "three"]
     assert list(sessions.iterdir()) == []

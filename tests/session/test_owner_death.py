@@ -35,8 +35,8 @@ from nbagent.core.events import (
     SessionResumed,
     StateLost,
 )
-from nbagent.core.journal import read_log
-from nbagent.observability.audit.verify import verify
+from nbagent.core.session_log import read_log
+from nbagent.observability.audit.verification import verify
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.machine import reaper
 from nbagent.session.attach import Attached

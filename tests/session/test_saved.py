@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,20 @@ import pytest
 from program import call, environment, replies
 
 from nbagent import Session
+from nbagent.core import session_log
 from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.events import Answered, CellFinished, CellStarted, Record, SessionEnded, SessionResumed, StateLost
-from nbagent.core.journal import Journal, read_log
+from nbagent.core.events import (
+    Answered,
+    CellFinished,
+    CellStarted,
+    Record,
+    Renamed,
+    SessionEnded,
+    SessionResumed,
+    StateLost,
+)
 from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.core.session_log import SessionLog, read_log
 from nbagent.notebook.record import Recording, record
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
@@ -105,6 +117,26 @@ async def test_what_is_lost_is_told(engine: Engine, tmp_path: Path) -> None:
         cell = await session.run("'x' in globals()")
         assert (cell.text, cell.cell) == ("False", 2)
         assert [each.code for each in record(read_log(session.folder)).cells] == ["x = 41", "'x' in globals()"]
+
+
+async def test_a_long_log_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who resumes a session holds up nobody who shares its loop: nearly all of the log is read in threads."""
+    async with Session(engine="bubblewrap", state_dir=tmp_path) as session:
+        await session.run("1")
+    write_log(tmp_path, session.id, *(Renamed(title=f"Title {number}") for number in range(1000)))
+    read_in: Counter[bool] = Counter()
+    whole = session_log.Tail.new
+
+    def new(self: session_log.Tail, *, since: int = 0) -> Iterator[Record]:
+        for each in whole(self, since=since):
+            read_in[threading.current_thread() is threading.main_thread()] += 1
+            yield each
+
+    monkeypatch.setattr(session_log.Tail, "new", new)
+    async with await Session.connect(session.id, state_dir=tmp_path) as again:
+        assert read_in[False] > 3000
+        assert read_in[True] < 100
+        assert (await again.run("2")).cell == 2
 
 
 async def test_who_gives_up_a_detach_has_let_go_or_has_the_session(tmp_path: Path) -> None:
@@ -224,19 +256,19 @@ async def test_a_session_that_somebody_has_is_refused(tmp_path: Path) -> None:
 # -- what is kept -------------------------------------------------------------------------------------------------
 
 
-def log(root: Path, name: str, *events: Any) -> None:
+def write_log(root: Path, name: str, *events: Any) -> None:
     """A session's log with these events."""
-    journal = Journal(root, name)
+    log = SessionLog(root, name)
     for each in events:
-        journal.emit(each)
-    journal.close()
+        log.emit(each)
+    log.close()
 
 
 def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     """All of it comes back as it was; what isn't there is a sentence."""
     trust = trust_for(TrustLevel.SANDBOXED, security={"allowed_hosts": ["example.org:8443"]}, memory_mb=300)
     spec = SandboxSpec(trust=trust, data=(Mount(Path("/a/ü.csv"), "/tmp/data/ü.csv"),), keep=600, owner="one")
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
     known = session_list.look_up(tmp_path, "one")
     with pytest.raises(UsageError, match="can't be resumed"):
         saved.read_spec(known)

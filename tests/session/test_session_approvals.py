@@ -10,7 +10,7 @@ from program import call, replies
 
 from nbagent import Session
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, InstallFailed, PackagesInstalled
-from nbagent.core.journal import read_log
+from nbagent.core.session_log import read_log
 from nbagent.safety.approvals import Mode
 
 LATER = (

@@ -17,7 +17,7 @@ from nbagent.core.events import (
     CellStarted,
     SessionEnded,
 )
-from nbagent.core.journal import Journal, read_log
+from nbagent.core.session_log import SessionLog, read_log
 
 ENGINE = "bubblewrap"
 
@@ -117,7 +117,7 @@ async def test_what_cannot_be_closed_keeps_nothing_else_open(more: Callable[[], 
     with pytest.raises(RuntimeError, match="can't be closed"):
         await session.stop("It was enough.")
     await ended_well(session, folder, "It was enough.", more)
-    Journal(folder.parent.parent, session.id).close()
+    SessionLog(folder.parent.parent, session.id).close()
 
 
 async def test_a_start_that_is_cancelled_at_the_door_leaves_nothing(more: Callable[[], list[str]]) -> None:

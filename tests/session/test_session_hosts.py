@@ -9,7 +9,7 @@ import pytest
 from nbagent import Session
 from nbagent.core.errors import UsageError
 from nbagent.core.events import HostAsked, HostDecided, Record
-from nbagent.core.journal import read_log
+from nbagent.core.session_log import read_log
 
 FETCH = "import urllib.request as u\ntry:\n    u.urlopen('https://{}/')\nexcept OSError as error:\n    print(error)"
 

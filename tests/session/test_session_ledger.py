@@ -19,7 +19,7 @@ from program import nbagent
 from nbagent import Session
 from nbagent.agent.middleware.spending import ENDED
 from nbagent.core.events import ApprovalAsked, RedactionSet, SentToModel
-from nbagent.core.journal import read_log
+from nbagent.core.session_log import read_log
 from nbagent.faces.cli import audit
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
@@ -34,7 +34,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
             monkeypatch.delenv(name)
     with Provider() as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-        monkeypatch.setenv("NBAGENT_TRIED_PASSWORD", "korrekt-horse")
+        monkeypatch.setenv("NBAGENT_TEST_PASSWORD", "korrekt-horse")
         yield stub  # type: ignore[misc]  # `with` gives the base
 
 
@@ -67,13 +67,13 @@ async def test_what_leaves_is_redacted_listed_and_within_the_budget(
     sources = [line.piece.source for line in found.lines]
     assert sources[:4] == ["system prompt", "data description", "question", "tools"]
     assert {"cell 1", "figure of cell 1", "cell 2", "reply"} < set(sources)
-    assert set(found.lines[1].piece.redacted) == {"$NBAGENT_TRIED_PASSWORD", "aws key"}
+    assert set(found.lines[1].piece.redacted) == {"$NBAGENT_TEST_PASSWORD", "aws key"}
     assert (set(found.totals), found.totals[host].calls) == ({host}, 3)
     assert audit.sent(session.id, key_file=None, as_json=False) == 0
     shown = capsys.readouterr().out
     assert f"{host}, which is this machine: " in shown
     assert "figure of cell 1" in shown
-    assert "hidden: $NBAGENT_TRIED_PASSWORD" in shown
+    assert "hidden: $NBAGENT_TEST_PASSWORD" in shown
     assert shown.rstrip().splitlines()[-1].startswith("Whole: the audit log of")
     assert audit.sent(session.id, key_file=None, as_json=True) == 0
     told = json.loads(capsys.readouterr().out)

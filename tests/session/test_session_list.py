@@ -15,24 +15,24 @@ import pytest
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
 from nbagent.core.folders import LOG_FILE
-from nbagent.core.journal import LOCK_SECONDS, Journal
+from nbagent.core.session_log import LOCK_SECONDS, SessionLog
 from nbagent.session import lookup, session_list, summary
 from nbagent.session.summary import Summary
 
 
-def log(root: Path, name: str, *events: Any) -> None:
+def write_log(root: Path, name: str, *events: Any) -> None:
     """A session's log with these events."""
-    journal = Journal(root, name)
+    log = SessionLog(root, name)
     for each in events:
-        journal.emit(each)
-    journal.close()
+        log.emit(each)
+    log.close()
 
 
 def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
     """Each with what ran in it; what is no session, or says nothing, is left out."""
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code='{"type":"CellStarted"}'))
-    log(tmp_path, "two", CellStarted(cell=1, turn=0, code=""), CellStarted(cell=2, turn=0, code=""))
-    log(tmp_path, "empty")
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code='{"type":"CellStarted"}'))
+    write_log(tmp_path, "two", CellStarted(cell=1, turn=0, code=""), CellStarted(cell=2, turn=0, code=""))
+    write_log(tmp_path, "empty")
     (tmp_path / "sessions" / "nothing").mkdir()
     found = session_list.listed(tmp_path)
     assert [(each.id, each.cells, each.state) for each in found] == [("two", 2, "ended"), ("one", 1, "ended")]
@@ -42,7 +42,7 @@ def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
 def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
     """As long as it is one session's; the whole name always is."""
     for name in ("20261121-1", "20261121-12", "20261122-1"):
-        log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
+        write_log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
     assert session_list.look_up(tmp_path, "20261122").id == "20261122-1"
     assert session_list.look_up(tmp_path, "20261121-1").id == "20261121-1"
     for name, complaint in (("20261121", "2 sessions begin"), ("nope", "no session 'nope'"), ("", "no session")):
@@ -52,17 +52,17 @@ def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
 
 def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
     """A session is `running` exactly as long as a process has its lock."""
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
-    journal = Journal(tmp_path, "one")
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
+    log = SessionLog(tmp_path, "one")
     assert session_list.look_up(tmp_path, "one").state == "running"
-    journal.close()
+    log.close()
     assert session_list.look_up(tmp_path, "one").state == "ended"
 
 
 def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between finding its folder and looking into it; the others are listed."""
     for name in ("gone", "stays"):
-        log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
+        write_log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
     found = session_list.folders
 
     def folders(root: Path) -> list[os.DirEntry[str]]:
@@ -76,7 +76,7 @@ def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeyp
 
 def test_who_only_looks_keeps_nobody_from_deleting(tmp_path: Path, look: Callable[[Path], None]) -> None:
     """Whoever is to delete a session waits a moment for its lock."""
-    log(tmp_path, "one", SessionEnded())
+    write_log(tmp_path, "one", SessionEnded())
     folder = tmp_path / "sessions" / "one"
     look(folder / "lock")
     with lookup.lock_held(folder) as is_held:
@@ -96,8 +96,8 @@ def settle(root: Path) -> None:
 
 def test_the_cache_spares_reading_and_never_lies(tmp_path: Path) -> None:
     """What has not changed is not read again; what has is, also behind the back of the cache."""
-    log(tmp_path, "one", Asked(turn=1, question="First?", model="m"), SessionEnded())
-    log(tmp_path, "two", Asked(turn=1, question="Second?", model="m"), SessionEnded())
+    write_log(tmp_path, "one", Asked(turn=1, question="First?", model="m"), SessionEnded())
+    write_log(tmp_path, "two", Asked(turn=1, question="Second?", model="m"), SessionEnded())
     assert [each.title for each in session_list.listed(tmp_path)] == ["Second?", "First?"]
     settle(tmp_path)
     session_list.listed(tmp_path)
@@ -115,7 +115,7 @@ def test_the_cache_spares_reading_and_never_lies(tmp_path: Path) -> None:
 
 def test_a_change_in_the_same_moment_is_seen(tmp_path: Path) -> None:
     """File systems count time in steps: a folder that was changed just now says nothing of the next change."""
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
     folder = tmp_path / "sessions" / "one"
     for number in range(20):
         status = folder.stat()
@@ -126,7 +126,7 @@ def test_a_change_in_the_same_moment_is_seen(tmp_path: Path) -> None:
 
 def test_a_link_is_no_session(tmp_path: Path) -> None:
     """Whatever it leads to."""
-    log(tmp_path / "other", "one", CellStarted(cell=1, turn=0, code="1"))
+    write_log(tmp_path / "other", "one", CellStarted(cell=1, turn=0, code="1"))
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "one").symlink_to(tmp_path / "other" / "sessions" / "one")
     assert session_list.listed(tmp_path) == []
@@ -139,7 +139,7 @@ def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
     for name in ("a\x1b[31m", "a\nb", "\u202eb", "-x", ".hidden", "x" * 65):
         (tmp_path / "sessions" / name).mkdir(parents=True)
         (tmp_path / "sessions" / name / LOG_FILE).touch()
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
     assert [each.id for each in session_list.listed(tmp_path)] == ["one"]
     with pytest.raises(UsageError, match="no session"):
         lookup.find(tmp_path, "-x")
@@ -148,7 +148,7 @@ def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
 @pytest.mark.needs("root")
 def test_somebody_elses_folder_is_no_session(tmp_path: Path) -> None:
     """What it says would decide which of this person's files a resumed sandbox sees."""
-    log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1"))
     os.chown(tmp_path / "sessions" / "one", 65534, 65534)
     assert session_list.listed(tmp_path) == []
     with pytest.raises(UsageError, match="no session"):
@@ -212,10 +212,10 @@ def test_cost_and_counts_add_up() -> None:
 
 def test_an_old_session_gets_its_summary_from_its_log(tmp_path: Path) -> None:
     """Once, when it is listed; not while a process owns it, which writes its own."""
-    log(tmp_path, "one", Asked(turn=1, question="First?", model="m"))
-    journal = Journal(tmp_path, "one")
+    write_log(tmp_path, "one", Asked(turn=1, question="First?", model="m"))
+    log = SessionLog(tmp_path, "one")
     assert [each.title for each in session_list.listed(tmp_path)] == ["First?"]
     assert not (tmp_path / "sessions" / "one" / summary.SUMMARY_FILE).exists()
-    journal.close()
+    log.close()
     assert [each.title for each in session_list.listed(tmp_path)] == ["First?"]
     assert (tmp_path / "sessions" / "one" / summary.SUMMARY_FILE).exists()

@@ -116,7 +116,7 @@ async def test_a_persons_cell_is_no_part_of_the_answer(tmp_path: Path) -> None:
         assert answer.success
         assert [cell.code for cell in answer.cells] == ["import time\ntime.sleep(1)", "2"]
     notebook = nbformat.read(await session.export(tmp_path / "n.ipynb"), as_version=4)
-    assert notebook.cells[-1].source == "Two."
+    assert notebook.cells[-1].source == "### Answer\n\nTwo."
 
 
 async def test_leaving_a_stream_leaves_a_session_that_answers(tmp_path: Path) -> None:

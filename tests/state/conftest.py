@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -15,6 +16,19 @@ from nbagent.state.backends import Backend
 from nbagent.state.backends import open as open_backend
 
 BACKENDS = ["sqlite", "postgres", "redis"]
+
+
+@pytest.fixture
+def go_on(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets this process's clock forward by so many seconds: a slow machine changes nothing about that."""
+    read, ahead = time.time, 0.0
+
+    def later(seconds: float) -> None:
+        nonlocal ahead
+        ahead += seconds
+
+    monkeypatch.setattr(time, "time", lambda: read() + ahead)
+    return later
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,11 @@ async def test_saving_and_deleting_the_same_content_at_once_loses_nothing(url: s
         assert files(tmp_path) == []
 
 
-async def test_an_artifact_expires_with_its_file(state: StateManager) -> None:
+async def test_an_artifact_expires_with_its_file(state: StateManager, go_on: Callable[[float], None]) -> None:
     """It is gone for its readers at once, and from the disk with the next sweep."""
-    gone = await state.save_artifact(agent_id="a", task_id="t", name="n", content=b"short", ttl=0.2)
+    gone = await state.save_artifact(agent_id="a", task_id="t", name="n", content=b"short", ttl=200)
     kept = await state.save_artifact(agent_id="a", task_id="t", name="n", content=b"long", ttl=None)
-    await asyncio.sleep(0.3)
+    go_on(300)
     assert [found.id for found in await state.list_artifacts()] == [kept]
     with pytest.raises(StoreError, match="it expired"):
         await state.load_artifact(gone)

@@ -6,6 +6,7 @@ import asyncio
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +102,15 @@ async def test_data_comes_back_as_it_was(state: StateManager) -> None:
     assert await state.get_state("a", "t") == data
 
 
-async def test_a_state_ends_with_its_time_to_live(url: str, tmp_path: Path) -> None:
+async def test_a_state_ends_with_its_time_to_live(url: str, tmp_path: Path, go_on: Callable[[float], None]) -> None:
     """It is neither returned nor listed after that, and the sweep removes it for good; others stay."""
-    async with StateManager(tmp_path, url=url, ttl={StateScope.TASK: 0.4}) as state:
+    async with StateManager(tmp_path, url=url, ttl={StateScope.TASK: 400}) as state:
         await state.set_state(agent_id="a", task_id="scope", data={"x": 1})
-        await state.set_state(agent_id="a", task_id="own", data={"x": 1}, ttl=0.4)
+        await state.set_state(agent_id="a", task_id="own", data={"x": 1}, ttl=400)
         await state.set_state(agent_id="a", task_id="never", data={"x": 1}, ttl=None)
-        await state.set_state(agent_id="a", task_id="later", data={"x": 1}, ttl=60)
+        await state.set_state(agent_id="a", task_id="later", data={"x": 1}, ttl=4000)
         assert await state.get_state("a", "scope") == {"x": 1}
-        await asyncio.sleep(0.5)
+        go_on(500)
         assert [await state.get_state("a", task) for task in ("scope", "own")] == [None, None]
         assert {entry.task_id for entry in await state.list_states(StateScope.TASK)} == {"never", "later"}
         assert len(await state.store.asearch(("nbagent", "state"), limit=10)) == 4

@@ -25,22 +25,22 @@ from nbagent.core.events import (
     HostDecided,
     SessionEnded,
 )
-from nbagent.core.journal import Journal
+from nbagent.core.session_log import SessionLog
 from nbagent.forge.library import Library
 from nbagent.forge.tool import Tool
 from nbagent.state import EventType, StateManager, StateScope, bell
-from nbagent.state.views import SessionLog, ViewReader, artifacts_of
+from nbagent.state.views import SessionBusLog, ViewReader, artifacts_of
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=")
 ID = "20260101-000000-abc"
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
+def log(tmp_path: Path) -> Iterator[SessionLog]:
     """The log of a session."""
-    journal = Journal(tmp_path, ID)
-    yield journal
-    journal.close()
+    log = SessionLog(tmp_path, ID)
+    yield log
+    log.close()
 
 
 @pytest.fixture
@@ -63,13 +63,13 @@ def shown(**data: str) -> CellFinished:
     return CellFinished(cell=2, status="ok", outputs=[output, output])
 
 
-async def test_files_and_figures_are_artifacts(journal: Journal, state: StateManager, tmp_path: Path) -> None:
+async def test_files_and_figures_are_artifacts(log: SessionLog, state: StateManager, tmp_path: Path) -> None:
     """With name, type, size, hash and cell; what was written again counts once, as it was last."""
     csv = tmp_path / "a.csv"
-    journal.emit(saved(csv, b"old"))
-    journal.emit(shown(image_png=base64.b64encode(PNG).decode(), text_plain="<Figure>"))
-    journal.emit(shown(text_plain="1"))
-    journal.emit(saved(csv, b"a,b", cell=3))
+    log.emit(saved(csv, b"old"))
+    log.emit(shown(image_png=base64.b64encode(PNG).decode(), text_plain="<Figure>"))
+    log.emit(shown(text_plain="1"))
+    log.emit(saved(csv, b"a,b", cell=3))
     figure, other, file = await state.list_artifacts(session_id=ID)
     assert (file.name, file.content_type, file.size, file.cell) == ("a.csv", "text/csv", 3, 3)
     assert (figure.name, other.name) == ("cell-2-figure-1.png", "cell-2-figure-2.png")
@@ -86,24 +86,24 @@ async def test_files_and_figures_are_artifacts(journal: Journal, state: StateMan
 
 
 @pytest.mark.parametrize("wanted", [f"{ID}:99", "other:1", f"../sessions/{ID}:1", ":1"])
-async def test_an_artifact_that_there_is_not(journal: Journal, state: StateManager, wanted: str) -> None:
+async def test_an_artifact_that_there_is_not(log: SessionLog, state: StateManager, wanted: str) -> None:
     """Neither of this session nor of another one."""
-    journal.emit(SessionEnded())
+    log.emit(SessionEnded())
     with pytest.raises(StoreError, match="There is no"):
         await state.load_artifact(wanted)
 
 
-def test_a_figure_that_is_none(journal: Journal) -> None:
+def test_a_figure_that_is_none(log: SessionLog) -> None:
     """What can't be decoded is not listed."""
-    journal.emit(shown(image_png="x"))
-    assert artifacts_of(journal.since(), ID) == []
+    log.emit(shown(image_png="x"))
+    assert artifacts_of(log.since(), ID) == []
 
 
-async def test_approvals_for_good_are_a_state_of_the_session(journal: Journal, state: StateManager) -> None:
+async def test_approvals_for_good_are_a_state_of_the_session(log: SessionLog, state: StateManager) -> None:
     """It is read of the log, and nobody sets it otherwise; it is no state of another session."""
     assert await state.get_state(scope=StateScope.SESSION, key="approvals") is None
     for rules in (["cell:*"], [], ["cell:*", "install:polars"]):
-        journal.emit(ApprovalGiven(id="a1", turn=1, decision="approve", by="person", rules=rules))
+        log.emit(ApprovalGiven(id="a1", turn=1, decision="approve", by="person", rules=rules))
     assert await state.get_state(scope=StateScope.SESSION, key="approvals") == {"rules": ["cell:*", "install:polars"]}
     assert [each.key for each in await state.list_states(StateScope.SESSION)] == ["approvals"]
     with pytest.raises(StoreError, match="shows what nbagent keeps elsewhere"):
@@ -142,7 +142,7 @@ EVENTS: list[tuple[Event, EventType, str]] = [
 
 @pytest.mark.parametrize("watched", [True, False], ids=["inotify", "without inotify"])
 async def test_what_happens_in_a_session_is_told(
-    journal: Journal, state: StateManager, monkeypatch: pytest.MonkeyPatch, watched: bool
+    log: SessionLog, state: StateManager, monkeypatch: pytest.MonkeyPatch, watched: bool
 ) -> None:
     """What it is at, what it waits for, what it left: as it happens, and again from any place."""
 
@@ -152,25 +152,25 @@ async def test_what_happens_in_a_session_is_told(
     if not watched:
         monkeypatch.setattr(bell.inotify_simple, "INotify", none_left)
     first, *others = EVENTS
-    journal.emit(first[0])
+    log.emit(first[0])
     subscription = await state.subscribe_events("panel", since=0, session_id=ID)
     assert (await subscription.get()).type is EventType.TASK_STARTED
     for event, kind, key in others:
-        journal.emit(event)
+        log.emit(event)
         told = await asyncio.wait_for(subscription.get(), 30)
         assert (told.type, told.task_id) == (kind, ID)
         assert key in told.payload
     again = await state.subscribe_events("other", since=len(EVENTS) - 1, session_id=ID)
     assert (await again.get()).payload == {"ended": True, "reason": ""}
-    journal.emit(ApprovalGiven(id="a2", turn=1, decision="approve", by="person", rules=["cell:*"]))
+    log.emit(ApprovalGiven(id="a2", turn=1, decision="approve", by="person", rules=["cell:*"]))
     assert [(await again.get()).type for _ in range(2)] == [EventType.MESSAGE, EventType.STATE_CHANGED]
 
 
-async def test_a_long_log_is_read_beside_the_event_loop(journal: Journal) -> None:
+async def test_a_long_log_is_read_beside_the_event_loop(log: SessionLog) -> None:
     """Whoever shares the loop goes on meanwhile; who gives up waiting harms no later reading."""
     for turn in range(2000):
-        journal.emit(Asked(turn=turn, question="?"))
-    log = SessionLog(journal.folder, ID)
+        log.emit(Asked(turn=turn, question="?"))
+    log = SessionBusLog(log.folder, ID)
     ticks = 0
 
     async def tick() -> None:
@@ -189,20 +189,20 @@ async def test_a_long_log_is_read_beside_the_event_loop(journal: Journal) -> Non
     log.close()
 
 
-async def test_nothing_is_published_into_a_session(journal: Journal, state: StateManager) -> None:
+async def test_nothing_is_published_into_a_session(log: SessionLog, state: StateManager) -> None:
     """Its events are what happens; those of others go their own way."""
-    journal.emit(EVENTS[0][0])
+    log.emit(EVENTS[0][0])
     subscription = await state.subscribe_events("panel", session_id=ID)
     await state.publish_event(EventType.MESSAGE, source_agent="a")
-    journal.emit(EVENTS[-1][0])
+    log.emit(EVENTS[-1][0])
     assert (await subscription.get()).payload["ended"] is True
     with pytest.raises(StoreError, match="There is no session 'none'"):
         await state.subscribe_events("panel", session_id="none")
 
 
-def test_who_only_looks_imports_no_model(journal: Journal, tmp_path: Path) -> None:
+def test_who_only_looks_imports_no_model(log: SessionLog, tmp_path: Path) -> None:
     """A panel's server lists and shows without LangChain, LangGraph, Jupyter's client or a database."""
-    journal.emit(shown(image_png=base64.b64encode(PNG).decode()))
+    log.emit(shown(image_png=base64.b64encode(PNG).decode()))
     code = (
         "import sys\nfrom pathlib import Path\nfrom nbagent.state.views import ViewReader\n"
         f"print(len(ViewReader(Path(sys.argv[1])).artifacts({ID!r})))\n"

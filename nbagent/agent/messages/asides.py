@@ -10,6 +10,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 AsideKind = Literal[
     "evaluation",  # an answer is sent back
     "critique",  # failed code is criticised
+    "warning",  # code will soon run no more
     "over",  # no more code runs in this turn
     "earlier",  # old questions are listed
     "again",  # a reply could not be used

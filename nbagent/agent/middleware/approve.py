@@ -6,7 +6,7 @@ kernel's installer asks about installs, since it knows the versions.
 
 from __future__ import annotations
 
-import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,10 @@ from nbagent.safety.approvals import Consent
 ASKED = ("python", "sandbox_exec", "sandbox_write_file", "sandbox_edit_file")
 """Tools whose calls are asked about before they run."""
 CODE = {"python": "code", "sandbox_write_file": "content", "sandbox_edit_file": "new_string"}
-"""By tool, the argument that a person may edit; the command of sandbox_exec is a list, and edited as JSON."""
+"""By tool, the argument that a person may edit; the command of sandbox_exec is edited as a line of a shell's."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*"|\\[^\n]""")
+_SHELL_SIGNS = re.compile(r"[;&|<>()$`*?\[\]{}~#!\n]")
+"""Signs that, not quoted, only a shell obeys."""
 
 
 def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None:
@@ -39,7 +42,7 @@ def action_of(name: str, args: Mapping[str, Any], *, turn: int) -> Action | None
             return None if refusal else of_cell(source, tool=name, turn=turn)
         case "sandbox_exec":
             words = words_of(args.get("command", ""))
-            return Action(kind="shell", tool=name, what=shlex.join(words), code=json.dumps(words), turn=turn)
+            return Action(kind="shell", tool=name, what=shlex.join(words), code=shlex.join(words), turn=turn)
         case "sandbox_write_file":
             path, code = str(args.get("file_path", "")), str(args.get("content", ""))
             return Action(kind="edit", tool=name, what=path, path=path, code=code, turn=turn)
@@ -122,8 +125,14 @@ def _edits(name: str, verdict: Approval) -> dict[str, Any]:
     """The arguments that a person changed."""
     if name != "sandbox_exec":
         return {CODE[name]: verdict.code}
+    return {"command": typed_words(verdict.code)}
+
+
+def typed_words(line: str) -> list[str]:
+    """The words of a program as a person types it; where only a shell understands the line, those that start one."""
+    line = line.strip()
     try:
-        words = json.loads(verdict.code)
+        words = [] if _SHELL_SIGNS.search(_QUOTED.sub("", line)) else shlex.split(line)
     except ValueError:
-        words = None
-    return {"command": words if isinstance(words, list) else ["sh", "-c", verdict.code]}
+        words = []
+    return words or ["sh", "-c", line]

@@ -60,7 +60,8 @@ class Attempts(Middleware):
         number = 0
         while True:
             number += 1
-            attempt = Attempt()
+            # Objects are for the program: a person gets what stands in them when they are whole.
+            attempt = Attempt(say=None if model.structured else request.runtime.context.say)
             try:
                 return await attempt.wait_for(handler(request))
             except (NbagentError, GraphBubbleUp):

@@ -5,6 +5,7 @@ It costs a request only if numbers are missing. A recorded model is asked again 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -24,15 +25,16 @@ from nbagent.agent.turn import Turn
 from nbagent.core.errors import contained
 from nbagent.core.events import Claim
 
-ROUNDS: Final = 1
+ROUNDS: Final = 2
 """How often one answer is sent back by default."""
 NAMED: Final = 12
 """Missing numbers that the model is told."""
 ASK = (
-    "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. Run a cell "
-    "that computes and prints them in the unit and rounding of your answer, and answer again; or, if they are wrong or "
-    "can't be found out, answer without them. What is general knowledge, such as a definition, may stay. Reply with "
-    "the whole answer, and don't mention this message."
+    "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. What code "
+    "merely prints, and what the description of the data says, doesn't count. Run a cell that computes and prints them "
+    "in the unit and rounding of your answer, and answer again; or, if they are wrong or can't be found out, answer "
+    "without them. What is general knowledge, such as a definition, may stay. Reply with the whole answer, and don't "
+    "mention this message."
 )
 
 
@@ -43,19 +45,18 @@ UNCHECKED: Final = Claim(text="the numbers, which could not be looked for")
 class Check:
     """Looks for the numbers of an answer in the outputs of the session."""
 
-    def __init__(self, session: SessionPort, described: str) -> None:
+    def __init__(self, session: SessionPort) -> None:
         self._session = session
-        self._described = described
         self._last: tuple[str, int, list[Claim]] = ("", 0, [])
 
     def claims(self, text: str) -> list[Claim]:
-        """The claims of an answer, without the numbers of the questions, the code and the data's description."""
+        """The claims of an answer, without the numbers of the questions and the code's parameters."""
         seen = self._session.evidence()
         if self._last[:2] == (text, len(seen.outputs)):
             return self._last[2]  # `Evaluation` has asked for it a moment ago
         found = [UNCHECKED]
         with contained("The numbers of an answer were not looked for in the outputs"):
-            found = claims(text, seen.outputs, given=[self._described, *seen.given], data=seen.has_data)
+            found = claims(text, seen.outputs, given=seen.given, code=seen.code, data=seen.has_data)
         self._last = text, len(seen.outputs), found
         return found
 
@@ -88,7 +89,9 @@ class Evaluation(Middleware):
             return None
         found = self._claims(text_of(last))
         missing = [claim.text for claim in found if not claim.supported]
-        sent_back = bool(missing) and _rounds(messages) < self._most and self._can_be_asked()
+        # Once no more code runs, the model can't do what it would be asked for.
+        is_over = any(is_aside(each, "over") for each in this_turn(messages))
+        sent_back = bool(missing) and not is_over and _rounds(messages) < self._most and self._can_be_asked()
         runtime.context.phases.evaluate(found, sent_back=sent_back)
         if not sent_back:
             return None
@@ -103,9 +106,9 @@ class Evaluation(Middleware):
 
 def _rounds(messages: Sequence[AnyMessage]) -> int:
     """How often this turn's answer was sent back."""
-    rounds = 0
-    for message in reversed(messages):
-        if is_question(message):
-            break
-        rounds += is_aside(message, "evaluation")
-    return rounds
+    return sum(is_aside(each, "evaluation") for each in this_turn(messages))
+
+
+def this_turn(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages behind the last question, the latest first."""
+    return list(itertools.takewhile(lambda each: not is_question(each), reversed(messages)))

@@ -23,9 +23,6 @@ from nbagent.agent.providers.models import Model, model_of
 class ProviderExchange(Middleware):
     """Fits requests to the provider, and refuses what of a reply is broken or incomplete.
 
-    Args:
-        models: The session's model, then its fallbacks.
-
     Attributes:
         offered: The names of the tools in the last request.
     """

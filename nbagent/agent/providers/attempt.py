@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -40,7 +40,8 @@ class Attempt:
         begun: What it told of the usage before the first piece; some tell the rest only at the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, say: Callable[[str], object] | None = None) -> None:
+        self._say = say
         self.calls = StreamedCalls()
         self.usage: UsageMetadata | None = None
         self.begun: UsageMetadata | None = None
@@ -78,6 +79,8 @@ class Attempt:
         self._size += _size(message.content)
         if self._excess():
             self._expire_in(0)
+        elif self._say is not None and (words := str(message.text)):
+            self._say(words)
 
     def _expire_in(self, seconds: float) -> None:
         if self._timeout and not self._timeout.expired():

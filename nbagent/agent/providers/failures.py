@@ -23,7 +23,7 @@ SILENT_RETRIES = 1
 """Retries after an attempt in which nothing came, since each takes minutes."""
 FIRST_DELAY = 0.5
 """Seconds before the first retry; doubled for each further one."""
-PATIENCE = 60.0
+MAX_WAIT_SECONDS = 60.0
 """Seconds to wait at most when a provider says how long."""
 
 # Each provider has words of its own, mostly with a plain 400.
@@ -76,7 +76,7 @@ def wait_of(error: BaseException, *, attempt: int) -> float | None:
         return None
     asked = retry_after(error)
     if asked is not None:
-        return asked if asked <= PATIENCE else None
+        return asked if asked <= MAX_WAIT_SECONDS else None
     return float(FIRST_DELAY * 2 ** (attempt - 1))
 
 
@@ -162,7 +162,7 @@ def status_of(error: BaseException) -> int | None:
 def _rate_limit(error: BaseException, provider: str, said: str) -> ModelCallError:
     seconds = retry_after(error)
     mend = "Try later."
-    if seconds is not None and seconds > PATIENCE:
+    if seconds is not None and seconds > MAX_WAIT_SECONDS:
         mend = f"It asks to wait for {_duration(seconds)}: try then, or with another model."
     return ModelCallError(f"{provider} limits the rate, or the quota is used up (429): {said}", mend=mend)
 

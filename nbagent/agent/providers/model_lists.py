@@ -23,7 +23,7 @@ from nbagent.agent.providers.known import PROVIDERS, Provider, ollama_address
 from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT
 from nbagent.sandbox.untrusted import parse
 
-SECONDS = 5.0
+LIST_SECONDS = 5.0
 """Seconds that a provider has to list its models."""
 LIMIT = 4 * 1024 * 1024
 """Bytes of a list; the longest today, OpenRouter's, has a fifth of that."""
@@ -65,7 +65,7 @@ class UnlistedError(Exception):
 def models_of(name: str) -> list[ListedModel]:
     """The models of a provider that talk, newest first if it says when they were created.
 
-    Blocks for up to `SECONDS`.
+    Blocks for up to `LIST_SECONDS`.
 
     Raises:
         UnlistedError: The provider can't be asked, or answers with something else.
@@ -90,7 +90,11 @@ def default_of(name: str) -> str:
     Raises:
         UnlistedError: The provider can't be asked.
     """
-    models = models_of(name)
+    return default_among(name, models_of(name))
+
+
+def default_among(name: str, models: Sequence[ListedModel]) -> str:
+    """The same, among the models that a provider has listed."""
     if name == "openai" and PROVIDERS[name].url:
         # A person's own server names its models as it likes; a single one is the default.
         return models[0].name if len(models) == 1 else ""
@@ -183,7 +187,7 @@ def _get(url: str, headers: dict[str, str], *, body: bytes | None = None) -> dic
         raise UnlistedError(f"{url} is no address")
     try:
         request = urllib.request.Request(url, data=body, headers={"User-Agent": "nbagent", **headers})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=SECONDS) as response:  # noqa: S310 - HTTP
+        with urllib.request.urlopen(request, timeout=LIST_SECONDS) as response:  # noqa: S310 - HTTP
             found = parse(response.read(LIMIT), limit=LIMIT, heft=MAX_WEIGHT)
     except urllib.error.HTTPError as error:
         error.close()

@@ -53,7 +53,7 @@ class ModelOpener:
     @property
     def is_replay(self) -> bool:
         """Whether the model's replies are recorded ones."""
-        return (self.name or "").startswith("replay:")
+        return (self.name or "").strip().startswith("replay:")
 
     def renamed(self, name: str) -> ModelOpener:
         """An opener of another model, with the same fallback models and critic."""

@@ -5,12 +5,14 @@ A replay file is JSON Lines, a reply a line:
     {"content": "text", "tool_calls": [{"name": "python", "args": {"code": "1 + 1"}}]}
 
 A reply can also have `usage` (tokens), `invalid_tool_calls` (calls whose arguments were no JSON), `again` (it came
-after an answer was sent back, see `evaluate.py`) and `structured` (its text is an object, see `structured.py`). The
-sandbox, the code that runs, the installs and the outputs of a replay are real.
+after an answer was sent back, see `evaluate.py`), `structured` (its text is an object, see `structured.py`) and
+`seconds` (over which its words come, as a model's would). The sandbox, the code that runs, the installs and the outputs
+of a replay are real.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -28,6 +30,7 @@ from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
 from nbagent.agent.messages.reply import text_of
+from nbagent.agent.providers.attempt import WATCH
 from nbagent.core.errors import ReplayError, StoreError
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -67,6 +70,8 @@ class RecordedReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     """Whether it came after an answer was sent back."""
     structured: bool = False
     """Whether its text is an object, `GeneratedCode` or `FinalAnswer`."""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0.0
+    """Seconds over which its words come; at 0 the reply is there at once."""
 
 
 def read_replies(path: Path) -> list[RecordedReply]:
@@ -110,6 +115,7 @@ class ReplayModel(BaseChatModel):
 
     path: Path
     replies: list[Any]
+    streaming: bool = False
     _next: int = PrivateAttr(default=0)
 
     @classmethod
@@ -119,7 +125,10 @@ class ReplayModel(BaseChatModel):
         Raises:
             ReplayError: The file can't be read, or a line is no reply.
         """
-        return cls(path=path, replies=read_replies(path))
+        replies = read_replies(path)
+        if not any(each.seconds for each in replies):
+            return cls(path=path, replies=replies)
+        return cls(path=path, replies=replies, streaming=True, callbacks=[WATCH])
 
     @property
     def _llm_type(self) -> str:
@@ -193,7 +202,10 @@ class ReplayModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,  # noqa: ARG002 - the base's
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(*self._pop()):
+        number, reply = self._pop()
+        chunks = list(_chunks(number, reply))
+        for chunk in chunks:
+            await asyncio.sleep(reply.seconds / len(chunks))
             if run_manager:
                 await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from langchain_core.tools import BaseTool, tool
 from pydantic import BeforeValidator
 
-from nbagent.agent.tools.scripts import SECONDS, Response, edit_file, execute, is_failure, words_of, write_file
+from nbagent.agent.tools.scripts import RUN_SECONDS, Response, edit_file, execute, is_failure, words_of, write_file
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -27,15 +27,14 @@ def make_sandbox_tools(kernel: KernelPort) -> list[BaseTool]:
             BeforeValidator(words_of),
             "The program and its words, such as ['python', '/tmp/analysis.py'].",
         ],
-        timeout: Annotated[int, "Seconds that it may run, at most 300."] = SECONDS,  # noqa: ASYNC109
+        timeout: Annotated[int, "Seconds that it may run, at most 300."] = RUN_SECONDS,  # noqa: ASYNC109
         reasoning_trace: Purpose = "",
     ) -> tuple[str, Any]:
         """Run a program in the sandbox: a script that you wrote, or a Unix command such as head, grep, wc or ls.
 
         Returns its exit code, what it printed (10 KB a stream, with a flag where it was cut), and the files in
-        /tmp/output, which the person gets. No shell reads the command; for pipes use ['sh', '-c', '…']. Where a hint
-        says 'complete', it means: give your answer. For analysis in steps, with variables that stay and figures that
-        show by themselves, use the tool python instead.
+        /tmp/output, which the person gets. No shell reads the command; for pipes use ['sh', '-c', '…']. For analysis in
+        steps, with variables that stay and figures that show by themselves, use the tool python instead.
         """
         return _result(await execute(kernel, command, timeout=timeout, why=reasoning_trace))
 

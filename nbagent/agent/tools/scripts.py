@@ -23,7 +23,7 @@ from nbagent.sandbox.untrusted import parse
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
 
-SECONDS = 60
+RUN_SECONDS = 60
 """Seconds that a command may run by default."""
 MOST_SECONDS = 300
 MAX_CONTENT = 5 * 1024 * 1024
@@ -67,7 +67,7 @@ def words_of(command: object) -> list[str]:
     return ["sh", "-c", text]
 
 
-async def execute(kernel: KernelPort, command: Sequence[str], *, timeout: int = SECONDS, why: str = "") -> Response:  # noqa: ASYNC109
+async def execute(kernel: KernelPort, command: Sequence[str], *, timeout: int = RUN_SECONDS, why: str = "") -> Response:  # noqa: ASYNC109
     """Run a program to its end or limit; after installing a module that a Python script lacks, run it again.
 
     Args:

@@ -1,7 +1,7 @@
 """The events of a session, and the values that they carry: `Cell`, `Answer`, `Approval`.
 
-Each event is a fact in the past tense. `Journal.emit` writes it to the session's append-only log, in a `Record` with a
-number and the time, and then gives it to every reader. Notebooks, terminals and panels are views of the log.
+Each event is a fact in the past tense. `SessionLog.emit` writes it to the session's append-only log, in a `Record`
+with a number and the time, and then gives it to every reader. Notebooks, terminals and panels are views of the log.
 
     cells.py       cells and their outputs                              emitted by `kernel/`
     packages.py    requests to the package index, and installs          emitted by `kernel/installs.py`
@@ -40,6 +40,7 @@ Event = (
     | Reflected
     | ModelFailed
     | CellStarted
+    | CellWaits
     | CommandRun
     | OutputAdded
     | OutputUpdated
@@ -64,6 +65,7 @@ Event = (
     | FilesChanged
     | DataLeftOut
     | DataDescribed
+    | DataHashed
     | FileUploaded
     | FileDownloaded
     | McpServerChanged

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from nbagent.core.events import display
 from nbagent.core.events.base import Fact, Output
 from nbagent.core.events.files import FileSeen
 from nbagent.core.events.packages import Package
@@ -80,6 +81,18 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         """Its printed text and its result as text, without figures and errors."""
         return text_of(self.outputs)
 
+    def __repr__(self) -> str:
+        shown = f", {display.brief(self.text)}" if self.text else ""
+        return f"{type(self).__name__}({self.cell}, {self.status}, {display.brief(self.code)}{shown})"
+
+    def _ipython_display_(self) -> None:
+        display.publish(self._bundles())
+
+    def _bundles(self) -> Iterator[dict[str, str]]:
+        """What it is in a notebook: its code, folded, and its outputs."""
+        yield display.folded(f"cell {self.cell}: {self.status}, {self.duration:.1f} s", self.code)
+        yield from display.outputs_of(self.outputs)
+
     def to_codebox(self) -> CodeBoxOutput:
         """The cell as a `CodeBoxOutput`."""
         for output in self.outputs:
@@ -101,6 +114,12 @@ def text_of(outputs: Sequence[Output]) -> str:
         if text is not None:
             parts.append(text if isinstance(text, str) else "".join(text))
     return "".join(part if part.endswith("\n") else part + "\n" for part in parts).rstrip("\n")
+
+
+class CellWaits(Fact, frozen=True, kw_only=True):
+    """A cell waits until another client's cell in the same kernel has ended; that doesn't count against its time."""
+
+    cell: int
 
 
 class CellStarted(Fact, frozen=True, kw_only=True):

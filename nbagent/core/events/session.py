@@ -13,18 +13,20 @@ from nbagent.core.events.base import Fact
 from nbagent.core.events.packages import Package
 
 
-class DataSeen(msgspec.Struct, frozen=True):
+class DataSeen(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file or folder that the sandbox sees read-only.
 
     Attributes:
         path: Its path in the sandbox, such as `/tmp/data/sales.csv`.
         source: Its absolute path on the host.
         size: Bytes; for a folder, of all its files.
+        state: Digest of the sizes, times and inodes of its files at the start; empty in an old log, and of very many.
     """
 
     path: str
     source: str
     size: int
+    state: str = ""
 
 
 class ColumnType(msgspec.Struct, frozen=True):
@@ -45,6 +47,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     python: str
     nbagent: str
     data: list[DataSeen] = []
+    plain_names: bool = False
+    """Whether code finds the data by plain names, too."""
     sandbox: str = ""
     """The engine's name of the sandbox: of a container or a control group."""
     limits: dict[str, float | None] = {}
@@ -59,6 +63,10 @@ class SessionStarted(Fact, frozen=True, kw_only=True):
     """What the kernel has from the start; empty in an old log."""
     seconds: float = 0.0
     """Seconds from the start to the kernel's first answer."""
+    isolation: str = ""
+    """Of a kernel that somebody else started, what keeps its code from this machine, in words; empty of others."""
+    kernelspec: str = ""
+    """The kernelspec that starts such a kernel; empty in an old log."""
 
 
 class SessionResumed(Fact, frozen=True, kw_only=True):
@@ -105,6 +113,13 @@ class DataLeftOut(Fact, frozen=True, kw_only=True):
     """All of this in a sentence."""
 
 
+class DataHashed(Fact, frozen=True, kw_only=True):
+    """The data was hashed, as it was at the session's start. The session emits it once, while cells may run already."""
+
+    hashes: dict[str, str]
+    """The SHA-256 by path in the sandbox; without what is too large, or was changed meanwhile."""
+
+
 class DataDescribed(Fact, frozen=True, kw_only=True):
     """The columns of the data were read, inside of the sandbox: what this says is as untrusted as the data."""
 
@@ -115,7 +130,7 @@ class DataDescribed(Fact, frozen=True, kw_only=True):
 class QuotaReached(Fact, frozen=True, kw_only=True):
     """The session's quota on the host's disk was used up: further output is cut, and files stay in the sandbox.
 
-    The journal emits it, once.
+    The log emits it, once.
     """
 
     cell: int

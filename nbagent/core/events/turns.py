@@ -10,9 +10,11 @@ from typing import Literal
 
 import msgspec
 
+from nbagent.core.events import display
 from nbagent.core.events.base import Fact, Output
 from nbagent.core.events.cells import Cell
 from nbagent.core.events.packages import Package
+from nbagent.core.text import joined
 
 FIGURE_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
 """MIME types of figures, the preferred first, with the endings of their files."""
@@ -116,6 +118,24 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     files: list[Path] = []
     installed: list[Package] = []
 
+    def __repr__(self) -> str:
+        how = "" if self.success else ", success=False"
+        return f"{type(self).__name__}({self.turn}, {display.brief(self.text)}, cells={len(self.cells)}{how})"
+
+    def _ipython_display_(self) -> None:
+        display.publish(self._bundles())
+
+    def _bundles(self) -> Iterator[dict[str, str]]:
+        """What it is in a notebook: the code that ran for it, folded, its figures, and the words."""
+        if self.cells:
+            code = "\n\n".join(f"# cell {each.cell}\n{each.code.rstrip()}" for each in self.cells)
+            yield display.folded(
+                "the code of 1 cell" if len(self.cells) == 1 else f"the code of {len(self.cells)} cells", code
+            )
+        for cell in self.cells:
+            yield from (each for each in display.outputs_of(cell.outputs) if set(display.PICTURES) & each.keys())
+        yield display.markdown(self.text)
+
     @property
     def figures(self) -> list[Figure]:
         """The figures that its cells showed."""
@@ -157,7 +177,7 @@ def figures(cell: int, outputs: Iterable[Output], *, first: int = 1) -> Iterator
         mime = next((each for each in FIGURE_ENDINGS if each in data), None)
         if mime is None:
             continue
-        text = "".join(map(str, data[mime])) if isinstance(data[mime], list) else str(data[mime])
+        text = joined(data[mime])
         content = text.encode() if mime.endswith("xml") else _decode(text)
         if content:
             number += 1

@@ -15,6 +15,7 @@ import typer
 from nbagent import __version__
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli import flags, program, subcommands
+from nbagent.faces.cli.help import App
 from nbagent.faces.cli.program import finish
 
 if TYPE_CHECKING:
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
     from nbagent.session.session import Session
 
-app = typer.Typer(
+app = App(
     help="Ask questions of data. The code runs in a sandboxed kernel, and every answer is a notebook.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -40,14 +39,25 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def everywhere(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Flags that stand before any command."""
+    """Flags that stand before any command; without a command, a conversation, where there is a terminal."""
+    del version, debug  # which others read
+    if context.invoked_subcommand is None:
+        from nbagent.faces.terminal.keyboard import Keyboard
+
+        if not Keyboard().is_there:
+            print(context.get_help())
+            raise typer.Exit(2)
+        from nbagent.faces.cli.chat import chat as work
+
+        raise typer.Exit(finish(work(None, flags.with_output_dir({}))))
 
 
 SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")
@@ -59,7 +69,7 @@ DEMO_NAMES = frozenset(["data", "record", "fallback", "critic", "replies"])
 
 
 @app.command()
-@flags.takes(*SANDBOX, *MODEL, "background")
+@flags.takes(*SANDBOX, "kernel", *MODEL, "background")
 def run(
     question: Annotated[str, typer.Argument(help="The question, in words.")],
     *,
@@ -82,7 +92,7 @@ def _ask(question: str, given: dict[str, Any], wanted: flags.CommandFlags) -> No
 
 
 @app.command("exec")
-@flags.takes(*SANDBOX)
+@flags.takes(*SANDBOX, "kernel")
 def execute(
     source: Annotated[str | None, typer.Argument(help="A script, a notebook, or - for standard input.")] = None,
     code: Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code instead of a file.")] = None,
@@ -96,7 +106,7 @@ def execute(
     from nbagent.faces.cli.attendance import attended
 
     def make() -> Session:
-        data = work.data_for(source, given.get("data"))
+        data = work.data_for(source, **given)
         return attended(_session(**flags.with_output_dir(given) | {"data": data}), approvals=False)
 
     raise typer.Exit(finish(work.execute(source, code, make, wanted=wanted, allow_errors=allow_errors)))
@@ -279,17 +289,23 @@ def files(
 @app.command(short_help="Resume a session whose process has ended.")
 @flags.takes(*SANDBOX, *MODEL, only=lambda _, option: option.resumed)
 def resume(
-    session: flags.SessionName,
+    session: Annotated[
+        str | None, typer.Argument(help="The session's name, or enough of its beginning; the latest by default.")
+    ] = None,
     question: flags.Question = None,
     code: flags.Code = None,
     *,
     given: dict[str, Any],
     wanted: flags.CommandFlags,
 ) -> None:
-    """Resume a session, with its variables if its kernel still lives; attach to it if another process runs it."""
+    """Resume a session, with its variables if its kernel still lives; attach to it if another process runs it.
+
+    A kernel that was kept is kept again after one question, or one piece of code.
+    """
     from nbagent.faces.cli import attach
     from nbagent.faces.cli import resume as work
 
+    session, question = work.named(session, question)
     if attach.is_running(session):
         _refuse_options(session, given)
         _steer(lambda: attach.attached_to(session), question=question, code=code, wanted=wanted)
@@ -301,6 +317,8 @@ def resume(
         resumed = Session.resumed(session, **flags.with_output_dir(given), attended=not wanted.as_json)
         return attended(resumed, approvals=code is None)
 
+    if code is not None or question is not None:
+        wanted = replace(wanted, keep=wanted.keep or work.is_waiting(session))
     raise typer.Exit(finish(work.resume(make, question=question, code=code, wanted=wanted)))
 
 
@@ -349,7 +367,7 @@ async def _in_background(given: dict[str, Any]) -> AnySession:
 
 
 @app.command(short_help="Ask question after question at the terminal.")
-@flags.takes(*SANDBOX, *MODEL)
+@flags.takes(*SANDBOX, "kernel", *MODEL)
 def chat(
     session: Annotated[
         str | None, typer.Argument(help="A session to go on with, by its whole name; a new one by default.")
@@ -367,7 +385,7 @@ def chat(
 
 
 @app.command(short_help="Run a session in a process of its own.")
-@flags.takes(*SANDBOX, *MODEL)
+@flags.takes(*SANDBOX, "kernel", *MODEL)
 def host(
     session: Annotated[
         str | None, typer.Argument(help="A session to resume, whose process has ended; a new one by default.")
@@ -486,6 +504,17 @@ def doctor(
     from nbagent.faces.cli import doctor as work
 
     raise typer.Exit(work.doctor(trust=trust, as_json=as_json))
+
+
+@app.command(short_help="List the models that you can name.")
+def models(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Only those whose names have these words.")] = "",
+    as_json: flags.Json = False,
+) -> None:
+    """List the models of each provider whose key is set, and of an Ollama, by the names that `--model` takes."""
+    from nbagent.faces.cli.models import models as work
+
+    raise typer.Exit(finish(work(text, as_json=as_json)))
 
 
 @app.command(short_help="Build an engine's image or environment for kernels.")

@@ -14,7 +14,7 @@ from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import EXIT_STOPPED, work
-from nbagent.faces.terminal.view import View
+from nbagent.faces.terminal.view import View, show_answer
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
@@ -45,9 +45,9 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
 
 def _print_answer(answer: Answer | None) -> None:
     if answer is not None:
-        print(safe(answer.text))
         if answer.unsupported:
-            print(f"Shown by no cell: {', '.join(answer.unsupported)}.", file=sys.stderr)
+            print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
+        show_answer(answer.text)
 
 
 def _used(usage: Usage) -> str:

@@ -18,7 +18,7 @@ from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain
+from nbagent.faces.terminal.view import View, complain, show_answer
 from nbagent.session import lookup
 from nbagent.session.protocol import AnySession, settled
 
@@ -63,12 +63,14 @@ class Guest:
             await settled(self._session.attend())
         start = await asyncio.to_thread(_last_turn, self._session) if since is None else since
         unfollow = await self._session.follow_since(self._hear, start)
+        unhear = self._session.follow_words(self.view.hear_words)
         loop.add_signal_handler(signal.SIGINT, self._press)
         try:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             unfollow()
+            unhear()
             self._asker.close()
             self.view.idle()
             goes_on = self._session.is_running
@@ -145,7 +147,7 @@ class Guest:
 
     def _say_answer(self, answer: Answer) -> None:
         with self.view.above():
-            print(safe(answer.text), flush=True)
+            show_answer(answer.text)
 
     def _press(self) -> None:
         """Ctrl-C: no to what is asked, then the cell stops, then the question; where nothing runs, leave."""
@@ -254,7 +256,7 @@ async def _ask(guest: Guest, question: str, *, as_json: bool) -> int:
     if as_json:
         objects.show(answer)
     else:
-        print(safe(answer.text))
+        show_answer(answer.text)
     return 0 if answer.success else 1
 
 

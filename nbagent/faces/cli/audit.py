@@ -17,7 +17,7 @@ from nbagent.core.policy import MIB
 from nbagent.core.text import printable, safe
 from nbagent.observability import audit
 from nbagent.observability.audit.entries import AuditEntry
-from nbagent.observability.audit.verify import Verification, locate
+from nbagent.observability.audit.verification import AuditCheck, locate
 from nbagent.safety.ledger import THIS_MACHINE, Ledger, is_local, ledger
 
 
@@ -126,13 +126,13 @@ def _parsed(path: Path) -> Iterator[AuditEntry]:
             yield entry if isinstance(entry, dict) else {}
 
 
-def _check(session: str, key_file: Path | None) -> Verification:
+def _check(session: str, key_file: Path | None) -> AuditCheck:
     chosen = settings.load()
     path = locate(session, folders.state_root(chosen.state_dir))
     return audit.verify(path, key=audit.read_key(key_file or chosen.audit_key_file))
 
 
-def _check_lines(result: Verification) -> Iterator[str]:
+def _check_lines(result: AuditCheck) -> Iterator[str]:
     of = f"the audit log of {result.session}" if result.session else f"the audit log {result.path}"
     count = f"{result.lines} lines, {result.cells} cell{'s' * (result.cells != 1)}"
     if result.whole:

@@ -23,7 +23,7 @@ from nbagent.faces.magic.words import VERBS, parse
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.display import CtrlC
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain
+from nbagent.faces.terminal.view import View, complain, show_answer
 from nbagent.session.attach import Attached
 
 WELCOME = "Ask on. Alt-Enter begins another line, Ctrl-C stops what runs, Ctrl-D leaves; /help says what else there is."
@@ -88,7 +88,7 @@ async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:
         await session.attend()
         answer = await session.ask(question)
         view.idle()
-        print(safe(answer.text), flush=True)
+        show_answer(answer.text)
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()

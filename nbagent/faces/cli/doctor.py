@@ -32,7 +32,9 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
         level = {"trust": spec.trust.level.value}
         objects.show(
             {
-                name: _report(each.report) | level | {"starts": each.starts, "chosen": name == found.chosen}
+                name: _report(each.report)
+                | level
+                | {"starts": each.starts, "chosen": name == found.chosen, "why_not": each.why_not}
                 for name, each in found.candidates.items()
             }
         )

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.policy import Network
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import Ending, work
 from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
+from nbagent.sandbox.data.needs import is_ours
+from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
+
+MOST_NAMED = 10
+"""Files that a person is told of."""
+_MISSING = re.compile(r"No such file or directory: '([^'\n]{1,300})'")
 
 
 async def execute(
@@ -41,12 +50,15 @@ async def execute(
         ended.error = error
     else:
         ended = await work(make, do, wanted=wanted, exports=lambda _: wanted.out is not None, results=sys.stdout)
+    if told := _unseen(run, source):
+        print(safe(told), file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"
     if wanted.as_json:
         objects.show(objects.executed(run, ended, seconds=time.monotonic() - started))
     elif wanted.quiet:
         print(safe("\n".join(cell.text for cell in run.cells if cell.text)))
-    return ended.code(wanted, succeeded=run.status == "ok")
+    ended_with = ended.code(wanted, succeeded=run.status == "ok")
+    return run.exit_code if run.exit_code and ended_with == 1 else ended_with
 
 
 def sources(source: str | None, code: str | None) -> list[Source]:
@@ -64,14 +76,48 @@ def sources(source: str | None, code: str | None) -> list[Source]:
     return read(Path(source))
 
 
-def data_for(source: str | None, given: list[str] | None) -> list[str] | Mapping[str, str]:
-    """The data that the person gives, and the data that a notebook of nbagent's needs to run again, if it is found."""
-    data = [*(given or ())]
-    if source is None or not source.endswith(".ipynb"):
+def data_for(source: str | None, **options: Any) -> list[str] | Mapping[str, str]:
+    """The data of what is run: what the person gives, what a notebook of nbagent's needs, else what code names beside.
+
+    Args:
+        source: The script or notebook.
+        **options: Those of the session that the person gave.
+    """
+    data = [*(options.get("data") or ())]
+    # A kernel that runs already has its own files, and is shown no others.
+    if source is None or options.get("kernel") or not Path(source).is_file():
         return data
+    if not source.endswith(".ipynb") or not is_ours(Path(source)):
+        return [*data, *map(str, _beside(Path(source), **options))]
     found, changed, missing = with_needed(data, Path(source), root=folders.state_root(settings.load().state_dir))
     warnings = [f"{name} is not what it was when {source} was made." for name in changed]
     warnings += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
     for each in warnings:
         print(safe(each), file=sys.stderr)
     return found
+
+
+def _beside(source: Path, **options: Any) -> list[Path]:
+    """What code names beside it, if it has no network: it is often a stranger's."""
+    if SandboxSpec.of(settings.load(**options)).trust.network is not Network.NONE:
+        return []
+    from nbagent.notebook.inputs import beside
+
+    given = {Path(each).expanduser().resolve().name for each in options.get("data") or ()}
+    found = [each for each in beside(source, [each.code for each in read(source)]) if each.name not in given]
+    if found:
+        names = ", ".join(each.name for each in found[:MOST_NAMED])
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        print(safe(f"{source.name} sees, read-only, what its code names beside it: {names}{more}."), file=sys.stderr)
+    return found
+
+
+def _unseen(run: Run, source: str | None) -> str:
+    """What code looked for in vain though it lies beside it, in a sentence; empty if there is none."""
+    for cell in run.cells if source else ():
+        for output in cell.outputs:
+            found = _MISSING.search(str(output.get("evalue"))) if output.get("ename") == "FileNotFoundError" else None
+            name = os.path.normpath(found[1]).partition("/")[0] if found else ""
+            if name not in ("", ".", "..") and Path(str(source)).with_name(name).exists():
+                return f"{name} lies beside {source}, and its code did not see it: give it with --data."
+    return ""

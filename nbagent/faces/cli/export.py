@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.core.journal import read_log
+from nbagent.core.session_log import read_log
 from nbagent.core.text import safe
 from nbagent.notebook import export as exporter
 from nbagent.notebook.record import record
@@ -40,8 +40,7 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
     if done.why_not:
         print(safe(f"The attempts stay. {done.why_not}"), file=sys.stderr)
     for each in done.changed:
-        told = f"{each} was changed after the session's last cell: the notebook has the hash of what is there now."
-        print(safe(told), file=sys.stderr)
+        print(safe(f"{each} The notebook has the hash of what its cells read first."), file=sys.stderr)
     folders.remember_export(root, done.path, recording.needed)
     print(safe(str(done.path)))
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,16 +17,18 @@ from nbagent.core.options import FlagGroup, Option, fields
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-OUTPUT = Path("nbagent-output")
-"""The folder of results, below the current one, if the person names none."""
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the answer only.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the kernel running, for `nbagent resume`.")]
+Json = Annotated[bool, typer.Option("--json", rich_help_panel="Output", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel="Output", help="Show the answer only.")]
+Keep = Annotated[
+    bool, typer.Option("--keep", rich_help_panel="Output", help="Leave the kernel running, for `nbagent resume`.")
+]
 AuditLog = Annotated[str, typer.Argument(help="A session's id, its folder, or an audit log.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The secret that it was written with.")
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the notebook goes.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FILE", rich_help_panel="Output", help="Where the notebook goes.")
+]
 ToolName = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
 ToolVersion = Annotated[
     int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
@@ -44,16 +45,37 @@ SessionName = Annotated[
 ]
 Question = Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")]
 Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
+PANELS: dict[FlagGroup, str] = {
+    "": "Options",
+    "sandbox": "Sandbox",
+    "kernel": "Sandbox",
+    "background": "Sandbox",
+    "hosts": "Network",
+    "approvals": "Approvals",
+    "model": "Asking",
+    "agent": "Asking",
+}
+"""The sections of a command's help, by the group of an option (`help.py`)."""
 LEVELS = (None, "info", "debug")
 """The log's level by how often `-v` is given."""
 _VERBOSE = Annotated[
     int,
     typer.Option(
-        "--verbose", "-v", count=True, show_default=False, help="Log what happens to standard error; -vv for more."
+        "--verbose",
+        "-v",
+        count=True,
+        show_default=False,
+        rich_help_panel="Output",
+        help="Log what happens to standard error; -vv for more.",
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Let --out replace a notebook that isn't nbagent's, or that you have changed.")
+    bool,
+    typer.Option(
+        "--force",
+        rich_help_panel="Output",
+        help="Let --out replace a notebook that isn't nbagent's, or that you have changed.",
+    ),
 ]
 
 
@@ -67,6 +89,7 @@ class CommandFlags:
         keep: Leave the kernel running, for `nbagent resume`.
         as_json: Print one JSON object instead of text.
         quiet: Show only what must be known.
+        verbose: Log to standard error, and show all of a traceback.
     """
 
     out: Out = None
@@ -74,6 +97,7 @@ class CommandFlags:
     keep: Keep = False
     as_json: Json = False
     quiet: Quiet = False
+    verbose: _VERBOSE = 0
 
 
 def takes(
@@ -104,12 +128,13 @@ def takes(
                     given[name] = False
                 elif given.get(name) is True and named[name][1].value is not None:
                     given[name] = named[name][1].value
+            level = LEVELS[min(arguments["verbose"] if shared else arguments.pop("verbose"), 2)]
             if shared:
                 arguments["wanted"] = CommandFlags(**{name: arguments.pop(name) for name in shared})
-            command(given=given | {"log_level": LEVELS[min(arguments.pop("verbose"), 2)]}, **arguments)
+            command(given=given | {"log_level": level}, **arguments)
 
         verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=_VERBOSE)
-        all_of = [*own, *shared.values(), *flags.values(), verbose]
+        all_of = [*own, *shared.values(), *flags.values(), *(() if shared else (verbose,))]
         run.__signature__ = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in all_of])  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in all_of}
         return run  # type: ignore[return-value]
@@ -121,32 +146,38 @@ def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
     """The parameters of a command for one option: its flag, and the flag that turns it off if it has one."""
     words = [word for word in where.flags.split() if word.startswith("-")]
     off = next((word for word in words if word.startswith("--no-")), None)
+    panel = {"data": "Data", "output_dir": "Output"}.get(name) or PANELS[where.group]
+    turned_off = f"Turn {words[0]} off, whatever the settings say."
     kind = _kind(hint, where)
     description = f"{where.description} Repeatable." if kind == list[str] else where.description
     if kind is bool and off:
-        yield _parameter(name, bool, typer.Option(words[0], help=description))
-        yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
+        yield _parameter(name, bool, typer.Option(words[0], help=description, rich_help_panel=panel))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help=turned_off, rich_help_panel=panel))
         return
     option = typer.Option(
-        *(word for word in words if word != off), metavar=where.metavar or None, help=description, show_default=False
+        *(word for word in words if word != off),
+        metavar=where.metavar or None,
+        help=description,
+        show_default=False,
+        rich_help_panel=panel,
     )
     yield _parameter(name, kind, option)
     if off:
-        yield _parameter(f"no_{name}", bool, typer.Option(off, help=f"Turn {words[0]} off, whatever the settings say."))
+        yield _parameter(f"no_{name}", bool, typer.Option(off, help=turned_off, rich_help_panel=panel))
 
 
 def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
-    """Add the output folder to the options: the one they name, else the settings', else `OUTPUT`.
+    """Add the output folder to the options: the one they name, else the settings', else `nbagent-output` here.
 
     Raises:
         UsageError: It isn't a folder, or the default is a link: somebody else may have made it, to lead elsewhere.
     """
-    from nbagent.core import settings
+    from nbagent.core import folders, settings
 
     named = given.get("output_dir")
-    folder = Path(named or settings.load().output_dir or OUTPUT).expanduser()
+    folder = Path(named or settings.load().output_dir or folders.RESULTS).expanduser()
     # A path of the settings that begins here goes through whatever lies here, such as somebody else's project.
-    if named is None and not folder.is_absolute() and not _is_straight(folder):
+    if named is None and not folder.is_absolute() and not folders.is_straight(folder, here=Path.cwd()):
         raise UsageError(f"The folder {folder} is a link here.", mend="Name where results go with --output-dir.")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
@@ -175,8 +206,3 @@ def _kind(hint: Any, where: Option) -> Any:
         if get_origin(arm) is list:
             return list[str]
     return str
-
-
-def _is_straight(folder: Path) -> bool:
-    """Whether no link is on the way from here to a folder, or in its place."""
-    return str(folder.resolve()) == os.path.normpath(Path.cwd() / folder)

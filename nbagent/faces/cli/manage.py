@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
@@ -14,10 +13,6 @@ from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
 from nbagent.session import saved, session_list
 from nbagent.session.manager import SessionManager
-
-
-def _root() -> Path:
-    return folders.state_root(settings.load().state_dir)
 
 
 def shell(session: str) -> int:
@@ -28,7 +23,7 @@ def shell(session: str) -> int:
     """
     from nbagent.faces.terminal import shell as terminal
 
-    found = session_list.look_up(_root(), session)
+    found = session_list.look_up(folders.state_root(settings.load().state_dir), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
     if not saved.read_spec(found).trust.allow_shell:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import NO_USAGE, Answer, Cell, to_json
+from nbagent.core.events import NO_USAGE, Answer, to_json
 from nbagent.faces.cli.work import Ending
 from nbagent.notebook.run import Run
 
@@ -37,18 +37,21 @@ def answered(answer: Answer | None, ended: Ending) -> dict[str, Any]:
     # A turn that failed has no answer, but what it did is not lost.
     found = answer or (session.unfinished if session else None)
     stopped = NbagentError("It was stopped.") if ended.stopped else None
+    cells = found.cells if found else []
     return {
         "success": bool(answer and answer.success),
+        **({"unsupported": answer.unsupported} if answer and answer.unsupported else {}),
         "answer": answer.text if answer else "",
         "claims": answer.claims if answer else [],
         "notebook": str(ended.notebook) if ended.notebook else None,
-        "cells": [_cell(cell) for cell in found.cells] if found else [],
+        "cells": [{**msgspec.structs.asdict(each), "execution_time": round(each.duration, 4)} for each in cells],
         "installed": found.installed if found else [],
         "files": found.files if found else [],
         "attempts": found.attempts if found else 0,
         "usage": found.usage if found else NO_USAGE,
         "engine": (session.engine or None) if session else None,
         "trust": session.trust if session else None,
+        **({"isolation": session.isolation} if session and session.isolation else {}),
         "replay": session.is_replay if session else False,
         **_ending(ended, stopped),
     }
@@ -72,7 +75,3 @@ def _ending(ended: Ending, instead: NbagentError | None = None) -> dict[str, Any
     error = ended.error or instead
     failure = {"error": str(error)} if error else {}
     return failure | ({"not_delivered": ended.left} if ended.left else {})
-
-
-def _cell(cell: Cell) -> dict[str, Any]:
-    return {**msgspec.structs.asdict(cell), "execution_time": round(cell.duration, 4)}

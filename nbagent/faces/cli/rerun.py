@@ -13,7 +13,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.faces.cli.verify import engine_of, load, read
+from nbagent.faces.cli.verify import engine_for, load, read
 from nbagent.notebook import place, rerun
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import Strictness
@@ -54,7 +54,7 @@ async def run(
     out = place.check(out or path.with_stem(f"{path.stem}-rerun"), data=[m.source for m in given.mounts], force=force)
     again = rerun.with_parameters(notebook, parameters)
     spec = SandboxSpec.of(chosen, data=given.mounts)
-    engine = await registry.choose(chosen.engine or engine_of(notebook), image=spec.image, specs=[spec])
+    engine = await registry.choose(engine_for(notebook, chosen), image=spec.image, specs=[spec])
     ran = await rerun.run(again, engine=engine, spec=spec)
     changes = await _changes(again, ran, engine)
     running = [each for each in again.cells if not (each.is_block and again.lock)]

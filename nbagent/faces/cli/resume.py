@@ -6,17 +6,38 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.core.text import safe
 from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain
+from nbagent.faces.terminal.view import View, complain, show_answer
+from nbagent.session import lookup
+from nbagent.session.session_list import is_waiting as is_waiting
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
+
+
+def named(session: str | None, question: str | None) -> tuple[str, str | None]:
+    """The whole name of the session that is meant, and the question.
+
+    Args:
+        session: What was typed first: enough of a name, or a question to the latest session; no name has a blank.
+        question: What was typed next.
+
+    Raises:
+        UsageError: There is no such session.
+    """
+    root = folders.state_root(settings.load().state_dir)
+    if session is not None and question is None and any(each.isspace() for each in session):
+        session, question = None, session
+    found = lookup.latest(root) if session is None else lookup.find(root, session)
+    if session is None:
+        print(f"session: {found.name}", file=sys.stderr)
+    return found.name, question
 
 
 async def resume(
@@ -29,10 +50,13 @@ async def resume(
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
-    if question is not None:
-        return await ask(question, make, wanted=wanted)
-    if code is not None:
-        return await execute(None, code, make, wanted=wanted)
+    if question is not None or code is not None:
+        done = await (
+            ask(question, make, wanted=wanted) if question is not None else execute(None, code, make, wanted=wanted)
+        )
+        if not (wanted.keep or wanted.as_json or wanted.quiet):
+            print("The session has ended, its variables with it; --keep leaves its kernel running.", file=sys.stderr)
+        return done
     if wanted.as_json or not sys.stdin.isatty():
         raise UsageError("There is no terminal to type at.", mend="Give a question, or code with --code.")
     return await chat(make, wanted=wanted)
@@ -68,4 +92,4 @@ async def _answer(session: AnySession, question: str) -> None:
     except NbagentError as error:
         complain(error)
     else:
-        print(safe(answer.text))
+        show_answer(answer.text)

@@ -16,7 +16,7 @@ from nbagent.faces.selfcheck.check import Outcome, check
 from nbagent.faces.selfcheck.probe import Finding, ProbeVerdict
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.registry import choose, engines
-from nbagent.session.inputs import known_engine
+from nbagent.session.checks import known_engine
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,11 +33,6 @@ WIDTH = 160
 
 async def self_check(*, engine: str | None, trust: str | None, as_json: bool) -> int:
     """Try the probes on an engine, or on each that isolates and works here, and print what became of them.
-
-    Args:
-        engine: Its name.
-        trust: The trust level; the person's own by default.
-        as_json: Print one JSON object instead of tables.
 
     Returns:
         The exit code: 0 if every attack failed, but for known failures, else 3.

@@ -14,7 +14,7 @@ from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.text import one_line, printable, size_of
 from nbagent.faces.cli.durations import age
-from nbagent.kernel.transfer.results import safe_name
+from nbagent.sandbox.results.folder import safe_name
 from nbagent.session import lookup
 from nbagent.session.manager import SessionManager
 from nbagent.session.session_list import SessionInfo
@@ -44,7 +44,7 @@ async def show(*, as_json: bool) -> int:
         right = title in ("questions", "cells", "cost")
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for each in found:
-        counts = (str(each.questions), str(each.cells), _cost(each))
+        counts = (str(each.questions), str(each.cells), f"${each.cost:.2f}" if each.cost else "")
         title = one_line(each.title, TITLE_CHARACTERS)
         table.add_row(each.id, age(each.started), each.engine, each.trust, *counts, each.state, title)
     # A file or pipe has no width at which to crop.
@@ -123,10 +123,6 @@ async def delete(session: str, *, force: bool) -> int:
     """Remove a session; returns the exit code."""
     await SessionManager().delete(session, force=force)
     return 0
-
-
-def _cost(session: SessionInfo) -> str:
-    return f"${session.cost:.2f}" if session.cost else ""
 
 
 def _session_json(session: SessionInfo) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from nbagent.core.options import Options
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
-from nbagent.kernel.transfer.results import safe_name
 from nbagent.notebook import document as documents
 from nbagent.notebook import report
 from nbagent.notebook.compare.masks import read_masks
@@ -28,6 +27,7 @@ from nbagent.notebook.proof import Verification
 from nbagent.notebook.verdict import Proof
 from nbagent.sandbox import registry
 from nbagent.sandbox.inside.message_sizes_inside import weight
+from nbagent.sandbox.results.folder import safe_name
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def _verified(
     root = folders.state_root(chosen.state_dir)
     found = inputs(path, given=wanted.data, root=root, foreign=not document.is_ours)
     spec = SandboxSpec.of(chosen, data=found.mounts)
-    engine = await registry.choose(chosen.engine or engine_of(document), image=spec.image, specs=[spec])
+    engine = await registry.choose(engine_for(document, chosen), image=spec.image, specs=[spec])
     verification = Verification(
         document, engine=engine, spec=spec, strictness=strictness, problems=found.problems, tell=tell
     )
@@ -136,11 +136,19 @@ async def _verified(
 
 
 def load(**options: Any) -> Options:
-    """The person's settings for a notebook that may be a stranger's: it is trusted only where an option says so."""
+    """The person's settings for a notebook that may be a stranger's, which may see the folder that it lies in.
+
+    It is trusted, and reaches hosts, only where an option says so.
+    """
     chosen = settings.load(**options)
-    if options.get("trust") or TrustLevel.parse(chosen.trust) is not TrustLevel.TRUSTED:
-        return chosen
-    return settings.load(**options | {"trust": TrustLevel.ISOLATED.value})
+    if TrustLevel.parse(chosen.trust) is TrustLevel.TRUSTED:
+        if options.get("trust"):
+            return chosen
+        options |= {"trust": TrustLevel.ISOLATED.value}
+    if not options.get("allow_hosts"):
+        options |= {"security": {**(options.get("security") or {}), "allowed_hosts": []}}
+    options["ask_hosts"] = bool(options.get("ask_hosts"))
+    return settings.load(**options)
 
 
 def read(path: Path) -> Document:
@@ -163,8 +171,13 @@ def read(path: Path) -> Document:
     return documents.parse(text, name=str(path))
 
 
-def engine_of(document: Document) -> str | None:
-    """The engine that a notebook was made with, if it works here."""
+def engine_for(document: Document, chosen: Options) -> str | None:
+    """The engine for a notebook: that of the person's settings, else the one that it was made with, if it works here.
+
+    None has the best one chosen. A person who chose a runtime for Docker, such as gVisor, is not led to another engine.
+    """
+    if chosen.engine or chosen.docker_runtime:
+        return chosen.engine
     name = document.lock.engine if document.lock else ""
     engine = registry.engines().get(name)
     return name if engine is not None and engine.isolates and engine.check().available else None

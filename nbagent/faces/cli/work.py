@@ -82,7 +82,9 @@ async def work(
         if wanted.out is not None:
             await session.check_export(wanted.out, force=wanted.force)
         quiet = wanted.quiet or wanted.as_json
-        showing = shown(session, quiet=quiet, results=results, keep=wanted.keep, keyboard=keyboard)
+        showing = shown(
+            session, quiet=quiet, results=results, keep=wanted.keep, keyboard=keyboard, verbose=wanted.verbose > 0
+        )
         async with showing as view:
             try:
                 await do(session, view)

@@ -4,7 +4,9 @@ Arrow's readers check offsets, and believe sizes. So what is compressed is refus
 more values than the bytes can hold. Types are refused of which one value can stand in many places (views, unions, runs,
 dictionaries of lists), since a reader writes them out. So are extension types that aren't Arrow's or pandas's own: old
 versions of PyArrow unpickle what such a type says of itself (CVE-2023-47248), and old ones of Polars take it for an
-address. The layout is that of Arrow's columnar format, in FlatBuffers.
+address. What columns, types and pandas say of themselves is bounded: their readers give it to slow patterns, to
+`literal_eval`, and to parsers that recurse. The layout is that of Arrow's columnar format, in FlatBuffers, where many
+places may refer to the same one: so it is also bounded how much of a description is looked at.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final
+
+import msgspec
+
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 MAGIC: Final = b"ARROW1"
 MAX_METADATA: Final = 16 * 1024 * 1024
@@ -27,11 +33,40 @@ TEXT: Final = frozenset((4, 5, 19, 20))
 NESTED: Final = frozenset((12, 13, 15, 16, 17, 21))
 """Lists, structs, maps, and bytes of a fixed length, which may be a million."""
 MAX_FIELD_DEPTH: Final = 60
-EXTENSION: Final = b"ARROW:extension:name"
+TABLE_BYTES: Final = 16
+"""Bytes that a column, or a text with its key, takes at least in a description."""
+EXTENSION, PANDAS = b"ARROW:extension:name", b"pandas"
+TYPE_TEXT: Final = b"ARROW:extension:metadata"
+MAX_TYPE_TEXT: Final = 1_000
+"""Bytes that an extension type says of itself."""
+MAX_NAME: Final = 4_096
+"""Bytes, or characters, of a column's name: if several levels make it up, PyArrow evaluates it."""
+MAX_PANDAS: Final = 8 * 1024 * 1024
+"""Bytes of what pandas says of a table, and `MAX_HEFT` what that may weigh: some 20,000 columns."""
+MAX_HEFT: Final = 64 * 1024 * 1024
 EXTENSIONS: Final = frozenset(
     (b"arrow.bool8", b"arrow.fixed_shape_tensor", b"arrow.json", b"arrow.uuid", b"pandas.interval", b"pandas.period")
 )
 """Extension types that are read; none of them runs anything."""
+
+TOLD: Final = "what it says of itself is not like a table's"
+_Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)] | None
+
+
+class _Column(msgspec.Struct):
+    """What pandas says of a column, or of a level of their names."""
+
+    name: _Name = None
+    field_name: _Name = None
+    numpy_type: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class _Pandas(msgspec.Struct):
+    """What pandas says of a table."""
+
+    columns: list[_Column] = []
+    column_indexes: list[_Column] = []
+    index_columns: list[Any] = []
 
 
 def check_file(path: Path, *, writes_out: bool = False) -> None:
@@ -48,8 +83,10 @@ def check_file(path: Path, *, writes_out: bool = False) -> None:
     try:
         with path.open("rb") as file:
             footer = _footer(file, size)
-            table = _follow(footer, 0)
-            _check_fields(footer, _field(footer, _follow(footer, _field(footer, table, 1)), 1), writes_out=writes_out)
+            table, said = _follow(footer, 0), _Description(footer)
+            schema = _follow(footer, _field(footer, table, 1))
+            _check_fields(said, _field(footer, schema, 1), writes_out=writes_out)
+            _check_pandas(said, _field(footer, schema, 2))
             for number in (2, 3):
                 for at, described in _blocks(footer, _field(footer, table, number)):
                     counted, length = _described(file, at, described)
@@ -71,38 +108,68 @@ def _footer(file: BinaryIO, size: int) -> bytes:
     return file.read(length)
 
 
-def _check_fields(data: bytes, fields: int, *, writes_out: bool, depth: int = 0) -> None:
+class _Description:
+    """The columns of a table, and what they and the table say of themselves."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._left = 2 * len(data)
+
+    def _look(self, cost: int) -> None:
+        self._left -= cost
+        if self._left < 0:
+            raise ValueError(f"{TOLD} (it repeats itself)")
+
+    def tables(self, vector: int) -> list[int]:
+        """Where the tables of a vector are; none if the vector isn't there."""
+        if not vector:
+            return []
+        start = _follow(self.data, vector)
+        (count,) = struct.unpack_from("<I", self.data, start)
+        self._look(TABLE_BYTES * count)
+        return [_follow(self.data, start + 4 + 4 * each) for each in range(count)]
+
+    def text(self, table: int, number: int) -> bytes:
+        """The text or bytes of a field; empty if it isn't there."""
+        if not (at := _field(self.data, table, number)):
+            return b""
+        start = _follow(self.data, at)
+        found = self.data[start + 4 : start + 4 + int(struct.unpack_from("<I", self.data, start)[0])]
+        self._look(len(found))
+        return found
+
+
+def _check_fields(said: _Description, fields: int, *, writes_out: bool, depth: int = 0) -> None:
     """Check the types of some columns, or of what is within one."""
     if depth > MAX_FIELD_DEPTH:
         raise ValueError("its columns are nested too deeply")
-    for field in _tables(data, fields):
+    data = said.data
+    for field in said.tables(fields):
         at = _field(data, field, 2)
         kind = data[at] if at else 0
         if kind not in FLAT | NESTED:
             raise ValueError("a column of it has a type that isn't read")
         if _field(data, field, 4) and (kind in NESTED or (writes_out and depth and kind in TEXT)):
             raise ValueError("a column of it repeats what is long")
-        for pair in _tables(data, _field(data, field, 6)):
-            if _text(data, pair, 0) == EXTENSION and _text(data, pair, 1) not in EXTENSIONS:
+        if len(said.text(field, 0)) > MAX_NAME:
+            raise ValueError(TOLD)
+        for pair in said.tables(_field(data, field, 6)):
+            key, value = said.text(pair, 0), said.text(pair, 1)
+            if key == EXTENSION and value not in EXTENSIONS:
                 raise ValueError("a column of it has an extension type that isn't read")
-        _check_fields(data, _field(data, field, 5), writes_out=writes_out, depth=depth + 1)
+            if key == TYPE_TEXT and len(value) > MAX_TYPE_TEXT:
+                raise ValueError(TOLD)
+        _check_fields(said, _field(data, field, 5), writes_out=writes_out, depth=depth + 1)
 
 
-def _tables(data: bytes, vector: int) -> list[int]:
-    """Where the tables of a FlatBuffer's vector are; none if the vector isn't there."""
-    if not vector:
-        return []
-    start = _follow(data, vector)
-    (count,) = struct.unpack_from("<I", data, start)
-    if count > len(data) // 4:
-        raise IndexError
-    return [_follow(data, start + 4 + 4 * each) for each in range(count)]
-
-
-def _text(data: bytes, table: int, number: int) -> bytes:
-    at = _field(data, table, number)
-    start = _follow(data, at) if at else 0
-    return data[start + 4 : start + 4 + int(struct.unpack_from("<I", data, start)[0])] if at else b""
+def _check_pandas(said: _Description, pairs: int) -> None:
+    """Check what pandas says of the table."""
+    for pair in said.tables(pairs):
+        if said.text(pair, 0) == PANDAS:
+            try:
+                parse(said.text(pair, 1), _Pandas, limit=MAX_PANDAS, heft=MAX_HEFT)
+            except UnreadableError as error:
+                raise ValueError(f"{TOLD} ({error})") from error
 
 
 def _blocks(footer: bytes, field: int) -> list[tuple[int, int]]:

@@ -26,13 +26,13 @@ from nbagent.safety.questions import Choice, Question, answer
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
 
-PAUSE = 0.05
+LOOK_SECONDS = 0.05
 """Seconds between two looks at what has come."""
-FRAME = 0.2
+FRAME_SECONDS = 0.2
 """Seconds between two pictures of a block."""
-TICK = 1.0
+CLOCK_SECONDS = 1.0
 """Seconds after which a block that waits shows the time."""
-PATIENCE = 15.0
+STOP_SECONDS = 15.0
 """Seconds that a question has to end once it was stopped."""
 MAX_MB = 500.0
 """Megabytes that a variable may have which goes over, unless more is allowed."""
@@ -74,7 +74,7 @@ class Asking:
         self._attended = attended
         self._draw = draw
         self._session: Attached | None = None
-        self._heard: queue.SimpleQueue[Record] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[Record | str] = queue.SimpleQueue()
         self._folder = Path(tempfile.mkdtemp(prefix="nbagent-variables-"))
         self._controls = make_controls(self._answer, self.stop)
         self._work: Future[Answer] | None = None
@@ -112,7 +112,7 @@ class Asking:
         try:
             while not self._work.done():
                 self._look()
-                yield PAUSE
+                yield LOOK_SECONDS
             self._work.result()
         except NbagentError as error:
             self._look()
@@ -130,10 +130,10 @@ class Asking:
     def stopped(self) -> Iterator[float]:
         """Stop it, and wait until it has ended; yields as `steps`."""
         self.stop()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + STOP_SECONDS
         while self._work is not None and not self._work.done() and time.monotonic() < end:
             self._look()
-            yield PAUSE
+            yield LOOK_SECONDS
         if self._work is not None and not self._work.done():
             self._work.cancel()
         self._look()
@@ -155,14 +155,17 @@ class Asking:
         came = False
         with contextlib.suppress(queue.Empty):
             while True:
-                record = self._heard.get_nowait()
-                self.block.add(record)
-                if self._controls is not None:
-                    self._controls.hear(record)
+                heard = self._heard.get_nowait()
                 came = True
+                if isinstance(heard, str):
+                    self.block.say(heard)
+                    continue
+                self.block.add(heard)
+                if self._controls is not None:
+                    self._controls.hear(heard)
         now = time.time()
         self.block.tick(now)
-        if now - self._drawn >= (FRAME if came else TICK):
+        if now - self._drawn >= (FRAME_SECONDS if came else CLOCK_SECONDS):
             self._drawn = now
             self._draw(self.block)
         if self._controls is not None:
@@ -173,6 +176,7 @@ class Asking:
     async def _run(self, packed: list[Packed]) -> Answer:
         session = self._session = await self._sessions.get(self._request.session, self._request.options, self._defaults)
         unfollow = session.follow(self._heard.put)
+        unhear = session.follow_words(lambda _, text: self._heard.put(text))
         try:
             if self._attended:
                 await session.attend()
@@ -184,6 +188,7 @@ class Asking:
             return found
         finally:
             unfollow()
+            unhear()
             if self._attended and session.is_running:
                 await session.attend(False)
 

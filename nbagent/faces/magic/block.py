@@ -17,6 +17,8 @@ from nbagent.core.events import (
     FileDownloaded,
     FileUploaded,
     LateOutputAdded,
+    ModelFailed,
+    ModelReplied,
     Output,
     OutputAdded,
     OutputsCleared,
@@ -81,6 +83,7 @@ class Block:
 
     Attributes:
         parts: Cells and notes, in the order in which they came.
+        words: The end of the reply that the model is writing.
         answer: The answer, once it is there.
         state: What the session does, in a word or two; empty once it has ended.
         ended: How it ended in words, if not with an answer: stopped, or why it failed.
@@ -92,6 +95,7 @@ class Block:
     def __init__(self, title: str = "") -> None:
         self.title = title
         self.parts: list[Note | Shown] = []
+        self.words = ""
         self.answer: Answered | None = None
         self.state = "starting"
         self.ended = ""
@@ -119,9 +123,13 @@ class Block:
         """Add a line of nbagent's own."""
         self.parts.append(Note(style, text))
 
+    def say(self, words: str) -> None:
+        """Add words of a reply that the model is writing."""
+        self.words = (self.words + words)[-MAX_LIVE:]
+
     def end(self, told: str = "") -> None:
         """Say that nothing more comes, and why if there is no answer."""
-        self.state, self.ended = "", told
+        self.state, self.ended, self.words = "", told, ""
         for cell in self._cells.values():
             if cell.status == "running":
                 cell.status = "left"
@@ -158,6 +166,8 @@ class Block:
             case CellFinished(cell=number) if number in self._cells:
                 cell = self._cells[number]
                 cell.outputs, cell.status, cell.seconds = list(event.outputs), event.status, event.duration
+            case ModelReplied() | ModelFailed():
+                self.words = ""
             case Answered():
                 self.answer = event
                 self.end()

@@ -15,10 +15,6 @@ _MAGIC = re.compile(r"%%?agent\s+")
 def completions(before: str, names: Iterable[str]) -> list[str]:
     """What may stand where the cursor is.
 
-    Args:
-        before: The line up to the cursor.
-        names: The person's variables.
-
     Returns:
         Whole words, of which the one before the cursor is a beginning; empty where anything may stand, such as a path.
     """

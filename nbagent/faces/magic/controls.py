@@ -13,7 +13,7 @@ from nbagent.safety.questions import LABELS, Choice, Question
 WHY = "Why not? (Enter for no reason) "
 
 
-class Answer(Protocol):
+class AnswerGiver(Protocol):
     """Gives the session a person's answer to a question; may be called from any thread."""
 
     def __call__(self, question: Question, choice: Choice, *, code: str = "", reason: str = "") -> None:
@@ -34,13 +34,9 @@ class Controls(Protocol):
 
 
 class Prompts:
-    """Asks by `input()`, one question after the other.
+    """Asks by `input()`, one question after the other."""
 
-    Args:
-        answer: Gives the session an answer.
-    """
-
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AnswerGiver) -> None:
         self._answer = answer
         self._open: list[Question] = []
 
@@ -70,7 +66,7 @@ class Prompts:
             found = [choice for label, choice in offered.items() if said and label.startswith(said)]
             if found:
                 break
-        reason = input(WHY).strip() if found[0] == "reject" else ""
+        reason = input(WHY).strip() if found[0] == "reject" and question.wants_reason else ""
         self._answer(question, found[0], reason=reason)
 
 
@@ -83,7 +79,7 @@ class Widgets:
         show: Shows a widget in the cell; returns its `DisplayHandle`.
     """
 
-    def __init__(self, answer: Answer, *, stop: Callable[[], None], show: Callable[[Any], Any]) -> None:
+    def __init__(self, answer: AnswerGiver, *, stop: Callable[[], None], show: Callable[[Any], Any]) -> None:
         import ipywidgets
 
         self._widgets = ipywidgets
@@ -131,7 +127,7 @@ class Widgets:
             field.layout.width = "100%"
             lines.insert(1, field)
         reason = None
-        if "reject" in question.choices:
+        if "reject" in question.choices and question.wants_reason:
             reason = widgets.Text(placeholder="Why not? The model is told.")
         lines[-1].children = [
             *(self._button(question, choice, field, reason) for choice in question.choices),

@@ -21,6 +21,7 @@ from traitlets import Bool, Float, Unicode
 from traitlets.config import SingletonConfigurable
 
 from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.text import safe
 from nbagent.faces.magic import words
 from nbagent.faces.magic.asking import MAX_MB, Asking
 from nbagent.faces.magic.block import Block
@@ -82,7 +83,7 @@ class AgentError(Exception):
     """Something that a person did or that failed, shown as one sentence."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"nbagent: {self}"]
+        return [f"nbagent: {safe(str(self))}"]
 
 
 class Reply:
@@ -96,7 +97,8 @@ class Reply:
         self.answer = answer
 
     def __str__(self) -> str:
-        return self.answer.text
+        """The answer for `print`: in a terminal nothing of it is obeyed."""
+        return safe(self.answer.text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.answer, name)
@@ -107,11 +109,7 @@ class Reply:
 
 @magics_class
 class AgentMagics(Magics):
-    """`%agent`, for one IPython.
-
-    Args:
-        shell: The IPython.
-    """
+    """`%agent`, for one IPython."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -197,7 +195,7 @@ class AgentMagics(Magics):
         work = self._portal.begin(self._verbs.do(request, NbAgent.instance().options()))
         while not work.done():
             yield 0.02
-        print(work.result())
+        print(safe(work.result()))
         return None
 
     def _undo(self) -> None:

@@ -21,11 +21,7 @@ _BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DO
 
 
 class Watcher:
-    """Remembers the last cell that the person ran, with its error or its result.
-
-    Args:
-        shell: Their IPython.
-    """
+    """Remembers the last cell that the person ran, with its error or its result."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell

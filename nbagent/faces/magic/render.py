@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import html as markup
-import re
 from typing import Any, Final
 
 from nbagent.core.events import Answered, Output, text_of
-from nbagent.core.text import cut, ends, plain, safe, visible_lines
+from nbagent.core.text import cut, ends, fenced, plain, safe, visible_lines
 from nbagent.faces.magic.block import Block, Note, Shown
 from nbagent.safety.questions import Question
 from nbagent.safety.sanitize import clean_html, clean_output
@@ -66,6 +65,8 @@ def text(block: Block) -> str:
             parts.append(f"── cell {part.number} {_how(part)}\n{part.code.rstrip()}")
             if said := _said(part.outputs):
                 parts.append(said)
+    if block.words:
+        parts.append(f"  {block.words}")
     if block.ended and not block.answer:
         parts.append(block.ended)
     if block.answer:
@@ -82,9 +83,9 @@ def markdown(block: Block) -> str:
         if isinstance(part, Note):
             parts.append(f"*{clean_markdown(part.text)}*")
             continue
-        parts.append(f"**Cell {part.number}** {_how(part)}\n\n{_fenced(part.code, 'python')}")
+        parts.append(f"**Cell {part.number}** {_how(part)}\n\n{fenced(part.code.rstrip(), 'python')}")
         if said := _said(part.outputs):
-            parts.append(_fenced(said, "text"))
+            parts.append(fenced(said.rstrip(), "text"))
     if block.ended and not block.answer:
         parts.append(f"*{clean_markdown(block.ended)}*")
     if block.answer:
@@ -115,11 +116,6 @@ def _said(outputs: list[Output]) -> str:
     return ends(said, head=MAX_PLAIN // 2, tail=MAX_PLAIN // 2) if len(said) > MAX_PLAIN else said
 
 
-def _fenced(code: str, language: str) -> str:
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
-    return f"{fence}{language}\n{code.rstrip()}\n{fence}"
-
-
 def _sources(answer: Answered) -> str:
     """Where the numbers of an answer stand, in a sentence."""
     cells = sorted({claim.cell for claim in answer.claims if claim.supported})
@@ -144,6 +140,8 @@ def html(block: Block, *, prefix: str = "nbagent") -> str:
     parts = [f'<div style="opacity:0.75;font-size:0.9em">{_escaped(_head(block))}</div>']
     for part in block.parts:
         parts.append(_note(part) if isinstance(part, Note) else _cell(part, prefix, is_last=part is block.parts[-1]))
+    if block.words:
+        parts.append(_note(Note("said", safe(block.words))))
     if block.ended and not block.answer:
         parts.append(f'<div style="color:{_COLOURS["warning"]}">{_escaped(block.ended)}</div>')
     if block.answer:

@@ -70,6 +70,11 @@ class Sessions:
         if (found := await self.find(name)) is not None:
             await self._change(name, found, options)
             return found
+        if (file := options.get("kernel")) and _is_own(file):
+            raise UsageError(
+                "This kernel waits for the answer meanwhile, so it can't run the assistant's cells.",
+                mend=f"Ask in a terminal: nbagent chat --kernel {file}",
+            )
         folder, given = _folder(name), (defaults or {}) | self._given.get(name, {}) | options
         if folder.is_dir():
             given = {each: value for each, value in given.items() if each in options or declared(each).resumed}
@@ -125,12 +130,27 @@ class Sessions:
 
 def own_name() -> str:
     """A name for this process's own session, which a restarted kernel has again."""
+    if file := _own_file():
+        return f"notebook-{hashlib.sha256(file.encode()).hexdigest()[:10]}"
+    return f"ipython-{os.getpid()}"
+
+
+def _own_file() -> str:
+    """The connection file of the kernel that this is; empty where it is none."""
     if "ipykernel.kernelapp" in sys.modules:
         with contextlib.suppress(RuntimeError):  # no kernel runs here
             from ipykernel.connect import get_connection_file
 
-            return f"notebook-{hashlib.sha256(str(get_connection_file()).encode()).hexdigest()[:10]}"
-    return f"ipython-{os.getpid()}"
+            return str(get_connection_file())
+    return ""
+
+
+def _is_own(file: str) -> bool:
+    """Whether a connection file that a person names is that of the kernel that this is."""
+    from nbagent.sandbox.connection_file import find
+
+    own = _own_file()
+    return bool(own) and find(file).resolve() == Path(own).resolve()
 
 
 def _root() -> Path:

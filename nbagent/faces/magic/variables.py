@@ -72,11 +72,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 def pack(name: str, value: Any, folder: Path) -> Packed:
     """Write a variable for the sandbox.
 
-    Args:
-        name: Its name.
-        value: What it is.
-        folder: Where its file goes.
-
     Raises:
         DataError: Its type can't go over, or what is in it.
     """

@@ -11,7 +11,7 @@ from typing import Any
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, ApprovalsSet, Asked, ModelReplied, Usage
 from nbagent.core.policy import TrustLevel
-from nbagent.core.text import cut, one_line, safe, size_of
+from nbagent.core.text import cut, one_line, printable, safe, size_of
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.words import Request, usage
 from nbagent.safety.approvals import Mode
@@ -23,11 +23,7 @@ DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives 
 
 
 class Verbs:
-    """Does the subcommands that need no notebook.
-
-    Args:
-        sessions: The sessions of this process.
-    """
+    """Does the subcommands that need no notebook."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -98,7 +94,7 @@ class Verbs:
             case "files":
                 listing = await session.files()
                 found = [each for each in listing if each.kind == "file" and not each.path.startswith(f"{VARIABLES}/")]
-                lines = [f"{each.path}  {size_of(each.size)}" for each in found]
+                lines = [f"{printable(each.path)}  {size_of(each.size)}" for each in found]
                 return cut("\n".join(lines), 20_000) or "There are no files in the sandbox's folders."
             case _:
                 return status(session)
@@ -115,11 +111,18 @@ def status(session: Attached) -> str:
                 mode = found
     return (
         f"session  {session.id} (in a terminal: nbagent attach {session.id})\n"
-        f"sandbox  {session.engine}, {session.trust}: the code runs there, not in this kernel\n"
+        f"sandbox  {place(session)}\n"
         f"model    {model}\n"
         f"approve  {mode}\n"
         f"turns    {session.turns}"
     )
+
+
+def place(session: Attached) -> str:
+    """Where the session's code runs, and what isolates it."""
+    if session.isolation:
+        return f"none of its own: the code runs in a kernel that others use, too, which is {session.isolation}"
+    return f"{session.engine}, {session.trust}: the code runs there, not in this kernel"
 
 
 def history(session: Attached) -> str:

@@ -38,6 +38,7 @@ FLAGS: Final = {
     "--trust": ("trust", "LEVEL", "isolated, sandboxed, untrusted or trusted, for a new session"),
     "--engine": ("engine", "NAME", "the engine, for a new session"),
     "--approve": ("approvals", "MODE", "what you are asked about"),
+    "--kernel": ("kernel", "FILE", "a kernel that runs already, by its connection file, for a new session"),
     "--data": ("data", "PATH", "a file or folder that the code sees, for a new session"),
     "--max-mb": ("max_mb", "MB", "how large a variable may be that goes over unasked"),
 }

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.events import Event
-from nbagent.core.journal import Journal
 from nbagent.core.policy import Trust, TrustLevel, trust_for
+from nbagent.core.session_log import SessionLog
 from nbagent.faces.selfcheck import (
     aims,
     devices_inside,
@@ -205,10 +205,10 @@ class _Run:
         """Run the probes in order; yields the finding of each."""
         before = self._aims.state()
         recording = Recording()
-        journal = Journal(self._state, "self-check")
-        journal.follow(recording.on_event)
-        with contextlib.closing(journal):
-            kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(journal, event), spill=journal.spill)
+        log = SessionLog(self._state, "self-check")
+        log.follow(recording.on_event)
+        with contextlib.closing(log):
+            kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(log, event), spill=log.spill)
             neighbour = Kernel(self._engine, replace(self._spec, data=()))
             async with _together(kernel, neighbour):
                 self._host = self._host_facts(kernel)
@@ -280,8 +280,8 @@ async def _together(*kernels: Kernel) -> AsyncIterator[None]:
         yield
 
 
-def _keep(journal: Journal, event: Event) -> None:
-    journal.emit(event)
+def _keep(log: SessionLog, event: Event) -> None:
+    log.emit(event)
 
 
 def _files_with(folder: Path, secret: str) -> Iterator[str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
+import os
+import stat
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -13,9 +17,6 @@ _REFUSED = "not permitted"
 
 @_attack("6", "Make a device file", expected=_REFUSED)
 def make_a_device(host: Any) -> object:
-    import os
-    import stat
-
     os.mknod("nbagent-probe-device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     os.unlink("nbagent-probe-device")
     return True
@@ -23,8 +24,6 @@ def make_a_device(host: Any) -> object:
 
 @_attack("6", "Open memory, the kernel's log, disks, or virtual machines as devices", expected="no such device")
 def open_devices(host: Any) -> object:
-    import glob
-
     found = []
     disks = (*glob.glob("/dev/[svx]d[a-z]"), *glob.glob("/dev/nvme*"), *glob.glob("/dev/loop*"))
     for at in ("/dev/mem", "/dev/kmsg", "/dev/port", "/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/vsock", *disks):
@@ -38,9 +37,6 @@ def open_devices(host: Any) -> object:
 
 @_attack("6", "Find any other device", expected="null, zero, full, random, urandom, tty and terminals only")
 def find_devices(host: Any) -> object:
-    import os
-    import stat
-
     allowed = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console"}
     found = []
     for name in sorted(os.listdir("/dev")):
@@ -66,9 +62,6 @@ def mount_options(host: Any) -> object:
 
 @_attack("9", "Type into a terminal of the host (TIOCSTI)", expected=_REFUSED)
 def type_into_a_terminal(host: Any) -> object:
-    import fcntl
-    import os
-
     _, terminal = os.openpty()
     fcntl.ioctl(terminal, 0x5412, b"x")
     return True

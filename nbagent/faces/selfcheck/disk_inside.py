@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -17,9 +20,6 @@ _attack = GROUP.attack
     control="tmp",
 )
 def fill_scratch_folders(host: Any) -> object:
-    import errno
-    import os
-
     found, full = [], []
     size = host["tmp_mb"] + 8
     for folder in host["scratch"]:
@@ -51,8 +51,6 @@ def fill_scratch_folders(host: Any) -> object:
     control="tmp",
 )
 def make_a_sparse_file(host: Any) -> object:
-    import os
-
     # Every writable folder must be a tmpfs of the sandbox's with a size.
     found = []
     for folder in host["scratch"]:
@@ -73,7 +71,15 @@ def make_a_sparse_file(host: Any) -> object:
 
 @_attack("+", "Write a core file of any size when a program crashes", expected="the limit on core files is 0")
 def leave_core_files(host: Any) -> object:
-    import resource
-
     most = resource.getrlimit(resource.RLIMIT_CORE)[1]
     return f"up to {'any size' if most < 0 else most}" if most else None
+
+
+@_attack("+", "Have the host's disk written without end (fsync)", expected="Linux is never asked")
+def flush_the_disk(host: Any) -> object:
+    import ctypes
+
+    # Of a file that isn't there, Linux would say so.
+    libc = ctypes.CDLL(None, use_errno=True)
+    none = ctypes.c_int(-1)
+    return [name for name in ("fsync", "fdatasync", "syncfs") if getattr(libc, name)(none)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import time
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -18,8 +21,6 @@ def read_by_absolute_path(host: Any) -> object:
 
 @_attack("1", "Read it by `..` from the working folder", expected=_UNREADABLE, control="files")
 def read_by_parent_folders(host: Any) -> object:
-    import os
-
     return open(os.getcwd() + "/.." * 12 + host["canary"]).read()
 
 
@@ -41,8 +42,6 @@ def read_through_own_root(host: Any) -> object:
 
 @_attack("1", "Read it through the folders of other processes (/proc/*/cwd, /proc/*/root)", expected=_UNREADABLE)
 def read_through_folders_of_processes(host: Any) -> object:
-    import glob
-
     for at in (*glob.glob("/proc/[0-9]*/cwd"), *glob.glob("/proc/[0-9]*/root")):
         try:
             return open(at + "/.." * 12 + host["canary"]).read()
@@ -74,8 +73,6 @@ def read_through_links_of_a_clone(host: Any) -> object:
 
 @_attack("30", "Read hidden files in the data, at any depth", expected="names that begin with a dot are not there")
 def read_hidden_data(host: Any) -> object:
-    import os
-
     got = []
     for top in (host["data_folder"], host["clone"]):
         for at, folders, files in os.walk(top):
@@ -92,9 +89,6 @@ def read_hidden_data(host: Any) -> object:
     control="files",
 )
 def read_what_comes_later(host: Any) -> object:
-    import os
-    import time
-
     # The table was added last: once it is visible, the rest would be, too.
     folder, end = host["data_folder"], time.monotonic() + 2 * host["patience"]
     while not os.path.exists(folder + "/later.csv"):
@@ -117,9 +111,6 @@ def read_what_comes_later(host: Any) -> object:
     held_anyway="nbagent hands no open file to any kernel, isolated or not",
 )
 def read_through_descriptors(host: Any) -> object:
-    import glob
-    import os
-
     own = ("socket:[", "pipe:[", "anon_inode:", "/dev/null", "/tmp/", "/proc/", "/workspace", "/dev/pts", "/memfd:")
     mounts = {line.split()[0] for line in open("/proc/self/mountinfo")}
     for at in glob.glob("/proc/self/fd/*"):
@@ -137,13 +128,9 @@ def read_through_descriptors(host: Any) -> object:
 
 @_attack("1", "List the folder of the sandboxes' sockets", expected=_UNREADABLE, control="files")
 def list_the_runtime_folder(host: Any) -> object:
-    import os
-
     return os.listdir(host["runtime"])
 
 
 @_attack("1", "List the folder of the sessions' logs", expected=_UNREADABLE, control="files")
 def list_the_state_folder(host: Any) -> object:
-    import os
-
     return os.listdir(host["state"])

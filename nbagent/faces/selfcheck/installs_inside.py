@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -17,10 +20,6 @@ _attack = GROUP.attack
     held_anyway="nbagent's own process decides it, whatever the engine",
 )
 def install_by_address(host: Any) -> object:
-    import json
-    import os
-    import socket
-
     door = host["door"] if os.path.exists(host["door"]) else "/run/nbagent/host.sock"
     taken = []
     for wanted in (

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
+import mmap
+import os
+import socket
+import subprocess
+import sys
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import EVERYWHERE, NO_PROGRAMS, ProbeGroup
@@ -32,9 +39,6 @@ def take_memory(host: Any) -> object:
     levels=_WITH_PROGRAMS,
 )
 def take_memory_in_a_program(host: Any) -> object:
-    import subprocess
-    import sys
-
     code = f"print(len(bytearray({host['memory_mb'] + 64} << 20)) >> 20)"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     if done.returncode:
@@ -50,8 +54,6 @@ def take_memory_in_a_program(host: Any) -> object:
     may_kill=True,
 )
 def take_memory_by_memfd(host: Any) -> object:
-    import os
-
     file = os.memfd_create("nbagent-probe")
     try:
         for _ in range(host["memory_mb"] + 64):
@@ -69,9 +71,6 @@ def take_memory_by_memfd(host: Any) -> object:
     may_kill=True,
 )
 def take_memory_by_pipes(host: Any) -> object:
-    import fcntl
-    import os
-
     taken = 0
     held: list[tuple[int, int]] = []
     try:
@@ -95,8 +94,6 @@ def take_memory_by_pipes(host: Any) -> object:
     may_kill=True,
 )
 def take_memory_by_connections(host: Any) -> object:
-    import socket
-
     # Linux counts more bytes than are sent, by its version; use what it counts.
     def counted() -> int:
         lines = open("/proc/net/sockstat").read().splitlines()
@@ -130,10 +127,6 @@ def take_memory_by_connections(host: Any) -> object:
     levels=EVERYWHERE,
 )
 def pin_memory(host: Any) -> object:
-    import ctypes
-    import mmap
-    import os
-
     size = 16 << 20
     libc = ctypes.CDLL(None, use_errno=True)
     with mmap.mmap(-1, size) as area:

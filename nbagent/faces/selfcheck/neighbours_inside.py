@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
+import glob
+import os
+import resource
+import socket
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup
@@ -11,10 +17,6 @@ GROUP = ProbeGroup("another sandbox")
 
 def leave(host: Any) -> object:
     """Make files, sockets, shared memory and a process in the other sandbox, as targets."""
-    import ctypes
-    import os
-    import socket
-
     for folder in host["scratch"]:
         open(f"{folder}/{host['neighbour']}", "w").write("left")
     kept = globals().setdefault("nbagent_kept", [])
@@ -42,8 +44,6 @@ def leave(host: Any) -> object:
     neighbour=leave,
 )
 def read_files_of_the_neighbour(host: Any) -> object:
-    import os
-
     return [each for each in host["scratch"] if os.path.exists(f"{each}/{host['neighbour']}")]
 
 
@@ -55,8 +55,6 @@ def read_files_of_the_neighbour(host: Any) -> object:
     neighbour=leave,
 )
 def connect_to_the_neighbour(host: Any) -> object:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as client:
         client.connect("\0" + host["neighbour"])
     return True
@@ -64,16 +62,11 @@ def connect_to_the_neighbour(host: Any) -> object:
 
 @GROUP.attack("11", "Find its shared memory", expected="none is there", neighbour=leave)
 def find_shared_memory_of_the_neighbour(host: Any) -> object:
-    import ctypes
-
     return ctypes.CDLL(None).shmget(host["neighbour_key"], 0, 0) >= 0
 
 
 @GROUP.attack("11", "Find, signal or read its kernel's process", expected="it is in no process list", neighbour=leave)
 def find_the_neighbour(host: Any) -> object:
-    import glob
-    import os
-
     for at in glob.glob("/proc/[0-9]*/comm"):
         try:
             if open(at).read().strip() != host["neighbour"][-15:]:
@@ -92,9 +85,6 @@ def find_the_neighbour(host: Any) -> object:
     neighbour=leave,
 )
 def reach_the_door_of_the_neighbour(host: Any) -> object:
-    import glob
-    import os
-
     for at in ("/run/nbagent/host.sock", *glob.glob(host["runtime"] + "/*/in/host.sock")):
         try:
             found = os.stat(at)
@@ -107,8 +97,6 @@ def reach_the_door_of_the_neighbour(host: Any) -> object:
 
 def use_up_pipes(host: Any) -> object:
     """Open as many pipes of the usual size as one user of the machine may have."""
-    import os
-
     kept = globals().setdefault("nbagent_kept_pipes", [])
     try:
         while len(kept) < 3000:
@@ -126,9 +114,6 @@ def use_up_pipes(host: Any) -> object:
     held_anyway="root is exempt from this limit of Linux's",
 )
 def shrink_pipes_of_the_neighbour(host: Any) -> object:
-    import fcntl
-    import os
-
     reader, writer = os.pipe()
     size = fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ)
     os.close(reader)
@@ -138,9 +123,6 @@ def shrink_pipes_of_the_neighbour(host: Any) -> object:
 
 def hold_files_in_flight(host: Any) -> object:
     """Send as many open files over sockets as one user of the machine may have in flight."""
-    import os
-    import socket
-
     pair = socket.socketpair()
     globals()["nbagent_in_flight"] = pair
     file = os.open("/dev/null", os.O_RDONLY)
@@ -165,10 +147,6 @@ def hold_files_in_flight(host: Any) -> object:
     held_anyway="root is exempt from this limit of Linux's",
 )
 def block_files_of_the_neighbour(host: Any) -> object:
-    import os
-    import resource
-    import socket
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The usual limit of a process.
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +26,6 @@ def _attack(threat: str, title: str, *, expected: str = _NO_ROUTE, **others: Any
     "14", "Connect to a server on the host's loopback, by IPv4 and IPv6", expected="connection refused, or no route"
 )
 def connect_to_loopback_of_the_host(host: Any) -> object:
-    import socket
-
     found = []
     for address in ("127.0.0.1", "::1"):
         try:
@@ -35,8 +38,6 @@ def connect_to_loopback_of_the_host(host: Any) -> object:
 
 @_attack("14", "Connect to a server on the host's other addresses and on its gateway's")
 def connect_to_addresses_of_the_host(host: Any) -> object:
-    import socket
-
     found = []
     for address in host["addresses"]:
         try:
@@ -49,8 +50,6 @@ def connect_to_addresses_of_the_host(host: Any) -> object:
 
 @_attack("13", "Send UDP to the host")
 def send_udp_to_the_host(host: Any) -> object:
-    import socket
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(2)
         client.connect((host["addresses"][0], host["udp"]))
@@ -60,9 +59,6 @@ def send_udp_to_the_host(host: Any) -> object:
 
 @_attack("13", "Ping the host", expected="not permitted")
 def ping(host: Any) -> object:
-    import socket
-    import struct
-
     def checksum(data: bytes) -> int:
         total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
         total = (total >> 16) + (total & 0xFFFF)
@@ -78,8 +74,6 @@ def ping(host: Any) -> object:
 
 @_attack("13", "Find a route to the Internet, to private ranges or to the clouds' metadata services")
 def find_a_route(host: Any) -> object:
-    import socket
-
     # Connecting a UDP socket sends nothing, it only needs a route.
     found = []
     places = "1.1.1.1 169.254.169.254 100.100.100.200 10.0.0.1 172.17.0.1 192.168.1.1 2606:4700::1111 fd00:ec2::254"
@@ -96,8 +90,6 @@ def find_a_route(host: Any) -> object:
 
 @_attack("13", "Send a question for a name to a resolver")
 def ask_a_resolver(host: Any) -> object:
-    import socket
-
     query = bytes.fromhex("1d0501000001000000000000") + b"\x07nbagent\x07invalid\x00\x00\x01\x00\x01"
     sent = []
     # To the host's resolvers, or, if it has none, to the host itself.
@@ -116,17 +108,12 @@ def ask_a_resolver(host: Any) -> object:
     "16", "Have a program look for a way out that knows nothing of proxies", levels=frozenset({TrustLevel.ISOLATED})
 )
 def send_a_program(host: Any) -> object:
-    import subprocess
-    import sys
-
     ask = f"import socket; socket.create_connection(('{host['addresses'][0]}', {host['tcp']}), 2)"
     return subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True).returncode == 0
 
 
 @_attack("13", "See network interfaces of the host's", expected="its own loopback only")
 def see_interfaces(host: Any) -> object:
-    import os
-
     # Without a socket, since some levels can't make any.
     names = {line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]}
     idle = {"lo", "sit0", "tunl0", "ip6tnl0", "ip_vti0", "ip6_vti0", "gre0", "gretap0", "erspan0", "ip6gre0"}
@@ -154,8 +141,6 @@ def see_routes(host: Any) -> object:
     control="system calls",
 )
 def make_internet_sockets(host: Any) -> object:
-    import socket
-
     found = []
     for family in (socket.AF_INET, socket.AF_INET6):
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):

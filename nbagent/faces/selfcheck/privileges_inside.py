@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import os
+import subprocess
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -18,8 +22,6 @@ _REFUSED = "not permitted"
     control="user",
 )
 def be_privileged(host: Any) -> object:
-    import os
-
     status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
     held = [name for name in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb") if int(status[name], 16)]
     if os.getuid() == 0 or 0 in os.getresuid() or 0 in os.getresgid() or 0 in os.getgroups():
@@ -33,16 +35,12 @@ def be_privileged(host: Any) -> object:
 
 @_attack("4", "Become root", expected=_REFUSED, control="user")
 def become_root(host: Any) -> object:
-    import os
-
     os.setresuid(0, 0, 0)
     return os.getuid() == 0
 
 
 @_attack("4", "Be another user of the host than the person or the sandbox's own", expected="the sandbox's own user")
 def be_somebody(host: Any) -> object:
-    import os
-
     ids = {*os.getresuid(), *os.getresgid(), *os.getgroups()}
     # Linux shows ids that are not mapped into the user namespace as the overflow id.
     return sorted(ids - set(host["ids"]) - {65534})
@@ -50,11 +48,6 @@ def be_somebody(host: Any) -> object:
 
 @_attack("4", "Gain root by a program with the setuid bit", expected="it runs without root", control="user")
 def gain_by_setuid_program(host: Any) -> object:
-    import contextlib
-    import glob
-    import os
-    import subprocess
-
     if os.getuid() == 0:
         return "it is root already"
     programs = [at for folder in ("/bin", "/usr/bin", "/usr/sbin") for at in glob.glob(folder + "/*")]

@@ -1,9 +1,10 @@
 """A probe: one attack, as data, and how its result is judged.
 
 The attacks are in the modules `*_inside.py`, by what they attack. Each is a function whose source runs in the sandbox,
-so it imports what it needs itself, from the standard library only. It gets facts about the host (`aims.Aims`) and
-returns what it obtained; it has failed if it obtained nothing or Linux refused it. An attack that succeeds does no
-harm: it reads a canary, writes to a folder made for it, exceeds a limit by little, and ends by itself.
+with its module's lines `import …`, of the standard library only; it knows nothing else of its module. It gets facts
+about the host (`aims.Aims`) and returns what it obtained; it has failed if it obtained nothing or Linux refused it. An
+attack that succeeds does no harm: it reads a canary, writes to a folder made for it, exceeds a limit by little, and
+ends by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import enum
 import inspect
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -133,8 +135,11 @@ def source(attack: Attack, host: Host) -> str:
     lines = inspect.getsource(attack).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("def "))
     body = "\n".join(lines[start:])
+    module = inspect.getsource(sys.modules[attack.__module__])
+    imports = "\n".join(line for line in module.splitlines() if line.startswith("import "))
     return f"""from __future__ import annotations
 import json
+{imports}
 {body}
 try:
     print(json.dumps({{"got": {attack.__name__}(json.loads({json.dumps(host)!r}))}}))

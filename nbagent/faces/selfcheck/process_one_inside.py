@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import socket
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -18,8 +24,6 @@ _REFUSED = "not permitted"
     held_anyway="the machine's own first process may be out of this user's reach",
 )
 def touch_process_one(host: Any) -> object:
-    import os
-
     # Without a sandbox this is the machine's own memory: it is opened for reading, but not read.
     if os.getpid() == 1:
         return None
@@ -40,10 +44,6 @@ def touch_process_one(host: Any) -> object:
     held_anyway="the machine's own first process may be out of this user's reach",
 )
 def change_how_process_one_runs(host: Any) -> object:
-    import contextlib
-    import os
-    import resource
-
     # Set to the value that it has: without a sandbox it is the machine's first process.
     found = []
 
@@ -75,12 +75,6 @@ def change_how_process_one_runs(host: Any) -> object:
     held_anyway="the machine's own processes may be out of this user's reach",
 )
 def signal_process_one(host: Any) -> object:
-    import contextlib
-    import ctypes
-    import fcntl
-    import os
-    import socket
-
     # Signal 0 does nothing, but shows whether signals are permitted.
     found = []
     libc = ctypes.CDLL(None, use_errno=True)
@@ -110,8 +104,6 @@ def signal_process_one(host: Any) -> object:
     expected=_REFUSED,
 )
 def hide_from_process_one(host: Any) -> object:
-    import ctypes
-
     libc, set_dumpable = ctypes.CDLL(None), 4
     hidden = libc.prctl(set_dumpable, 0, 0, 0, 0) == 0
     libc.prctl(set_dumpable, 1, 0, 0, 0)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import glob
+import os
+import signal
+import threading
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -13,8 +18,6 @@ _REFUSED = "not permitted"
 
 @_attack("7", "Find a process of the host in the process list", expected="the sandbox's own processes only")
 def see_processes_of_the_host(host: Any) -> object:
-    import glob
-
     for at in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             if host["marker"] in open(at).read():
@@ -26,9 +29,6 @@ def see_processes_of_the_host(host: Any) -> object:
 
 @_attack("7", "End a process of the host by a signal", expected="no such process")
 def signal_a_process_of_the_host(host: Any) -> object:
-    import os
-    import signal
-
     # By its number on the host, which inside may be that of another process or of none.
     if host["marker"] not in open(f"/proc/{host['process']}/cmdline").read():
         return None
@@ -38,9 +38,6 @@ def signal_a_process_of_the_host(host: Any) -> object:
 
 @_attack("7", "Debug a process of the host (ptrace)", expected="no such process, or not permitted")
 def trace_a_process_of_the_host(host: Any) -> object:
-    import ctypes
-    import os
-
     attach, detach = 16, 17
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = (ctypes.c_long,) * 4
@@ -54,9 +51,6 @@ def trace_a_process_of_the_host(host: Any) -> object:
 
 @_attack("+", "Find the host's shared memory and message queues (System V, POSIX)", expected="none is there")
 def see_shared_memory_of_the_host(host: Any) -> object:
-    import ctypes
-    import os
-
     libc = ctypes.CDLL(None, use_errno=True)
     found = []
     if libc.shmget(host["shm_key"], 0, 0) >= 0:
@@ -87,9 +81,6 @@ def avoid_the_memory_killer(host: Any) -> object:
 
 @_attack("+", "Take precedence over the host's processes (priority, real time)", expected=_REFUSED)
 def take_precedence(host: Any) -> object:
-    import os
-    import threading
-
     got = []
 
     def take_back() -> None:

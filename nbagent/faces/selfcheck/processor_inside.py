@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import threading
+import time
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import EVERYWHERE, NO_PROGRAMS, ProbeGroup
@@ -19,8 +23,6 @@ _WITH_PROGRAMS = EVERYWHERE - NO_PROGRAMS
     levels=_WITH_PROGRAMS,
 )
 def start_processes(host: Any) -> object:
-    import os
-
     # Each child waits for the end of a pipe that only this process holds, so none outlives it.
     reader, writer = os.pipe()
     children: list[int] = []
@@ -44,8 +46,6 @@ def start_processes(host: Any) -> object:
 
 @_attack("17", "Start more threads than the limit on processes", expected="refused at the limit", control="pids")
 def start_threads(host: Any) -> object:
-    import threading
-
     end = threading.Event()
     threads: list[threading.Thread] = []
     try:
@@ -70,10 +70,6 @@ def start_threads(host: Any) -> object:
     held_anyway="a machine that is busy otherwise gives nobody more",
 )
 def take_cores(host: Any) -> object:
-    import hashlib
-    import threading
-    import time
-
     block = bytes(1 << 18)
 
     def spin(end: float) -> None:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import io
+import multiprocessing
+import os
+import subprocess
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,25 +24,17 @@ def _attack(threat: str, title: str, *, expected: str = "not permitted") -> Call
 
 @_attack("5", "Run a program (subprocess)")
 def run_a_program(host: Any) -> object:
-    import subprocess
-
     return subprocess.run(["/bin/echo", "ran"], capture_output=True).stdout == b"ran\n"
 
 
 @_attack("5", "Run a shell (os.system)")
 def run_a_shell(host: Any) -> object:
-    import os
-
     os.system("echo ran > nbagent-ran")
     return os.path.exists("nbagent-ran")
 
 
 @_attack("5", "Run a shell the notebook's way (!command, %%bash)")
 def run_a_notebook_shell(host: Any) -> object:
-    import contextlib
-    import io
-    import os
-
     shell = get_ipython()  # type: ignore[name-defined] # noqa: F821 - a kernel has it
     silent = io.StringIO()
     with contextlib.suppress(Exception), contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
@@ -47,8 +46,6 @@ def run_a_notebook_shell(host: Any) -> object:
 
 @_attack("5", "Make a process (fork)")
 def fork(host: Any) -> object:
-    import os
-
     child = os.fork()
     if not child:
         os._exit(7)
@@ -57,9 +54,6 @@ def fork(host: Any) -> object:
 
 @_attack("5", "Make a process by the C library (clone)")
 def fork_in_c(host: Any) -> object:
-    import ctypes
-    import os
-
     libc = ctypes.CDLL(None, use_errno=True)
     libc.clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
     stack = ctypes.create_string_buffer(1 << 16)
@@ -74,17 +68,12 @@ def fork_in_c(host: Any) -> object:
 
 @_attack("5", "Start a program without a fork (posix_spawn)")
 def spawn(host: Any) -> object:
-    import os
-
     child = os.posix_spawn("/bin/true", ["true"], {})
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @_attack("24", "Become another program (execve, execveat), in any thread")
 def replace_the_process(host: Any) -> object:
-    import ctypes
-    import threading
-
     # With an invalid address: if the call is permitted it fails with EFAULT, and the process goes on.
     got = []
 
@@ -105,7 +94,5 @@ def replace_the_process(host: Any) -> object:
 
 @_attack("5", "Start workers (multiprocessing)")
 def multiprocess(host: Any) -> object:
-    import multiprocessing
-
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.map(abs, [-3]) == [3]

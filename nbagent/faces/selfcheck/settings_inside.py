@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import stat
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -13,8 +16,6 @@ _REFUSED = "not permitted"
 
 @_attack("6", "Change Linux's settings in /proc/sys and /sys", expected="none can be written")
 def change_settings_of_linux(host: Any) -> object:
-    import os
-
     found = []
     for base in ("/proc/sys", "/sys"):
         for folder, _, files in os.walk(base):
@@ -35,9 +36,6 @@ def change_settings_of_linux(host: Any) -> object:
     expected="read-only file system, or no such file",
 )
 def open_switches(host: Any) -> object:
-    import glob
-    import os
-
     # Opened, not written to.
     found = []
     for at in (
@@ -82,9 +80,6 @@ def read_memory_of_linux(host: Any) -> object:
     expected="none can be written",
 )
 def write_to_proc(host: Any) -> object:
-    import os
-    import stat
-
     found = []
     for folder, folders, files in os.walk("/proc"):
         if folder == "/proc":
@@ -101,8 +96,6 @@ def write_to_proc(host: Any) -> object:
 
 @_attack("7", "Raise one's own limits: open files of control groups for writing", expected="none can be written")
 def open_control_groups(host: Any) -> object:
-    import os
-
     for folder, _, files in os.walk("/sys/fs/cgroup"):
         for name in files:
             if name in ("memory.limit_in_bytes", "memory.max", "cgroup.procs", "tasks", "pids.max", "cpu.max"):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
+import glob
+import hashlib
+import os
+import sys
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import ProbeGroup
@@ -12,9 +18,6 @@ _attack = GROUP.attack
 
 @_attack("8", "Find a secret variable in any environment", expected="no variable of that name", control="processes")
 def find_the_secret_in_environments(host: Any) -> object:
-    import glob
-    import os
-
     name = host["variable"]
     if name in os.environ:
         return os.environ[name]
@@ -31,17 +34,12 @@ def find_the_secret_in_environments(host: Any) -> object:
 
 @_attack("8", "Find variables of the host's environment", expected="none of the host's variables")
 def see_variables_of_the_host(host: Any) -> object:
-    import hashlib
-    import os
-
     digests = {name: hashlib.sha256(value.encode()).hexdigest() for name, value in os.environ.items()}
     return [name for name, digest in host["environment"].items() if digests.get(name) == digest]
 
 
 @_attack("+", "Learn where the data lies on the host from any process's command line", expected="no path of the host")
 def see_paths_in_command_lines(host: Any) -> object:
-    import glob
-
     for at in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             text = open(at, "rb").read().decode(errors="replace")
@@ -63,10 +61,6 @@ def see_paths_in_mounts(host: Any) -> object:
 
 @_attack("+", "List the packages of the host's own Python", expected="the interpreter and standard library only")
 def see_packages_of_the_host(host: Any) -> object:
-    import glob
-    import os
-    import sys
-
     # The base Python of a bare machine has none; where nothing is isolated, the kernel's own are the host's.
     bases = {sys.base_prefix, "/opt/python", "/usr", "/usr/local"} | ({sys.prefix} - {"/opt/kernel"})
     found = set()
@@ -80,8 +74,6 @@ def see_packages_of_the_host(host: Any) -> object:
 
 @_attack("+", "Share locks on the data with programs of the host", expected="the host's lock is not seen")
 def lock_data(host: Any) -> object:
-    import fcntl
-
     with open(host["locked_file"]) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -92,8 +84,6 @@ def lock_data(host: Any) -> object:
 
 @_attack("+", "Take a lease on the data, so that programs on the host are held up", expected="not permitted")
 def lease_data(host: Any) -> object:
-    import fcntl
-
     set_lease = 1024
     with open(host["data_file"]) as file:
         fcntl.fcntl(file, set_lease, fcntl.F_RDLCK)
@@ -103,9 +93,6 @@ def lease_data(host: Any) -> object:
 
 @_attack("+", "Watch which programs the host runs (inotify on /usr/bin)", expected="no such call")
 def watch_files(host: Any) -> object:
-    import ctypes
-    import os
-
     libc = ctypes.CDLL(None, use_errno=True)
     watcher = libc.inotify_init1(0)
     if watcher < 0 or libc.inotify_add_watch(watcher, b"/usr/bin", 0x20) < 0:
@@ -116,9 +103,6 @@ def watch_files(host: Any) -> object:
 
 @_attack("+", "Watch folders of the host's by signals (dnotify on /usr/bin)", expected="not permitted")
 def watch_folders(host: Any) -> object:
-    import fcntl
-    import os
-
     folder = os.open("/usr/bin", os.O_RDONLY)
     try:
         fcntl.fcntl(folder, fcntl.F_NOTIFY, fcntl.DN_ACCESS)
@@ -126,3 +110,15 @@ def watch_folders(host: Any) -> object:
     finally:
         os.close(folder)
     return True
+
+
+@_attack("+", "Watch which files the host reads, by what is in memory (RWF_NOWAIT)", expected="not supported")
+def watch_memory_of_files(host: Any) -> object:
+    import os
+
+    file = os.open(host["data_file"], os.O_RDONLY)
+    try:
+        os.pread(file, 1, 0)
+        return bool(os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT))
+    finally:
+        os.close(file)

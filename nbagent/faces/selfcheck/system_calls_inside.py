@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import socket
+import threading
 from typing import Any
 
 from nbagent.core.policy import TrustLevel
@@ -80,8 +85,6 @@ CALLS: dict[str, tuple[int, ...]] = {
     "5", "Make calls that change the machine, other processes or namespaces", expected=_REFUSED, control="system calls"
 )
 def make_dangerous_calls(host: Any) -> object:
-    import ctypes
-
     libc = ctypes.CDLL(None, use_errno=True)
     found = []
     for name, (number, arguments) in host["calls"].items():
@@ -94,9 +97,6 @@ def make_dangerous_calls(host: Any) -> object:
 
 @_attack("5", "Make a user, mount, network or other namespace (clone)", expected=_REFUSED, control="system calls")
 def make_namespaces(host: Any) -> object:
-    import ctypes
-    import os
-
     libc = ctypes.CDLL(None, use_errno=True)
     libc.clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
     end = ctypes.cast(libc._exit, ctypes.c_void_p)
@@ -123,10 +123,6 @@ def make_namespaces(host: Any) -> object:
     levels=frozenset(TrustLevel) - NO_PROGRAMS,
 )
 def call_as_another_architecture(host: Any) -> object:
-    import ctypes
-    import mmap
-    import os
-
     if os.uname().machine != "x86_64":
         return None
     # mov eax, 20 (getpid); int 0x80; ret. A child runs it, since it may be killed for it.
@@ -146,8 +142,6 @@ def call_as_another_architecture(host: Any) -> object:
     control="system calls",
 )
 def make_other_sockets(host: Any) -> object:
-    import socket
-
     found = []
     kinds = (("vsock", 40, 1), ("packet", 17, 3), ("alg", 38, 5), ("key", 15, 3), ("bluetooth", 31, 3))
     for name, family, kind in kinds:
@@ -167,8 +161,6 @@ def make_other_sockets(host: Any) -> object:
     control="system calls",
 )
 def speak_netlink(host: Any) -> object:
-    import socket
-
     found = []
     names = {0: "routes", 4: "diagnostics", 9: "audit", 12: "firewall", 15: "devices", 16: "generic"}
     for protocol, name in names.items():
@@ -187,8 +179,6 @@ def speak_netlink(host: Any) -> object:
     control="system calls",
 )
 def make_sockets_of_other_protocols(host: Any) -> object:
-    import socket
-
     found = []
     for name, kind, protocol in (("MPTCP", 1, 262), ("UDP-Lite", 2, 136), ("SCTP", 1, 132), ("ICMP", 3, 1)):
         try:
@@ -206,10 +196,6 @@ def make_sockets_of_other_protocols(host: Any) -> object:
     control="system calls",
 )
 def attach_filters(host: Any) -> object:
-    import ctypes
-    import socket
-    import threading
-
     # The filter has one instruction: allow.
     instruction = ctypes.create_string_buffer(bytes.fromhex("06000000") + (0x7FFF0000).to_bytes(4, "little"))
     program = ctypes.create_string_buffer(
@@ -242,8 +228,6 @@ def attach_filters(host: Any) -> object:
     "5", "Run with fewer filters in another thread", expected="every thread has the filter", control="system calls"
 )
 def find_a_thread_without_filter(host: Any) -> object:
-    import os
-
     found = []
     for each in os.listdir("/proc/self/task"):
         status = dict(line.split(":", 1) for line in open(f"/proc/self/task/{each}/status").read().splitlines())

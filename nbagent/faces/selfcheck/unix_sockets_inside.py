@@ -1,7 +1,10 @@
-"""Attacks by Unix sockets and pipes of the host."""
+"""Attacks by Unix sockets and pipes of the host, and on its programs that read from sockets."""
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup
@@ -14,8 +17,6 @@ _attack = GROUP.attack
     "3", "Connect to a container engine (Docker, containerd, Podman), to D-Bus or systemd", expected="no such socket"
 )
 def connect_to_engine_sockets(host: Any) -> object:
-    import socket
-
     found = []
     for path in (
         "/var/run/docker.sock",
@@ -37,8 +38,6 @@ def connect_to_engine_sockets(host: Any) -> object:
 
 @_attack("3", "Connect to a Unix socket of the host's by its path", expected="no such file", control="files")
 def connect_to_a_named_socket(host: Any) -> object:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(host["unix"])
     return True
@@ -51,8 +50,6 @@ def connect_to_a_named_socket(host: Any) -> object:
     control="files",
 )
 def connect_to_a_socket_in_data(host: Any) -> object:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(host["data_folder"] + "/socket")
     return True
@@ -65,8 +62,6 @@ def connect_to_a_socket_in_data(host: Any) -> object:
     control="files",
 )
 def connect_to_a_socket_behind_a_link(host: Any) -> object:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(host["clone"] + "/figures/socket")
     return True
@@ -79,10 +74,6 @@ def connect_to_a_socket_behind_a_link(host: Any) -> object:
     control="files",
 )
 def connect_to_a_later_socket_in_data(host: Any) -> object:
-    import os
-    import socket
-    import time
-
     # Wait until data that is added later is visible; otherwise the attack would prove nothing.
     end = time.monotonic() + 2 * host["patience"]
     while not os.path.exists(host["data_folder"] + "/later.csv"):
@@ -101,8 +92,6 @@ def connect_to_a_later_socket_in_data(host: Any) -> object:
     control="files",
 )
 def write_to_a_pipe_in_data(host: Any) -> object:
-    import os
-
     pipe = os.open(host["data_folder"] + "/pipe", os.O_WRONLY | os.O_NONBLOCK)
     try:
         return os.write(pipe, b"hello") == 5
@@ -118,8 +107,20 @@ def write_to_a_pipe_in_data(host: Any) -> object:
     control="network",
 )
 def connect_to_an_abstract_socket(host: Any) -> object:
-    import socket
-
     with socket.socket(socket.AF_UNIX) as client:
         client.connect("\0" + host["abstract"])
     return True
+
+
+@_attack(
+    "+",
+    "Send the host a connection that lingers, so that closing it holds the host up",
+    expected="no connection lingers",
+)
+def send_a_lingering_connection(host: Any) -> object:
+    import socket
+    import struct
+
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 60))
+        return struct.unpack("@ii", tried.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))[0] == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from typing import Any
 
 from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup
@@ -25,8 +28,6 @@ def write_to_a_folder_of_the_host(host: Any) -> object:
     control="files",
 )
 def plant_start_up_files(host: Any) -> object:
-    import os
-
     planted = []
     for name in host["start_up"]:
         try:
@@ -46,9 +47,6 @@ def plant_start_up_files(host: Any) -> object:
     control="files",
 )
 def write_to_mounts(host: Any) -> object:
-    import errno
-    import os
-
     # Files without a name, so that nothing is left if the attack succeeds.
     refused = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENXIO, errno.EIO, errno.ENODEV)
     devices = {f"/dev/{each}" for each in "null zero full random urandom tty ptmx pts console".split()}
@@ -76,10 +74,6 @@ def write_to_mounts(host: Any) -> object:
     control="files",
 )
 def write_to_the_root(host: Any) -> object:
-    import errno
-    import os
-    import sys
-
     refused = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
     found = []
     places = "/ /usr /usr/lib /etc /opt /opt/kernel /opt/python /opt/site /run/nbagent /home /var /root".split()
@@ -95,8 +89,6 @@ def write_to_the_root(host: Any) -> object:
 
 @_attack("2", "Write to, replace, delete or touch the data", expected="read-only file system", control="files")
 def write_to_data(host: Any) -> object:
-    import os
-
     done = []
     attempts: tuple[tuple[str, Any], ...] = (
         ("appended", lambda: open(host["data_file"], "a").close()),

@@ -144,7 +144,7 @@ class Asker:
                 code = await self._edited(asked)
                 if not code:
                     return False
-            case "reject" if not reason:
+            case "reject" if not reason and asked.question.wants_reason:
                 typed = await self._person.line("Why not? (Enter for no reason) ", over=asked.over)
                 reason = (typed or "").strip()
         choice = next(each for each in asked.question.choices if each == chosen)
@@ -170,7 +170,7 @@ class Asker:
 
     async def _typed(self, asked: _Open) -> str:
         """Code typed line by line, where there is no editor."""
-        self._say("Type the code that is to run instead, and Ctrl-D on a line of its own. (EDITOR is not set.)")
+        self._say("Type the code that is to run instead, and Ctrl-D on a line of its own. (No editor was found.)")
         lines: list[str] = []
         while (line := await self._person.line("… ", over=asked.over, fresh=not lines)) is not None:
             lines.append(line)

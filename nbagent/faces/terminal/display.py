@@ -69,6 +69,7 @@ async def shown(
     results: IO[str] | None = None,
     keep: bool = False,
     keyboard: Keyboard | None = None,
+    verbose: bool = False,
 ) -> AsyncIterator[View]:
     """Start a session, show its events, ask its questions and heed Ctrl-C; end it at the end.
 
@@ -78,8 +79,9 @@ async def shown(
         results: Where the cells' own output goes.
         keep: Whether its kernel is left running at the end, for `nbagent resume`.
         keyboard: Where the person types and answers what code may do.
+        verbose: Show all of a traceback.
     """
-    view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None)
+    view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None, verbose=verbose)
     asker = Asker(session, view, keyboard or Keyboard())
     pressing = CtrlC(session, asker)
     try:
@@ -88,6 +90,7 @@ async def shown(
         for record in session.news:
             view.show(record)
         session.follow(view.show)
+        session.follow_words(view.hear_words)
         session.follow(asker.hear)
         yield view
     finally:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import termios
@@ -15,9 +16,15 @@ from typing import Any
 
 from nbagent.core.errors import UsageError
 
+EDITORS = ("sensible-editor", "editor", "nano", "micro", "vim", "vi")
+"""Programs that are tried where the person has chosen none: first the system's own choice, then what is easiest."""
+
 
 def command() -> list[str]:
-    """The editor that the person has chosen by `VISUAL` or `EDITOR`, with its words; empty if there is none.
+    """The editor that the person has chosen by `VISUAL` or `EDITOR`, with its words, else one that is installed.
+
+    Returns:
+        Nothing if there is none.
 
     Raises:
         UsageError: It can't be read as a command.
@@ -29,7 +36,7 @@ def command() -> list[str]:
             raise UsageError(f"The variable {name} is no command: {error}.") from error
         if words:
             return words
-    return []
+    return [found] if (found := next(filter(None, map(shutil.which, EDITORS)), None)) else []
 
 
 async def edit(text: str, *, editor: list[str], suffix: str, over: asyncio.Future[None]) -> str:

@@ -5,6 +5,7 @@ A terminal gives each style a colour, a page a class. All text is safe to show a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from nbagent.core.events import (
     Asked,
     CellFinished,
     CellStarted,
+    CellWaits,
     CodeGenerated,
     DataLeftOut,
     Event,
@@ -39,6 +41,7 @@ from nbagent.core.events import (
     PackagesInstalled,
     QuotaReached,
     SessionResumed,
+    SessionStarted,
     StateLost,
     StateRestored,
     ToolRefused,
@@ -46,7 +49,7 @@ from nbagent.core.events import (
     figures,
     text_of,
 )
-from nbagent.core.text import safe, size_of
+from nbagent.core.text import plain, safe, size_of
 
 Style = Literal[
     "heading", "code", "output", "end", "traceback", "figure", "file", "told", "said", "good", "warning", "bad"
@@ -64,8 +67,11 @@ MUST_BE_KNOWN: Final = (
     HostDecided,
     ApprovalAsked,
     ApprovalGiven,
+    SessionStarted,
 )
 """Events that even a quiet face shows."""
+LIBRARY_FRAME: Final = re.compile(r"File (?:/opt/|/usr/|~/|<)")
+"""The beginning of a frame that isn't the person's."""
 STOPPED: Final = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
 
@@ -91,6 +97,8 @@ def waits_for(event: Event) -> str:
             return "thinking"
         case ModelReplied(tools=tools):
             return "working" if tools else "finishing"
+        case CellWaits(cell=cell):
+            return f"cell {cell} waits for another client's cell"
         case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutputAdded(cell=cell):
             return f"cell {cell} runs"
         case PackagesInstalled():
@@ -113,12 +121,21 @@ class LineRenderer:
         quiet: Show no cells, only what must be known.
         code: Show the cells' code.
         coloured: Styles whose text keeps the colours that it came with.
+        frames: Of a traceback, show all frames, or the person's own only.
     """
 
-    def __init__(self, *, quiet: bool = False, code: bool = True, coloured: Collection[Style] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        code: bool = True,
+        coloured: Collection[Style] = (),
+        frames: Literal["all", "own"] = "all",
+    ) -> None:
         self._quiet = quiet
         self._code = code
         self._coloured = coloured
+        self._frames = frames
         self._wanted: dict[str, str] = {}
         self._notes = ""
         self._figures = 0
@@ -165,10 +182,12 @@ class LineRenderer:
 
     def _finished(self, event: CellFinished) -> Iterator[StyledLine]:
         for output in event.outputs:
-            if output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._notes):
-                yield self._kept(
-                    "traceback", "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
-                )
+            if output["output_type"] == "error" and output["ename"] == "SystemExit":
+                if not output["evalue"].lstrip("-").isdigit() and output["evalue"] not in ("", "None"):
+                    yield self._kept("traceback", output["evalue"])
+            elif output["output_type"] == "error" and not (output["evalue"] and output["evalue"] in self._notes):
+                frames = output["traceback"] if self._frames == "all" else own_frames(output["traceback"])
+                yield self._kept("traceback", "\n".join(frames) or f"{output['ename']}: {output['evalue']}")
         if event.note and event.note not in self._notes:
             yield StyledLine("warning" if event.status != "ok" else "told", safe(event.note))
         if event.status in STOPPED:
@@ -183,6 +202,22 @@ class LineRenderer:
 
     def _kept(self, style: Style, text: str) -> StyledLine:
         return StyledLine(style, safe(text, colours=style in self._coloured))
+
+
+def own_frames(frames: list[str]) -> list[str]:
+    """A traceback of IPython's, or one like it, without the frames of libraries; its first and last pieces stay."""
+    found: list[str] = []
+    left = 0
+    for each in (*frames[:-1], ""):
+        if LIBRARY_FRAME.match(plain(each)):
+            left += 1
+            continue
+        if left:
+            found.append(f"   … {left} in libraries; -v shows them\n")
+            left = 0
+        if each:
+            found.append(each)
+    return [*found, *frames[-1:]]
 
 
 def _of_model(event: Event) -> tuple[Style, str] | None:
@@ -243,6 +278,10 @@ def _of_surroundings(event: Event) -> tuple[Style, str] | None:
             return "file", f"file: {to}"
         case DataLeftOut(text=text):
             return "warning", text
+        case SessionStarted(isolation=isolation) if isolation:
+            return "warning", f"the kernel is {isolation}"
+        case CellWaits(cell=cell):
+            return "told", f"cell {cell} waits: the kernel runs another client's cell"
         case SessionResumed(note=note):
             return "told", note
     return None

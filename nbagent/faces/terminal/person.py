@@ -18,10 +18,6 @@ class Over(Exception):  # noqa: N818 - an end, not an error
 class Person:
     """The person at the terminal.
 
-    Args:
-        view: Where the session is shown.
-        keyboard: Where they type.
-
     Attributes:
         is_away: Whether another program has the terminal.
     """

@@ -23,19 +23,20 @@ from pathlib import Path
 
 from nbagent.sandbox.machine import supervisor
 
-_CHUNK = 65536
-_STRINGS = re.compile(rb"\x1b[\]PX^_].*?(?:\x07|\x1b\\)", re.DOTALL)
-"""Control strings of ECMA-48, section 5.6: operating system command, device control, start of string, and so on."""
-_BEGINNING = re.compile(rb"\x1b(?:[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*)?\Z", re.DOTALL)
+_CHUNK_BYTES = 65536
+_STRINGS = re.compile(rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f]).*?(?:\x07|\x1b\\|\xc2\x9c)", re.DOTALL)
+"""Control strings of ECMA-48, section 5.6: operating system command, device control, start of string, and so on; each
+begins with ESC or with one character of its own, here in UTF-8."""
+_BEGINNING = re.compile(
+    rb"(?:\x1b|\xc2|(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])(?:[^\x07\x1b\xc2]|\x1b(?!\\)|\xc2(?!\x9c))*)\Z",
+    re.DOTALL,
+)
 MAX_STRING = 8192
 """Bytes of a control string that may be waited for; a longer one is thrown away as it comes."""
 
 
 def attach(sandbox: Path) -> int:
     """Open a shell in a sandbox on this process's terminal, or on pipes, until it ends.
-
-    Args:
-        sandbox: The sandbox's private folder.
 
     Returns:
         The shell's exit code, as shells tell it: 128 and more for a signal.
@@ -55,7 +56,7 @@ def attach(sandbox: Path) -> int:
         os.close(theirs)
         with connection, _raw(given), _resizing(ours):
             _pump(ours, connection)
-            connection.settimeout(supervisor.SECONDS)
+            connection.settimeout(supervisor.ANSWER_SECONDS)
             code = supervisor.shell_exit(connection)
     finally:
         os.close(ours)
@@ -82,7 +83,7 @@ def _pump(shell: int, connection: socket.socket) -> None:
 def _feed(given: int, shell: int) -> None:
     """Carry what is typed, or comes through a pipe, to the shell, up to its end."""
     with contextlib.suppress(OSError):
-        while data := os.read(given, _CHUNK):
+        while data := os.read(given, _CHUNK_BYTES):
             while data:
                 data = data[os.write(shell, data) :]
         if not os.isatty(shell):
@@ -93,7 +94,7 @@ def _feed(given: int, shell: int) -> None:
 def _read(shell: int) -> bytes | None:
     """What the shell has printed; None once nothing has its end open any more."""
     try:
-        return os.read(shell, _CHUNK) or None
+        return os.read(shell, _CHUNK_BYTES) or None
     except OSError:
         return None
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import Record
+from nbagent.core.events import Asked, Record
 from nbagent.core.text import safe
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
 
@@ -29,6 +31,14 @@ STYLES: Final[dict[Style, str]] = {
 """How rich calls their looks."""
 
 
+TABLES = "┌│╞├└|+"
+"""Characters with which the lines of a drawn table begin."""
+MAX_LINES = 60
+"""Lines of a cell's output that are shown on a terminal, unless the output itself is what was asked for."""
+MAX_WORDS = 60
+"""Characters of a reply that is being written that are shown."""
+
+
 class View:
     """Shows a session on a terminal as it happens.
 
@@ -37,6 +47,7 @@ class View:
         quiet: Show no cells, only what must be known.
         results: Where the cells' own output goes; to standard error by default, as all else.
         code: Show the cells' code.
+        verbose: Show all of a traceback, not only the person's own frames.
     """
 
     def __init__(
@@ -46,39 +57,70 @@ class View:
         quiet: bool = False,
         results: IO[str] | None = None,
         code: bool = True,
+        verbose: bool = False,
     ) -> None:
-        from rich.console import Console
-
-        self.console: Console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
-        self._results = results or self.console.file
+        self._given_results = results
         self._keep_figure = keep_figure
         self._quiet = quiet
-        self._colours = self._results.isatty() and not self.console.no_color
-        looks: dict[Style, bool] = {
-            "output": self._colours,
-            "traceback": self.console.is_terminal and not self.console.no_color,
-        }
-        self._lines = LineRenderer(
-            quiet=quiet, code=code, coloured=[style for style, wanted in looks.items() if wanted]
-        )
+        self._shows_code = code
+        self._frames: Literal["all", "own"] = "all" if verbose else "own"
         self._status: Any = None
-        self._waits_for = ""
+        self._waits_for = self._words = ""
+        self._since: float | None = None
+        self._shown_lines = self._folded = 0
         self._prompt = ""
         self._held: list[Record] | None = None
         self._line_open = False
 
+    @cached_property
+    def console(self) -> Console:
+        """Writes to standard error; made once there is something to show, since a start would wait for the import."""
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+    @cached_property
+    def _results(self) -> IO[str]:
+        return self._given_results or self.console.file
+
+    @cached_property
+    def _folds(self) -> bool:
+        return self._given_results is None and self.console.is_terminal
+
+    @cached_property
+    def _colours(self) -> bool:
+        return self._results.isatty() and not self.console.no_color
+
+    @cached_property
+    def _lines(self) -> LineRenderer:
+        looks: dict[Style, bool] = {
+            "output": self._colours,
+            "traceback": self.console.is_terminal and not self.console.no_color,
+        }
+        coloured = [style for style, wanted in looks.items() if wanted]
+        return LineRenderer(quiet=self._quiet, code=self._shows_code, coloured=coloured, frames=self._frames)
+
     def wait(self, what: str) -> None:
         """Show that something takes its time; on a terminal only."""
-        self._waits_for = what
-        if self._quiet or not self.console.is_terminal or self._prompt:
+        self._waits_for, self._words = what, ""
+        if self._quiet or self._prompt or not sys.stderr.isatty() or not self.console.is_terminal:
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self.idle()
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         self._status = Progress(*columns, console=self.console, transient=True)
         self._status.add_task(what)
+        (task,) = self._status.tasks
+        # It tells how long the person has waited, not how long this step takes.
+        task.start_time = self._since = self._since or task.start_time
         self._status.start()
+
+    def hear_words(self, _: int, text: str) -> None:
+        """Show the end of what the model is writing beside the spinner."""
+        self._words = (self._words + text)[-MAX_WORDS:]
+        if self._status is not None:
+            self._status.update(self._status.task_ids[0], description=" ".join(safe(self._words).split()))
 
     def idle(self) -> None:
         """Take the spinner away."""
@@ -153,15 +195,17 @@ class View:
         if self._held is not None:
             self._held.append(record)
             return
-        lines = self._lines.of(record.event)
-        if lines is None:
+        lines, what = self._lines.of(record.event), waits_for(record.event)
+        if lines is None or not (lines or what):
             return
         self.idle()
+        if isinstance(record.event, Asked):
+            self._since = None
         self._clear_line(self._prompt)
         for line in lines:
             self._put(line)
         self._waits_for = ""
-        if what := waits_for(record.event):
+        if what:
             self.wait(what)
         if self._prompt:
             self._end_line()
@@ -169,9 +213,10 @@ class View:
 
     def _put(self, line: StyledLine) -> None:
         if line.style == "output":
-            self._write(line.text)
+            self._write(self._fitting(line.text))
             return
         self._end_line()
+        self._unfold()
         match line.style:
             case "end":
                 pass
@@ -179,19 +224,48 @@ class View:
                 self._code(line.text)
             case "traceback":
                 self.console.file.write(line.text + "\n")
+            case "heading":
+                self.console.print(line.text, style=STYLES["heading"], markup=False)
             case "figure":
                 self._figure(line)
             case style:
-                self.console.print(line.text, style=STYLES[style], markup=False)
+                # By words on a terminal; a file has no width at which to fold.
+                self.console.print(line.text, style=STYLES[style], markup=False, soft_wrap=not self.console.is_terminal)
+
+    def _fitting(self, text: str) -> str:
+        """What of a cell's output a terminal shows: its beginning, and of a table as much as is wide enough."""
+        if not self._folds:
+            return text
+        found = []
+        for line in text.splitlines(keepends=True):
+            if self._shown_lines >= MAX_LINES:
+                self._folded += line.endswith("\n")
+                continue
+            self._shown_lines += line.endswith("\n")
+            found.append(cropped(line, self.console.width))
+        return "".join(found)
+
+    def _unfold(self) -> None:
+        """Say how much of the cell's output was not shown; the next one is shown from its beginning."""
+        if self._folded:
+            self.console.print(f"… {self._folded:,} more lines, in the notebook", style=STYLES["told"], markup=False)
+        self._shown_lines = self._folded = 0
 
     def _code(self, code: str) -> None:
         if not self.console.is_terminal:
             # A file has no width at which to fold or crop.
             self.console.print(code.rstrip(), markup=False)
             return
-        from rich.syntax import Syntax
+        from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
+        from rich.style import Style as Look
+        from rich.syntax import ANSISyntaxTheme, Syntax
 
-        self.console.print(Syntax(code, "python", background_color="default", word_wrap=True))
+        # The terminal's own colours, of those that can be read on white and on black.
+        looks = {Keyword: "blue", Operator.Word: "blue", String: "green", Number: "cyan", Comment: "dim italic"}
+        looks |= {Name.Function: "bold", Name.Class: "bold", Name.Decorator: "magenta"}
+
+        theme = ANSISyntaxTheme({Token: Look(), **{kind: Look.parse(look) for kind, look in looks.items()}})
+        self.console.print(Syntax(code, "python", theme=theme, background_color="default", word_wrap=True))
 
     def _write(self, shown: str) -> None:
         if not shown:
@@ -230,6 +304,26 @@ class View:
                 head = "a=T,f=100," if number == 0 else ""
                 file.write(f"\x1b_G{head}m={int(number < len(pieces) - 1)};{piece}\x1b\\")
             file.write("\n")
+
+
+def cropped(line: str, width: int) -> str:
+    """A line of a drawn table, cut to the terminal's width: folded, its columns could not be told apart."""
+    if width < len(line.rstrip("\n")) and line[:1] in TABLES and "\x1b" not in line:
+        return line[: width - 1] + "…" + ("\n" if line.endswith("\n") else "")
+    return line
+
+
+def show_answer(text: str) -> None:
+    """Print an answer: formatted, behind an empty line, on a terminal; else as it is."""
+    if not sys.stdout.isatty():
+        print(safe(text), flush=True)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(highlight=False, emoji=False)
+    console.print()
+    console.print(Markdown(safe(text), hyperlinks=False, code_theme="bw"))
 
 
 def complain(error: NbagentError) -> None:

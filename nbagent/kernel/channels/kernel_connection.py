@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from jupyter_client.session import DELIM, Session
-
 from nbagent.kernel.channels.messages import MAX_SHELL, ReadChannel, check, parse_message
 from nbagent.kernel.channels.reading_share import SLICE_SECONDS, ReadingShare
 from nbagent.sandbox.channels.endpoint import Channel, Endpoint
@@ -29,9 +27,6 @@ ended. It takes time, since Linux first removes the files that the kernel had in
 class KernelConnection:
     """The connected channels of one kernel process; a restarted kernel gets a new connection.
 
-    Args:
-        endpoint: Where the kernel is reached.
-
     Attributes:
         session: Signs and checks messages.
         rejected: How many messages were dropped: unsigned, replayed, out of bounds, or no messages at all.
@@ -41,7 +36,11 @@ class KernelConnection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.rejected = 0
         self.kept: set[str] = set()
+        # As long as this takes, a kernel that was just launched is busy with its own imports.
+        from jupyter_client.session import DELIM, Session
+
         self.session = Session(key=endpoint.key)
+        self._delimiter = DELIM
         self._iopub = endpoint.open("iopub", limit=MAX_MESSAGE)
         self._shell = endpoint.open("shell", limit=MAX_SHELL)
         # Nobody needs its replies, which stay in the socket.
@@ -69,7 +68,7 @@ class KernelConnection:
         if self._breach:
             return self._breach
         if self.closed_for > FOUND_DEAD_SECONDS:
-            return "closed its connection and was killed"
+            return "closed its connection"
         return ""
 
     def close(self) -> None:
@@ -83,6 +82,10 @@ class KernelConnection:
         """Send a request that every kernel answers once it runs; returns the message id."""
         return self._request(self._shell, "kernel_info_request", {})
 
+    def probe(self) -> str:
+        """Send the same where a kernel answers even while it runs a cell; what it publishes tells that it lives."""
+        return self._request(self._control, "kernel_info_request", {})
+
     def execute(
         self,
         code: str,
@@ -92,15 +95,19 @@ class KernelConnection:
         expressions: dict[str, str] | None = None,
         buffers: Sequence[bytes] = (),
         metadata: dict[str, Any] | None = None,
+        stops_others: bool = True,
     ) -> str:
-        """Send an execute request; returns its message id, which its messages name as their parent."""
+        """Send an execute request; returns its message id, which its messages name as their parent.
+
+        With `stops_others`, the kernel drops the requests that wait behind one that fails.
+        """
         content = {
             "code": code,
             "silent": silent,
             "store_history": store_history,
             "user_expressions": expressions or {},
             "allow_stdin": False,
-            "stop_on_error": True,
+            "stop_on_error": stops_others,
         }
         return self._request(self._shell, "execute_request", content, buffers=buffers, metadata=metadata)
 
@@ -186,7 +193,7 @@ class KernelConnection:
                     if message is not None:
                         yield name, message
         except BreachError as error:
-            self._breach = f"{error} and was killed"
+            self._breach = str(error)
             self.close()
         finally:
             # Processor time, so that a busy machine isn't held against this kernel.
@@ -218,7 +225,7 @@ class KernelConnection:
 
     def _parse(self, channel: ReadChannel, frames: list[bytes]) -> dict[str, Any] | None:
         try:
-            parts = frames[frames.index(DELIM) + 1 :]
+            parts = frames[frames.index(self._delimiter) + 1 :]
             check(channel, parts)
             self._authenticate(*parts[:5])
             return parse_message(channel, parts)

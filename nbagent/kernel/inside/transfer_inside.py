@@ -15,6 +15,8 @@ import time
 from typing import Any
 
 CHUNK_BYTES = 256 * 1024
+DESCRIPTOR, BYTES = b"d", b"b"
+"""What is answered when memory is handed over: that it has come, or that its bytes are wanted."""
 MAX_COUNTED_FILES = 100_000
 """Files and folders that are looked at to list some of them."""
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -130,18 +132,24 @@ def send(base: str, parts: list[str], offset: int, length: int, known: list[int]
 def pour(base: str, parts: list[str], known: list[int], address: str) -> dict[str, Any]:
     """Give out a file over a socket."""
     file = open_plain(base, parts)
-    sent = 0
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(address)
-            while more := os.sendfile(connection.fileno(), file, sent, known[1] - sent):
-                sent += more
+            sent = copy(connection.fileno(), file, known[1])
         same = identity(os.fstat(file)) == known
     finally:
         os.close(file)
     if sent != known[1] or not same:
         raise RefusedError("it changed while it was sent")
     return {"sent": sent}
+
+
+def copy(to: int, source: int, size: int) -> int:
+    """Copy so many bytes from the beginning of a file, or as many as it has; returns how many."""
+    done = 0
+    while done < size and (more := os.sendfile(to, source, done, size - done)):
+        done += more
+    return done
 
 
 def entries(base: str, parts: list[str], bound: int, seconds: float) -> dict[str, Any]:
@@ -232,23 +240,43 @@ def put(token: str) -> dict[str, Any]:
 
 
 def fill(token: str, address: str) -> dict[str, Any]:
-    """Write what comes over a socket."""
-    upload, piece = coming(token), memoryview(bytearray(4 * CHUNK_BYTES))
+    """Write what memory has whose descriptors come over a socket; or the bytes, where no descriptor arrives."""
+    upload = coming(token)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
-        while count := connection.recv_into(piece):
-            left = piece[:count]
-            upload["hash"].update(left)
-            upload["size"] += count
-            while left:
-                left = left[os.write(upload["file"], left) :]
-    return {"size": upload["size"]}
+        while True:
+            said, found, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
+            if not said:
+                return {"size": upload["size"]}
+            if found:
+                try:
+                    size = os.fstat(found[0]).st_size
+                    copy(upload["file"], found[0], size)
+                finally:
+                    os.close(found[0])
+            else:
+                connection.sendall(BYTES)
+                size = take_bytes(connection, upload["file"])
+            upload["size"] += size
+            connection.sendall(DESCRIPTOR)
+
+
+def take_bytes(connection: socket.socket, file: int) -> int:
+    """Write bytes that come over a socket, behind their number; returns that."""
+    size = int.from_bytes(connection.recv(8, socket.MSG_WAITALL), "big")
+    left = size
+    while left and (data := connection.recv(min(left, 4 * CHUNK_BYTES))):
+        left -= len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+    return size - left
 
 
 def check_whole(token: str, size: int, digest: str) -> dict[str, Any]:
-    """The upload, if all of it has come."""
+    """The upload, if all of it has come; without a digest, only its bytes are counted."""
     upload = coming(token)
-    if os.fstat(upload["file"]).st_size != size or upload["hash"].hexdigest() != digest:
+    if os.fstat(upload["file"]).st_size != size or digest not in ("", upload["hash"].hexdigest()):
         raise RefusedError("it did not arrive as it was sent")
     return upload
 

@@ -45,7 +45,7 @@ class OutputLimits:
     """All stream outputs together; at most two tails come on top."""
     streams: int = 1_000
     """Stream outputs. A cell that switches between stdout and stderr more often gets one more of each."""
-    edits: int = 2_000_000
+    edits: int = 500_000
     """Carriage returns and backspaces that are obeyed, see `LineFold`."""
     displays: int = 1_000
     """Outputs of type display_data."""

@@ -55,7 +55,7 @@ class LineFold:
         edits: How many `\r` and backspaces will still be obeyed.
     """
 
-    def __init__(self, *, width: int = 8192, edits: int = 2_000_000) -> None:
+    def __init__(self, *, width: int = 8192, edits: int = 500_000) -> None:
         self.edits = edits
         self._width = width
         self._row: list[str] = []

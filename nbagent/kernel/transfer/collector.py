@@ -18,9 +18,9 @@ from nbagent.core.quota import Quota
 from nbagent.core.text import size_of
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.file_watch import FileWatch, FolderChanges
-from nbagent.kernel.transfer.results import Landed, ResultFolder, inert_name, safe_name
 from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display
 from nbagent.kernel.transfer.transfer import Transfer
+from nbagent.sandbox.results.folder import Landed, ResultFolder, inert_name, safe_name
 
 FILE_SECONDS = 60.0
 """Seconds for one file, and one second more for each `BYTES_PER_SECOND` bytes of it."""

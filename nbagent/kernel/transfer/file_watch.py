@@ -109,6 +109,7 @@ class FileWatch:
             "share": SEARCH_SHARE,
             "most": MAX_SEARCH_SECONDS,
             "known": self._known,
+            "only_own": not self._kernel.is_owned,
         }
         return {METADATA_KEY: asked}
 

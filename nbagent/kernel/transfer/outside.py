@@ -16,7 +16,7 @@ from nbagent.core.policy import MIB
 from nbagent.kernel.transfer.sandbox_paths import display
 from nbagent.sandbox.data.mounts import named
 
-READ_BYTES = MIB
+READ_BYTES = 4 * MIB
 """Bytes that are read at once."""
 
 

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbagent.core.concurrency import Hashing
 from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
+from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, Window
 
 if TYPE_CHECKING:
     from nbagent.sandbox.channels.byte_stream import ByteStream
@@ -60,9 +61,6 @@ class Transfer:
     """Carries files between the host and one kernel's sandbox.
 
     Each piece is a request like a cell's; the caller sees to it that no cell runs in between.
-
-    Args:
-        kernel: The kernel of the sandbox.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -92,7 +90,7 @@ class Transfer:
         token = secrets.token_hex(8)
         begun = await self._do(place, "begin", token, place.base, list(place.parts))
         self._check_room(size or 0, begun, place)
-        digest, sent = hashlib.sha256(), 0
+        digest, sent = Hashing(), 0
 
         async def parts() -> AsyncIterator[bytes]:
             nonlocal sent
@@ -105,18 +103,22 @@ class Transfer:
                     yield part
 
         try:
-            if (stream := self._stream(size or 0)) is not None:
+            stream = self._stream(size or 0)
+            if stream is not None:
                 filling = self._do(place, "fill", token, stream.address, seconds=_patience(size or self.bound))
                 await _beside(stream, filling, _send(stream, parts()))
             else:
                 async for part in parts():
                     await self._do(place, "put", token, buffers=[part])
             sha256 = digest.hexdigest()
+            # Sealed memory arrives as it was sent.
+            checked = "" if stream is not None else sha256
             if unpack:
-                found = await self._unpack(place, token, sent, sha256)
+                found = await self._unpack(place, token, sent, checked)
             else:
-                found = await self._do(place, "finish", token, place.base, list(place.parts), sent, sha256)
+                found = await self._do(place, "finish", token, place.base, list(place.parts), sent, checked)
         except BaseException:
+            digest.close()
             await self._drop()
             raise
         if unpack:
@@ -150,7 +152,7 @@ class Transfer:
         if type(size) is not int or not 0 <= size <= MAX_FILE_BYTES or not isinstance(known, list):
             raise TransferError(f"The sandbox's answer about {display(place.path)} makes no sense.")
         self._check_size(size, place, bound=bound)
-        digest, received = hashlib.sha256(), 0
+        digest, received = Hashing(), 0
 
         def took(chunk: bytes) -> None:
             nonlocal received
@@ -160,21 +162,24 @@ class Transfer:
             digest.update(chunk)
             take(chunk)
 
-        if (stream := self._stream(size)) is not None:
-            left = min(_patience(size), end - time.monotonic())
-            pouring = self._do(place, "pour", place.base, list(place.parts), known, stream.address, seconds=left)
-            await _beside(stream, pouring, _receive(stream, size, took))
-            if received != size:
-                raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
-        while received < size:
-            before, left = received, min(REQUEST_SECONDS, end - time.monotonic())
-            if left <= 0:
-                raise TransferError(f"{display(place.path)} did not come in time.")
-            part = min(PIECE_BYTES, size - received)
-            arguments = (place.base, list(place.parts), received, part, known)
-            await self._do(place, "send", *arguments, chunks=took, seconds=left)
-            if received - before != part:
-                raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
+        try:
+            if (stream := self._stream(size)) is not None:
+                left = min(_patience(size), end - time.monotonic())
+                pouring = self._do(place, "pour", place.base, list(place.parts), known, stream.address, seconds=left)
+                await _beside(stream, pouring, stream.receive(size, took, seconds=REQUEST_SECONDS))
+                if received != size:
+                    raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
+            while received < size:
+                before, left = received, min(REQUEST_SECONDS, end - time.monotonic())
+                if left <= 0:
+                    raise TransferError(f"{display(place.path)} did not come in time.")
+                part = min(PIECE_BYTES, size - received)
+                arguments = (place.base, list(place.parts), received, part, known)
+                await self._do(place, "send", *arguments, chunks=took, seconds=left)
+                if received - before != part:
+                    raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
+        finally:
+            digest.close()
         return Carried(size, digest.hexdigest())
 
     async def entries(
@@ -186,7 +191,9 @@ class Transfer:
             TransferError: There is no such folder.
         """
         found = await self._do(place, "entries", place.base, list(place.parts), bound, seconds)
-        listed = [each for row in _list(found.get("entries"))[:bound] if (each := _entry(place, row)) is not None]
+        rows = found.get("entries")
+        rows = rows[:bound] if isinstance(rows, list) else []
+        listed = [each for row in rows if (each := _entry(place, row)) is not None]
         return listed, max(_count(found.get("total")), len(listed)), found.get("whole") is True
 
     def _stream(self, size: int) -> ByteStream | None:
@@ -297,20 +304,33 @@ def _patience(size: int) -> float:
 
 
 async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
-    async for part in parts:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            await stream.send(part)
+    """Send the parts, one window of memory after the other; the next one is filled while one is taken."""
+    window, sending = Window(), None
+    try:
+        async for part in parts:
+            window.add(part)
+            if window.size >= WINDOW_BYTES:
+                if sending is not None:
+                    await sending
+                sending, window = asyncio.create_task(_send_window(stream, window)), Window()
+        if sending is not None:
+            await sending
+        if window.size:
+            await _send_window(stream, window)
+    finally:
+        window.close()
+        if sending is not None:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
     await stream.end()
 
 
-async def _receive(stream: ByteStream, size: int, take: Callable[[bytes], object]) -> None:
-    while size:
+async def _send_window(stream: ByteStream, window: Window) -> None:
+    try:
         async with asyncio.timeout(REQUEST_SECONDS):
-            data = await stream.receive(size)
-        if not data:
-            return
-        size -= len(data)
-        take(data)
+            await stream.send(window)
+    finally:
+        window.close()
 
 
 async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], moving: Coroutine[Any, Any, None]) -> None:
@@ -328,18 +348,24 @@ async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], movi
         if not (mover.done() and mover.exception()):
             await asking
             await asyncio.wait([mover], timeout=REQUEST_SECONDS)  # the last bytes are on their way
-        stream.close()
-        await asyncio.wait([asking], timeout=REQUEST_SECONDS)
+        if mover.done():
+            stream.close()
+            await asyncio.wait([asking], timeout=REQUEST_SECONDS)
         if not mover.done() or isinstance(mover.exception(), TimeoutError):
             raise TransferError("The sandbox neither takes nor gives what it should.", mend="Try again.")
         if not isinstance(mover.exception(), ConnectionError):
             mover.result()
         await asking
     finally:
-        stream.close()
-        for each in (asking, mover):
-            each.cancel()
-        await asyncio.gather(asking, mover, return_exceptions=True)
+        # Nothing may wait at the socket any more when it is closed: the event loop would take the next socket that gets
+        # its number for this one, and never read it.
+        mover.cancel()
+        try:
+            await asyncio.gather(mover, return_exceptions=True)
+        finally:
+            stream.close()
+            asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:
@@ -353,10 +379,6 @@ def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:
 
 def _count(value: Any) -> int:
     return value if type(value) is int and 0 <= value <= MAX_FILE_BYTES else 0
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _error_text(answer: dict[str, Any]) -> str:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
-from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, Context, Difference, label
+from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 _STYLED = re.compile(r"""\b(?:style|color|bgcolor)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
+_SAVED = re.compile(r"nbagent: saved in [^\n]*")
+"""What a kernel of other clients shows of the files that a cell saved (`results_inside.py`)."""
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
 
@@ -81,8 +84,23 @@ def compare(
             found.pictures.append(Pair(what, mime, one[key], other[key], drawn))
         else:
             _compare_text(key, one[key], other[key], others, context, found)
-    found.differences = found.differences[:MOST]
+    found.differences = list(_once(found.differences))[:MOST]
     return found
+
+
+def _once(differences: Sequence[Difference]) -> Iterator[Difference]:
+    """The differences without those of an output's plain text that its HTML shows too."""
+    told = Counter(_told(each) for each in differences if each.what.endswith(HTML))
+    for each in differences:
+        if each.what.endswith(PLAIN) and told[_told(each)] > 0:
+            told[_told(each)] -= 1
+        else:
+            yield each
+
+
+def _told(difference: Difference) -> tuple[str, ...]:
+    """The output, what it showed and shows, and why."""
+    return difference.what.partition(",")[0], difference.stored, difference.fresh, difference.cause
 
 
 def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
@@ -95,6 +113,8 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
             name = str(output.get("name", "stdout"))
             found[name, ""] = found.get((name, ""), "") + _text(output.get("text", ""))
             continue
+        if kind == "display_data" and _says_saved(output.get("data", {})):
+            continue
         number += 1
         if kind == "error":
             found["error", ""] = f"{output.get('ename')}: {output.get('evalue')}"
@@ -104,6 +124,10 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
     if ("stderr", "") in found:
         found["stderr", ""] = _NOT_DELIVERED.sub("", found["stderr", ""])
     return {key: text for key, text in found.items() if text or key[1]}
+
+
+def _says_saved(data: Any) -> bool:
+    return list(data) == ["text/plain"] and _SAVED.fullmatch(_text(data["text/plain"])) is not None
 
 
 def _text(value: Any) -> str:

@@ -60,12 +60,7 @@ _BARS = re.compile(r"(?:^.*%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE
 
 
 def masked(text: str, rules: Iterable[Mask] = ()) -> str:
-    """A text with what is never a result masked.
-
-    Args:
-        text: What a cell showed.
-        rules: A person's own, which come first.
-    """
+    """A text with what is never a result masked."""
     for rule in (*rules, *BUILT_IN):
         text = rule.apply(text)
     return _BARS.sub(_last_bars, text) if "%|BAR|" in text else text

@@ -17,8 +17,8 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
-SECONDS = 30.0
-"""For one pair."""
+PAIR_SECONDS = 30.0
+"""Seconds that the comparison of one pair may take."""
 BOUND = 0.0005
 """The share of pixels that may differ visibly where fonts or versions are others."""
 MAX_SHOWN = 3 * 1024 * 1024
@@ -56,11 +56,7 @@ class _Seen(msgspec.Struct):
 
 
 class Pictures:
-    """Compares pictures in a sandbox that starts with the first pair; use it as an asynchronous context manager.
-
-    Args:
-        engine: What isolates the sandbox.
-    """
+    """Compares pictures in a sandbox that starts with the first pair; use it as an asynchronous context manager."""
 
     def __init__(self, engine: Engine) -> None:
         self._kernel = Kernel(engine, SandboxSpec())
@@ -91,7 +87,7 @@ class Pictures:
                 self._started = True
         source = (Path(__file__).parent / "pictures_inside.py").read_text()
         given = ["".join(each.split()) for each in (stored, fresh, again)]
-        found = await self._kernel.evaluate(source, given, seconds=SECONDS)
+        found = await self._kernel.evaluate(source, given, seconds=PAIR_SECONDS)
         return _likeness(found, exact=exact)
 
 

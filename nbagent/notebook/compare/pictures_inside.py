@@ -8,6 +8,8 @@ from typing import Any
 
 STRONG = 32
 """Of 255: the difference of a blurred pixel that an eye sees."""
+TEXT = 13
+"""The width of a date with a time, in heights of its digits."""
 WIDEST = 700
 """Pixels of each of the three parts of the picture that shows a difference."""
 
@@ -67,8 +69,12 @@ def _is_within(stored: Any, fresh: Any, again: Any) -> bool:
     found, frame = (ImageChops.difference(*pair).getbbox() for pair in ((stored, fresh), (fresh, again)))
     if found is None or frame is None:
         return found is None
-    room = max(8, max(fresh.size) // 25)
-    return all(found[n] >= frame[n] - room for n in (0, 1)) and all(found[n] <= frame[n] + room for n in (2, 3))
+    room, height = max(8, max(fresh.size) // 25), frame[3] - frame[1]
+    # Within a second only the last digit of a line of text changes, within a day all of it.
+    wide = max(room, TEXT * height) if height <= room else room
+    return all(found[n] >= frame[n] - (wide, room)[n] for n in (0, 1)) and all(
+        found[n] <= frame[n] + (wide, room)[n - 2] for n in (2, 3)
+    )
 
 
 def _on_white(picture: Any) -> Any:

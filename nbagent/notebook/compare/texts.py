@@ -22,7 +22,7 @@ from nbagent.notebook.compare.volatile import (
     is_shifted,
 )
 
-HTML = "text/html"
+HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
 """Kinds of tokens that a clock may have made."""
 LARGE = 64 * 1024
@@ -156,13 +156,17 @@ def _changes(
     }
     timed = {other[n].line for n in unstable if n < len(other)}
     spots, told = _spots(key[1], texts[0], texts[1]), 0
+    used: set[tables.Spot | None] = set()
     for change in changes(one, other, tolerance=tolerance):
         differs_again = not unstable.isdisjoint(_tokens(*change.place)) or _is_coarse(change, timed, context)
         excuse, cause = _judge(change, differs_again, context, markup=markup)
         if excuse:
             excused.add(excuse)
             continue
-        spot = next((each for each in spots if _is_at(change, each)), None)
+        at = [each for each in spots if _is_at(change, each)]
+        # The same value may be in several cells; a cell may have several values.
+        spot = next((each for each in at if each not in used), at[0] if at else None)
+        used.add(spot)
         line = (change.stored or change.fresh)[0].line
         where = str(spot).split(":")[0] if spot else f"line {line}"
         yield Difference(label(*key), where, _show(change.stored), _show(change.fresh), cause)
@@ -235,7 +239,7 @@ def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tu
             return excuses[0], ""
     if not again:
         return "", ""
-    return "", NO_SEED if reads.random and any(each.kind == "number" for each in both) else EVERY_RUN
+    return "", NO_SEED if reads.random else EVERY_RUN
 
 
 def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, markup: bool) -> str:

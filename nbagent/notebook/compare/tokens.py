@@ -37,7 +37,7 @@ _TOKENS = re.compile(
             ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}{_AT},? \d{{4}}\b{_THEN}"),
             ("date5", r"\b20\d{6}[T_-]?\d{4,6}\b"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
-            ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{1,12}}/(?:s|sec|second|min|minute)\b"),
+            ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{0,12}}/(?:s|sec|second|min|minute)\b"),
             ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?![\w/])"),
             ("factor", rf"(?<![\w.])(?:{_NUMBER})[x×](?!\w)"),
             ("number", rf"(?<![\w.])(?:{_NUMBER})(?![\w])"),

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from nbagent.core import syntax
 from nbagent.notebook.compare.tokens import Token, number, seconds
-from nbagent.notebook.lock import nodes, unparsed
+from nbagent.notebook.lock import SEED_NAMES, SEEDS, nodes, unparsed
 
 DAY = 26 * 3600.0
 """Seconds: a day, and what time zones and daylight saving add."""
@@ -48,11 +49,9 @@ _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
-_MAGICS = re.compile(
-    r"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|(?:!.*|%%(?:bash|sh|script)\b[\s\S]*?)\b"
-    r"(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b)",
-    re.M,
-)
+_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
+_MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
+_SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|(micros|nanos)econd|relativeCreated)s?\W*$", re.IGNORECASE
 )
@@ -72,37 +71,71 @@ class Code:
         clocks: Names that hold or return what depends on a clock.
         ids: Names that hold or return what depends on an id, or on the process.
         measures: Names that hold or return what depends on how much memory or time the machine has left.
-        randoms: Whether anything so far draws random numbers.
+        randoms: Names that hold or return what depends on random numbers without a seed.
     """
 
     clocks: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
     measures: set[str] = field(default_factory=set)
-    randoms: bool = False
+    randoms: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._modules: set[str] = set()
+        self._seeded: set[str] = set()
+        self._all_seeded = False
+        self._siblings: dict[str, set[str]] = {}
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
-        self.randoms |= _RANDOM.search(code) is not None
+        for statement in _statements(code):
+            bound = set(_bound(statement))
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                self._modules |= {(each.asname or each.name).partition(".")[0] for each in statement.names}
+            elif len(bound) > 1 and isinstance(statement, ast.Assign):
+                self._siblings |= dict.fromkeys(bound, bound)
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         return Reads(
-            clock=clock or _MAGICS.search(code) is not None,
+            clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
             ident=ident,
-            random=self.randoms,
+            random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
             concurrent=_CONCURRENT.search(code) is not None,
         )
 
-    @staticmethod
-    def _reads(code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
+    def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
         found = False
         for statement in _statements(code):
             text = unparsed(statement)
-            words = set(re.findall(r"\w+", text))
-            if pattern.search(_without_imports(statement, text)) or words & names:
+            reads = pattern.search(_without_imports(statement, text)) is not None
+            if pattern is _RANDOM and self._is_seeded(statement, text):
+                reads = False
+            if reads or _words(text) & names:
                 found = True
-                names |= set(_bound(statement))
+                given = {name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & names}
+                changed = {*_bound(statement), *(given - self._modules)}
+                names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         return found or (not any(True for _ in nodes(code)) and pattern.search(code) is not None)
+
+    def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
+        """Whether what a statement draws has a seed: its own, that of its generator, or that of all."""
+        if _sets_seed(statement):
+            self._all_seeded |= isinstance(statement, ast.Expr)
+            self._seeded |= set(_bound(statement))
+            return True
+        return self._all_seeded or bool(_words(text) & self._seeded)
+
+
+def _sets_seed(statement: ast.stmt) -> bool:
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = node.args[:1] if name in SEEDS else []
+        given += [each.value for each in node.keywords if each.arg in SEED_NAMES]
+        if any(not (isinstance(each, ast.Constant) and each.value is None) for each in given):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -131,8 +164,8 @@ class Reads:
 
 def _statements(code: str) -> Iterable[ast.stmt]:
     try:
-        return ast.parse(re.sub(r"(?m)^([^\S\n]*)[%!].*$", r"\1pass", code)).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return syntax.parse(re.sub(r"(?m)^([^\S\n]*)[%!].*$", r"\1pass", code)).body
+    except syntax.UNREADABLE:
         return ()
 
 
@@ -148,6 +181,28 @@ def _bound(statement: ast.stmt) -> Iterable[str]:
             yield node.id
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
+
+
+def _changed(statement: ast.stmt) -> Iterable[tuple[str, str]]:
+    """The names whose values a statement changes: by an item or attribute, or by a method, with what that is given."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
+            if isinstance(call.func, ast.Attribute):
+                given = (*call.args, *(each.value for each in call.keywords))
+                yield _root(call.func), " ".join(map(unparsed, given)) or "()"
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            yield _root(node), ""
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the beginning of `name.attribute[item].method`; empty if there is none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 @dataclass(frozen=True)

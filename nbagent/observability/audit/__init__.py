@@ -26,6 +26,6 @@ How much it proves depends on what an attacker can write:
 """
 
 from nbagent.observability.audit.chain import Audit, read_key
-from nbagent.observability.audit.verify import Verification, verify
+from nbagent.observability.audit.verification import AuditCheck, verify
 
-__all__ = ["Audit", "Verification", "read_key", "verify"]
+__all__ = ["Audit", "AuditCheck", "read_key", "verify"]

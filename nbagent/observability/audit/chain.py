@@ -36,7 +36,7 @@ from typing import Any
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Record
 from nbagent.core.fileio import cannot_write
-from nbagent.observability.audit.entries import AuditEntry, Entries, rfc3339
+from nbagent.observability.audit.entries import AuditEntry, Entries, rfc3339, sha256
 
 FILE = "audit.jsonl"
 HEADS = "audit-heads"
@@ -56,11 +56,6 @@ def canonical(value: AuditEntry) -> bytes:
     """A value as canonical JSON, whose bytes are hashed."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
-
-
-def sha256(data: bytes) -> str:
-    """The SHA-256 of data, in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def seal(body: bytes, key: bytes | None) -> str:
@@ -130,7 +125,7 @@ class Head:
 
 
 class Audit:
-    """Writes a session's audit log. Its owner must hold the session's `Journal`.
+    """Writes a session's audit log. Its owner must hold the session's `SessionLog`.
 
     The log of a killed process is continued: a cut last line is removed, and missing entries are added. A log that
     doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.

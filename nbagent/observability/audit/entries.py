@@ -25,6 +25,7 @@ from nbagent.core.events import (
     Asked,
     CellFinished,
     CellStarted,
+    CellWaits,
     CommandRun,
     DataDescribed,
     Event,
@@ -35,7 +36,6 @@ from nbagent.core.events import (
     OutputAdded,
     OutputsCleared,
     OutputUpdated,
-    Package,
     PackagesInstalled,
     Record,
     Renamed,
@@ -48,9 +48,9 @@ from nbagent.core.events import (
 AuditEntry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
-LEFT_OUT = (OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed, DataDescribed)
-"""Events without entries: outputs (a cell's entry has their hash), the model's words, the session's title, and what
-columns the data has."""
+LEFT_OUT = (CellWaits, OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed, DataDescribed)
+"""Events without entries: waiting, outputs (a cell's entry has their hash), the model's words, the session's title, and
+what columns the data has."""
 
 
 def entries(records: Iterable[Record]) -> Iterator[AuditEntry]:
@@ -118,14 +118,14 @@ class Entries:
             moment = (cell, event.during, how)
             if cell != event.during and moment not in self._late:
                 self._late.add(moment)
-                sha256 = _sha256(msgspec.json.encode(shown, order="sorted"))
-                yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": sha256}
+                first = sha256(msgspec.json.encode(shown, order="sorted"))
+                yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": first}
 
     def _note(self, event: Event) -> None:
         """Remember what an event adds to the entry of the running cell."""
         match event:
             case PackagesInstalled(packages=packages):
-                self._packages += [_pin(each) for each in packages]
+                self._packages += [f"{each.name}=={each.version}" for each in packages]
             case InstallFailed(requirements=requirements):
                 self._refused += requirements
             case CommandRun():
@@ -138,7 +138,7 @@ class Entries:
     def _begin(self, event: CellStarted, at: float) -> AuditEntry:
         self._open, self._begun = event, at
         self._packages, self._refused, self._hosts, self._commands = [], [], [], 0
-        return {"type": "cell_begun", **self._about(event), "code_sha256": _sha256(event.code.encode())}
+        return {"type": "cell_begun", **self._about(event), "code_sha256": sha256(event.code.encode())}
 
     def _about(self, event: CellStarted) -> AuditEntry:
         return {
@@ -154,7 +154,7 @@ class Entries:
             **self._about(event),
             "prompt": self._questions.get(event.turn, ""),
             "code": event.code,
-            "code_sha256": _sha256(event.code.encode()),
+            "code_sha256": sha256(event.code.encode()),
             "started": rfc3339(self._begun),
             # Copies, since the lists grow until the next cell begins.
             "packages": [*self._packages],
@@ -173,7 +173,7 @@ class Entries:
             "duration": round(event.duration, 6),
             "memory_peak": event.memory_peak,
             "memory_limit": event.memory_limit,
-            "outputs_sha256": _sha256(msgspec.json.encode(event.outputs, order="sorted")),
+            "outputs_sha256": sha256(msgspec.json.encode(event.outputs, order="sorted")),
             "note": event.note,
         }
 
@@ -227,11 +227,8 @@ def signal_name(code: int | None) -> str | None:
         return f"signal {-code}"
 
 
-def _pin(package: Package) -> str:
-    return f"{package.name}=={package.version}"
-
-
-def _sha256(data: bytes) -> str:
+def sha256(data: bytes) -> str:
+    """The SHA-256 of data, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -90,7 +90,8 @@ class Log:
         for level, what, particulars in entries(record, sandbox=self._sandbox):
             if LEVELS[level] >= self._least:
                 # The host program's pipeline adds its own time.
-                at = {"timestamp": _clock(record.at)} if self._own else {}
+                clock = datetime.fromtimestamp(record.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                at = {"timestamp": clock} if self._own else {}
                 getattr(self._logger, level)(what, **at, **particulars)
 
 
@@ -192,10 +193,6 @@ def _answer(event: Answered) -> dict[str, Any]:
 
 def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def redact(text: str) -> str:

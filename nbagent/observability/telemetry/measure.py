@@ -54,8 +54,8 @@ INSTRUMENTS: dict[str, Instrument] = {
     "nbagent.file.size": Instrument("histogram", "By", "Files that reached the host."),
     "nbagent.turn.duration": Instrument("histogram", "s", "From a question to its answer."),
     "nbagent.turn.retries": Instrument("counter", "{attempt}", "Attempts beyond the first, over all questions."),
-    "nbagent.session.session.duration": Instrument("histogram", "s", "From a session's start to its end."),
-    "nbagent.session.session_kernel": Instrument("histogram", "{cell}", "Cells that a session ran."),
+    "nbagent.session.duration": Instrument("histogram", "s", "From a session's start to its end."),
+    "nbagent.session.cells": Instrument("histogram", "{cell}", "Cells that a session ran."),
     "gen_ai.client.operation.duration": Instrument("histogram", "s", "How long the model took for a reply."),
     "gen_ai.client.token.usage": Instrument("histogram", "{token}", "Tokens of a reply and its request."),
 }
@@ -189,6 +189,6 @@ class Measures:
         """The measurements at the session's end; none the second time."""
         if self._started is not None:
             yield Measurement("nbagent.sandbox.active", -1, {"engine": self._engine})
-            yield Measurement("nbagent.session.session.duration", max(0.0, self._at - self._started))
-            yield Measurement("nbagent.session.session_kernel", self._cells)
+            yield Measurement("nbagent.session.duration", max(0.0, self._at - self._started))
+            yield Measurement("nbagent.session.cells", self._cells)
         self._started = None

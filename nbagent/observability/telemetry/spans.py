@@ -41,12 +41,7 @@ def _nanoseconds(at: float) -> int:
 
 
 class Spans:
-    """Makes one session's spans. The session's span is a child of the span that is current when this is made.
-
-    Args:
-        session: The session's id.
-        tracer: The tracer of the host program's SDK.
-    """
+    """Makes one session's spans. The session's span is a child of the span that is current when this is made."""
 
     def __init__(self, session: str, tracer: Tracer) -> None:
         self._tracer = tracer

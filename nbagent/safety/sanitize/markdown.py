@@ -43,7 +43,8 @@ def clean_markdown(text: str) -> str:
     text = _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     parts = _CODE.split(text)
     for index, part in enumerate(parts):
-        parts[index] = _code(part) if index % 2 else _prose(part)
+        is_code = index % 2
+        parts[index] = _MARKUP.sub(f"<{JOINER}", part).replace("![", f"!{JOINER}[") if is_code else _prose(part)
     written = break_commands(_INFO.sub(_fence, _ENTITY.sub(f"&{JOINER}", "".join(parts))))
     # In nbconvert's page, a heading could get the id of a cell.
     written = re.sub("(?<!#)cell-id=", f"cell-id{JOINER}=", written)
@@ -56,10 +57,6 @@ def clean_markdown(text: str) -> str:
 def clean_latex(text: str) -> str:
     """Clean LaTeX: it loads nothing and has no HTML."""
     return break_commands(_CONTROLS.sub("", text).replace("<", r"\lt "))
-
-
-def _code(part: str) -> str:
-    return _MARKUP.sub(f"<{JOINER}", part).replace("![", f"!{JOINER}[")
 
 
 def _prose(part: str) -> str:

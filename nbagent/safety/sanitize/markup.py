@@ -87,6 +87,8 @@ _LONG_REFERENCE = re.compile(r"&#\d{300,};?")
 _STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)
 _LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECASE)
 _FRAGMENT = re.compile(r"#[\w=.:%-]*")
+_QUOTED = str.maketrans("<>", "\u2039\u203a")
+"""Signs of tags in the values of attributes, and signs that look like them."""
 _HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SVG_START = re.compile(r"\s*<svg\b[^<>]*>")
 _SVG_TAG = re.compile(r"<svg\b[^<>]*>|</svg>")
@@ -247,6 +249,8 @@ class _Judge:
         self._begun += 1
         try:
             kept = self._value(tag, name, value)
+            # nh3 up to 0.3.5 writes these as they are, and what reads the markup afterwards would end the tag at them.
+            kept = kept and kept.translate(_QUOTED)
         except BaseException as error:
             self._raised, kept = error, None
         self._ended += 1

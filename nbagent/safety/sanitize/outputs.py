@@ -9,6 +9,7 @@ from typing import Any
 
 from nbagent.core.errors import contained
 from nbagent.core.events import Output
+from nbagent.core.text import joined
 from nbagent.safety.sanitize.left_out import LeftOut
 from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
@@ -49,7 +50,7 @@ def _clean_bundle(output: Output, *, widgets: Container[str]) -> Output:
         if kept is not None:
             data[mime] = kept
     if SVG in given and not IMAGES & data.keys():
-        if drawing := clean_svg(_join(given[SVG]), left_out):
+        if drawing := clean_svg(joined(given[SVG]), left_out):
             data[SVG] = drawing
         else:
             left_out.add("an SVG picture")
@@ -63,15 +64,15 @@ def _clean_bundle(output: Output, *, widgets: Container[str]) -> Output:
 def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
     """Clean one representation; None removes it."""
     if mime == "text/plain":
-        return _join(value)
+        return joined(value)
     if mime == "text/html":
-        return clean_html(_join(value))
+        return clean_html(joined(value))
     if mime == "text/markdown":
-        return clean_markdown(_join(value))
+        return clean_markdown(joined(value))
     if mime == "text/latex":
-        return clean_latex(_join(value))
+        return clean_latex(joined(value))
     if mime in IMAGES:
-        encoded = _join(value)
+        encoded = joined(value)
         if _BASE64.fullmatch(encoded):
             return encoded
     elif mime == "application/json":
@@ -123,7 +124,3 @@ def _display_options(given: dict[str, Any]) -> dict[str, Any]:
         if type(given.get(name)) is bool:
             kept[name] = given[name]
     return kept
-
-
-def _join(value: Any) -> str:
-    return "".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -59,7 +59,8 @@ def _model(model: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> Sta
     if name.endswith(_STYLES):
         state = {key: value for key, value in state.items() if key.startswith("_") or _is_plain(value)}
     if "_dom_classes" in state:
-        state["_dom_classes"] = [clean_classes(str(each)) for each in _as_list(state["_dom_classes"])]
+        classes = state["_dom_classes"]
+        state["_dom_classes"] = [clean_classes(str(each)) for each in classes] if isinstance(classes, list) else []
     if "description_allow_html" in state:
         state["description_allow_html"] = False
     if isinstance(outputs := state.get("outputs"), list):
@@ -72,10 +73,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, str):
         return not value or clean_value("", value, LeftOut()) == value
     return value is None or isinstance(value, int | float)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _without_commands(value: Any) -> Any:

@@ -1,18 +1,56 @@
-"""One stream of bytes between this process and code in a sandbox on this machine: a file on its way in or out.
+"""A file between this process and code in a sandbox on this machine, over a Unix socket.
 
-A file of 100 MB takes a tenth of the time that it takes in messages. The code that connects may be hostile: it can send
-no more harm than in messages, since this side reads only as many bytes as it asked for.
+What goes in is handed over as memory that is *sealed*: nobody copies it through the socket, and code inside can read
+it, but neither change it nor open it for writing. Where descriptors don't arrive, the bytes go over the socket. What
+comes out always comes as bytes, of which this side reads only as many as it asked for: it takes no descriptor from code
+that may be hostile, since even closing one can take as long as its sender wants.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
+import mmap
+import os
 import secrets
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
-CHUNK = 1024 * 1024
+from nbagent.core.fileio import refuse_files
+
+CHUNK_BYTES = 4 * 1024 * 1024
+WINDOW_BYTES = 2 * CHUNK_BYTES
+"""Bytes of a file that are held in memory on their way in."""
+SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+DESCRIPTOR, BYTES = b"d", b"b"
+"""What the taker of a file answers: that the descriptor has come, or that it wants the bytes."""
+
+
+class Window:
+    """Memory that is filled, and then sealed."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.descriptor = os.memfd_create("nbagent", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+    def add(self, part: bytes) -> None:
+        """Add some bytes."""
+        left = memoryview(part)
+        while left:
+            left = left[os.write(self.descriptor, left) :]
+        self.size += len(part)
+
+    def seal(self) -> None:
+        """Let nobody change it any more."""
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
+
+    def close(self) -> None:
+        """Let go of it; whoever has its descriptor keeps it. May be called again."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
 class ByteStream:
@@ -35,6 +73,7 @@ class ByteStream:
         self._connection: socket.socket | None = None
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            refuse_files(self._listening)
             self._listening.bind(str(self._path))
             self._path.chmod(0o666)
             self._listening.listen(1)
@@ -49,17 +88,47 @@ class ByteStream:
             self._stop_listening()
         return self._connection
 
-    async def send(self, data: bytes) -> None:
-        """Send some bytes, once somebody has connected."""
-        await asyncio.get_running_loop().sock_sendall(await self._connected(), data)
+    async def send(self, window: Window) -> None:
+        """Seal some memory and hand it over; returns once code inside has taken it.
+
+        Raises:
+            ConnectionError: Code inside has closed the socket.
+        """
+        connection, loop = await self._connected(), asyncio.get_running_loop()
+        window.seal()
+        socket.send_fds(connection, [DESCRIPTOR], [window.descriptor])
+        wanted = await loop.sock_recv(connection, 1)
+        if wanted == BYTES:
+            with mmap.mmap(window.descriptor, window.size, prot=mmap.PROT_READ) as content:
+                await loop.sock_sendall(connection, len(content).to_bytes(8, "big"))
+                await loop.sock_sendall(connection, content)
+            wanted = await loop.sock_recv(connection, 1)
+        if wanted != DESCRIPTOR:
+            raise ConnectionError
 
     async def end(self) -> None:
         """Tell the other side that nothing more is sent."""
         (await self._connected()).shutdown(socket.SHUT_WR)
 
-    async def receive(self, most: int) -> bytes:
-        """Wait for data, and return at most `most` bytes of it; empty once the other side has ended."""
-        return await asyncio.get_running_loop().sock_recv(await self._connected(), min(most, CHUNK))
+    async def receive(self, size: int, take: Callable[[bytes], object], *, seconds: float) -> None:
+        """Take the bytes of a file, and give them to `take`; fewer come if it has fewer.
+
+        Args:
+            size: The bytes; further ones are not read.
+            take: Gets the pieces.
+            seconds: How long each may take.
+
+        Raises:
+            TimeoutError: One took longer.
+        """
+        connection, loop = await self._connected(), asyncio.get_running_loop()
+        while size:
+            async with asyncio.timeout(seconds):
+                data = await loop.sock_recv(connection, min(size, CHUNK_BYTES))
+            if not data:
+                return
+            size -= len(data)
+            take(data)
 
     def close(self) -> None:
         """Close and remove it; the other side notices."""

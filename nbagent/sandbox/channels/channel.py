@@ -10,9 +10,10 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from nbagent.core.fileio import refuse_files
 from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, SUBSCRIBE_ALL, Decoder, encode, hello
 
-CHUNK: Final = 256 * 1024
+CHUNK_BYTES: Final = 256 * 1024
 """Bytes that are read at once; Linux buffers about 200 KB for a reader that is busy."""
 
 
@@ -41,6 +42,7 @@ class SocketChannel:
         self._decoder = Decoder(limit)
         self._unsent = bytearray()
         self._socket = socket.socket(family, socket.SOCK_STREAM)
+        refuse_files(self._socket)
         try:
             self._socket.connect(address)
             self._socket.setblocking(False)
@@ -94,7 +96,7 @@ class SocketChannel:
         if not self.is_open:
             return False
         try:
-            data = self._socket.recv(CHUNK)
+            data = self._socket.recv(CHUNK_BYTES)
         except BlockingIOError:
             return False
         except OSError:

@@ -9,7 +9,7 @@ from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.data.mirror import Mirror
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.data.tree import LeftOut, facts
-from nbagent.sandbox.data.watcher import Watcher
+from nbagent.sandbox.data.watcher import DataWatcher
 
 
 class LiveMirror:
@@ -28,7 +28,7 @@ class LiveMirror:
         self.left_out: LeftOut = {}
         self._tell = tell
         self._mirror: Mirror | None = None
-        self._watcher: Watcher | None = None
+        self._watcher: DataWatcher | None = None
 
     def fill(self, folder: Path, data: Sequence[Mount], *, uid: int, mounting: bool = True) -> None:
         """Fill the mirror; blocking.
@@ -51,7 +51,7 @@ class LiveMirror:
     def watch(self, folder: Path, data: Sequence[Mount], *, uid: int) -> None:
         """Bring in changes on the host from now on; the mirror was filled, by this process or by another one."""
         self._mirror = self._mirror or Mirror(folder, data, uid=uid)
-        self._watcher = Watcher(self._mirror, told=self.left_out, tell=self._tell_each)
+        self._watcher = DataWatcher(self._mirror, told=self.left_out, tell=self._tell_each)
 
     def _tell_each(self, news: LeftOut) -> None:
         for each in facts(news):

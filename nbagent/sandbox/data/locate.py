@@ -19,7 +19,8 @@ from nbagent.sandbox.paths import DATA
 log = logging.getLogger(__name__)
 
 DEMO = Path(__file__).resolve().parents[2] / "faces" / "demo"
-MAX_NOTEBOOKS = 100
+MAX_NOTEBOOKS, MAX_READ = 100, 64 * 1024 * 1024
+"""Notebooks of a folder that are read when a kernel is started there, and their bytes: a server waits for it."""
 
 
 @dataclass
@@ -92,8 +93,10 @@ def packaged_for(folder: Path) -> dict[str, Path]:
 
 
 def _packaged_for(folder: Path) -> Iterator[tuple[str, Path]]:
+    read = 0
     for notebook in itertools.islice(folder.glob("*.ipynb"), MAX_NOTEBOOKS):
-        for each in needed(notebook) if not notebook.is_symlink() else ():
+        read += notebook.lstat().st_size
+        for each in needed(notebook) if not notebook.is_symlink() and read <= MAX_READ else ():
             name = each.path.removeprefix(f"{DATA}/")
             if not (folder / name).exists() and (place := packaged(name, each.sha256)) is not None:
                 yield each.path, place

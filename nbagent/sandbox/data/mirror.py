@@ -36,7 +36,7 @@ COPIED_FIRST = 64 * MIB
 """Bytes of all files that are rather copied than mounted: a copy can be replaced when the file is."""
 SMALL = 4 * MIB
 """Bytes of one such file."""
-CHUNK = 8 * MIB
+CHUNK_BYTES = 8 * MIB
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Neither follows a link nor waits for a pipe, which somebody may put in place of a file at any time."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -362,10 +362,10 @@ def _copy_bytes(source: int, target: int, most: int) -> int:
     """
     total = 0
     with contextlib.suppress(OSError):  # between two file systems, or not on this one
-        while total <= most and (done := os.copy_file_range(source, target, CHUNK)):
+        while total <= most and (done := os.copy_file_range(source, target, CHUNK_BYTES)):
             total += done
     # The rest, or all of it; some file systems also just say that there is nothing.
-    while total <= most and (data := os.read(source, CHUNK)):
+    while total <= most and (data := os.read(source, CHUNK_BYTES)):
         total += len(data)
         while data:
             data = data[os.write(target, data) :]

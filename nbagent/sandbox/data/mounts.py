@@ -40,7 +40,7 @@ def for_client(folder: Path) -> list[Mount]:
     known = folders.recall_exports(folders.state_root(settings.load().state_dir), folder)
     known = {path: str(source) for path, source in packaged_for(folder).items()} | known
     exported = [Mount(Path(source), path) for path, source in known.items() if is_still_there(Path(source))]
-    if _is_private(folder):
+    if is_private(folder):
         return exported
     return [Mount(folder, DATA), *(each for each in exported if each.source != _place(folder, each.target))]
 
@@ -71,7 +71,8 @@ def _place(folder: Path, path: str) -> Path:
     return folder / path.removeprefix(DATA).lstrip("/")
 
 
-def _is_private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
+    """Whether a folder isn't one of notebooks: the home folder, those above it, hidden ones below it, the system's."""
     home = Path.home().resolve()
     if folder in (home, *home.parents):
         return True

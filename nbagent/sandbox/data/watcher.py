@@ -29,7 +29,7 @@ EASE = 20
 """The pause between two such updates, as a multiple of the time that one takes."""
 
 
-class Watcher:
+class DataWatcher:
     """Watches the folders of a mirror's data until it is stopped.
 
     Args:
@@ -133,7 +133,7 @@ def _is_text(name: str) -> bool:
     return True
 
 
-_ALIVE: set[Watcher] = set()
+_ALIVE: set[DataWatcher] = set()
 
 
 @atexit.register

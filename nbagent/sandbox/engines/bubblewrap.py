@@ -24,13 +24,14 @@ from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks, Stray
 from nbagent.sandbox.data.mirror import known_failures
-from nbagent.sandbox.engines import bwrap_process, bwrap_refusal
+from nbagent.sandbox.engines import bwrap_network, bwrap_process, bwrap_refusal
 from nbagent.sandbox.engines.bwrap_arguments import arguments, namespaces
 from nbagent.sandbox.engines.bwrap_process import STATUS, Monitor, end_with, start_time
 from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.leases.lease import PREFIX, LeaseTerms, all_folders
 from nbagent.sandbox.limits import cgroup, seccomp
 from nbagent.sandbox.limits.seccomp import in_memory
+from nbagent.sandbox.limits.socket_options import NETWORK_SETTINGS
 from nbagent.sandbox.machine.handoff import open_output
 from nbagent.sandbox.machine.instance import ONE_USER, Instance, InstancePlan, ProcessEnd
 from nbagent.sandbox.machine.sandbox import MachineSandbox
@@ -240,6 +241,8 @@ class Processes(Instance):
         plan.lease.write(parts={"monitor": pid, "started": start_time(pid)})
         if group is not None:
             await to_the_end(group.settle, self._process)
+        if trust.network is not Network.FULL:
+            await to_the_end(bwrap_network.bound, self._folder, self._process, NETWORK_SETTINGS)
 
     async def take_over(self, plan: InstancePlan) -> None:
         """Take over the bwrap that the lease names."""

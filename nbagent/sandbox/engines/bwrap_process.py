@@ -23,7 +23,7 @@ STATUS = "status.json"
 """The file in the lease's folder to which bwrap writes its child and its end."""
 MAX_STATUS = 64 * 1024
 """Bytes of it that are read; bwrap writes three short lines."""
-PATIENCE = 5.0
+END_SECONDS = 5.0
 """Seconds to wait until a killed process is gone."""
 
 
@@ -38,13 +38,7 @@ class Outer(Protocol):
 
 
 class Monitor:
-    """The monitor of a sandbox that another process started, with some methods of `subprocess.Popen`.
-
-    Args:
-        folder: The sandbox's private folder.
-        pid: The monitor's number.
-        started: When it was started, by `start_time`.
-    """
+    """The monitor of a sandbox that another process started, with some methods of `subprocess.Popen`."""
 
     def __init__(self, folder: Path, pid: int, started: int) -> None:
         self._folder = folder
@@ -106,16 +100,16 @@ def end(folder: Path, group: cgroup.Group | None) -> None:
     with _process_1(folder) as descriptor:
         if descriptor is not None:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            select.select([descriptor], [], [], PATIENCE)
+            select.select([descriptor], [], [], END_SECONDS)
 
 
 def end_with(monitor: Outer, folder: Path, group: cgroup.Group | None) -> None:
     """Kill the sandbox until its monitor has ended: while it starts, there may be nothing to kill yet."""
-    impatient = time.monotonic() + PATIENCE
+    impatient = time.monotonic() + END_SECONDS
     while True:
         # At least once, even if the monitor has ended: it may have been killed alone.
         end(folder, group)
-        if monitor.poll() is not None or time.monotonic() > impatient + PATIENCE:
+        if monitor.poll() is not None or time.monotonic() > impatient + END_SECONDS:
             return
         if time.monotonic() > impatient:
             monitor.kill()

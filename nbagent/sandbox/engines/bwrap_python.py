@@ -17,12 +17,7 @@ CONDA = ("ssl", "share/zoneinfo")
 
 
 def arguments(base: Path, python: str) -> list[str]:
-    """The mounts of /opt/python, as arguments of bwrap.
-
-    Args:
-        base: The prefix of the host's Python.
-        python: Its version.
-    """
+    """The mounts of /opt/python, as arguments of bwrap."""
     name = f"python{'.'.join(python.split('.')[:2])}"
     of_conda = (base / "conda-meta").is_dir()
     found = []

@@ -25,12 +25,7 @@ SWITCHES = (
 
 
 def why(said: str, *, settings: Path = Path("/proc/sys")) -> EngineUnavailable:
-    """The error for a bwrap that can't make a sandbox.
-
-    Args:
-        said: bwrap's own message.
-        settings: The folder of Linux's settings.
-    """
+    """The error for a bwrap that can't make a sandbox."""
     for name, forbids, allows, cause in SWITCHES if os.getuid() else ():
         if _read(settings / name) == forbids:
             setting = name.replace("/", ".")

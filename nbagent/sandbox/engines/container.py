@@ -21,6 +21,7 @@ from nbagent.sandbox.contract import Control
 from nbagent.sandbox.engines import daemon, image
 from nbagent.sandbox.leases import users
 from nbagent.sandbox.limits import cgroup, seccomp
+from nbagent.sandbox.limits.socket_options import NETWORK_SETTINGS
 from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
 from nbagent.sandbox.machine.userland import SHELLS, START, accounts, environment_variables
 from nbagent.sandbox.paths import DATA, HOME, OUTPUT, RUN, WORKSPACE
@@ -164,6 +165,7 @@ class Container(Instance):
             tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
         config = client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
+            sysctls=None if trust.network is Network.FULL else NETWORK_SETTINGS,
             runtime=daemon.chosen_runtime(),
             read_only=trust.read_only_root,
             mounts=[_bind(source, target) for source, target in mounts],

@@ -14,7 +14,7 @@ import sys
 
 CONNECTIONS = 64
 """Connections at a time, as the proxy has; further ones wait to be accepted."""
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 
 
 class Side:
@@ -49,7 +49,7 @@ class Side:
     def read(self) -> None:
         """Read a piece and send it to the other side."""
         try:
-            data = self.socket.recv(CHUNK)
+            data = self.socket.recv(CHUNK_BYTES)
         except BlockingIOError:
             return
         except OSError:

@@ -26,11 +26,7 @@ SOCKETS = 6
 
 
 def main(host: str) -> None:
-    """Take the hand-over, harden, and run the kernel until it ends.
-
-    Args:
-        host: The path of the controller's socket.
-    """
+    """Take the hand-over, harden, and run the kernel until it ends."""
     sys.path.insert(0, HERE)
     from hardening_inside import become_unprivileged, forbid, set_bounds  # type: ignore[import-not-found]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 from typing import Any
@@ -17,7 +18,7 @@ import zmq
 from ipykernel.heartbeat import Heartbeat
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.session import Session
-from magics_inside import offer_installs, print_once, refuse_shells  # type: ignore[import-not-found]
+from magics_inside import offer_installs, point_to_agent, print_once, refuse_shells  # type: ignore[import-not-found]
 from message_sizes_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
 from streams_inside import in_order  # type: ignore[import-not-found]
 from traitlets.config import Config
@@ -38,10 +39,22 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
     ipykernel.iostream.OutStream = in_order(ipykernel.iostream.OutStream)  # type: ignore[misc]
     sys.meta_path.insert(0, KnownCores())
+    # Of a script that ends by `sys.exit`, for which nobody is at a prompt to be told.
+    warnings.filterwarnings("ignore", "To exit: use", UserWarning)
     app = App.instance(config=_settings())
     app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
     app.initialize([])
     offer_installs(app.shell, host)
+    if config["linked"]:
+        from links_inside import follow  # type: ignore[import-not-found]
+
+        follow(app.shell, config["linked"])
+    if config["kernel"]:
+        point_to_agent(app.shell, config["kernel"])
+    if config["results"]:
+        from results_inside import keep_results  # type: ignore[import-not-found]
+
+        keep_results(app.shell, host, config["results"])
     if config["notice"]:
         print_once(app.shell, config["notice"])
     if not config["shell"]:

@@ -1,4 +1,4 @@
-"""What nbagent adds to IPython in a sandbox: `%pip install`, PEP 723 blocks, a notice, errors instead of shells.
+"""What nbagent adds to IPython in a sandbox: `%pip install`, PEP 723 blocks, notices, errors instead of shells.
 
 Imported by `ipykernel_inside.py` there; standard library only.
 """
@@ -17,12 +17,7 @@ PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 
 
 def offer_installs(shell: Any, host: str) -> None:
-    """Have `%pip install`, `!pip install` and the PEP 723 block of a cell ask the controller: there is no network.
-
-    Args:
-        shell: IPython's.
-        host: The path of the controller's socket.
-    """
+    """Have `%pip install`, `!pip install` and the PEP 723 block of a cell ask the controller: there is no network."""
 
     def pip(line: str) -> None:
         """Install packages into this session: `%pip install NAME …`."""
@@ -105,6 +100,39 @@ def print_once(shell: Any, notice: str) -> None:
         print(f"nbagent: {notice}", file=sys.stderr)
 
     shell.events.register("pre_run_cell", tell)
+
+
+def point_to_agent(shell: Any, file: str) -> None:
+    """Have `%agent` say where the assistant can be asked: from inside a sandbox no model is reached.
+
+    Args:
+        shell: IPython's.
+        file: The name of the kernel's connection file.
+    """
+    load = shell.magics_manager.magics["line"]["load_ext"]
+
+    def agent(line: str, cell: str | None = None) -> None:
+        """Say where the assistant can be asked."""
+        del line, cell
+        print(
+            "nbagent: this kernel is in a sandbox, from which no model is reached. Ask in a terminal:\n"
+            f"    nbagent chat --kernel {file}\n"
+            f"or in another notebook: %agent --kernel {file} QUESTION\n"
+            "The assistant's cells then run here, with your variables.",
+            file=sys.stderr,
+        )
+
+    def load_ext(line: str) -> Any:
+        """Load an IPython extension; that of nbagent is here already."""
+        return None if line.strip() == "nbagent" else load(line)
+
+    def without_question(lines: list[str]) -> list[str]:
+        # IPython takes a line that ends with a question mark for a wish for help.
+        return re.sub(r"(?m)^([ \t]*%agent)[ \t].*$", r"\1", "".join(lines)).splitlines(keepends=True)
+
+    shell.input_transformers_cleanup.insert(0, without_question)
+    shell.register_magic_function(agent, "line_cell", "agent")
+    shell.register_magic_function(load_ext, "line", "load_ext")
 
 
 def refuse_shells(shell: Any) -> None:

@@ -18,16 +18,19 @@ import time
 LOOK_SECONDS = 0.25
 """Seconds between two looks, in which code takes some 50 MB of locks a core."""
 IDLE_LOOK_SECONDS = 0.5
-"""Seconds between two looks at an idle sandbox: with these, fifty of them take some 3 % of a core."""
+"""Seconds between two looks at an idle sandbox: with these, fifty of them take some 1.5 % of a core."""
 IDLE_SECONDS = 0.002
-"""A sandbox is idle if its processes ran for no more than so many seconds since the last look."""
+"""A sandbox is idle if its processes ran for no more than so many seconds since the last look.
+
+So much as can be taken in that time, some hundred terminals or sockets, is found only when they run again.
+"""
 MOST_CLOCKS = 100
 """With more processes than this, a sandbox counts as busy, and their running times are not read."""
 BOUNDS = {
     "terminals": 64,
     "locks of files": 10_000,
     "open files": 100_000,
-    "Internet sockets": 10_000,
+    "Internet sockets": 1_000,
     "Unix sockets": 20_000,
     "MB in Internet sockets": 256,
 }
@@ -55,22 +58,30 @@ class OveruseWatch:
             self.bounds["open files"] = min(BOUNDS["open files"], int(file.read()) // 8)
         self.before = memory_of_linux()
         self.open_before = open_on_machine()
-        self.newest = 0
+        self.loads = os.open("/proc/loadavg", os.O_RDONLY)
+        """Stays open: the number of the newest process is read at each look, also at an idle sandbox."""
+        self.newest = b""
         """The process or thread that had begun last at the last look."""
-        self.ran: dict[int, float] = {}
-        """The processes at the last look, and how many seconds each had run."""
+        self.clocks: dict[int, float] = {}
+        """The clocks of the other processes, and how many seconds each showed at the last look."""
 
     def is_idle(self) -> bool:
         """Whether no process has begun since the last look, and next to nothing has run."""
+        left = IDLE_SECONDS
         try:
-            since = sum(seconds_run(process) - before for process, before in self.ran.items())
-            return bool(self.ran) and since < IDLE_SECONDS and newest_process() == self.newest
-        except (OSError, ValueError):
+            for clock, before in self.clocks.items():
+                left -= time.clock_gettime(clock) - before
+            return left > 0 and self.newest_process() == self.newest and bool(self.clocks)
+        except OSError:
             return False
+
+    def newest_process(self) -> bytes:
+        """The number of the process or thread of this sandbox that has begun last, whether or not it is still there."""
+        return os.pread(self.loads, 100, 0).rpartition(b" ")[2]
 
     def overuse(self) -> str:
         """What the sandbox has too much of, as part of a sentence; empty if it is within its bounds."""
-        self.newest, self.ran = newest_process(), processes_run()
+        self.newest, self.clocks = self.newest_process(), read_clocks()
         # What others had open at the start and closed since must not make room for this sandbox.
         self.open_before = min(self.open_before, open_on_machine())
         for name, count in (
@@ -87,35 +98,25 @@ class OveruseWatch:
                 # A file that is mapped stays open when it is closed. Most are shared libraries, a few for thousands of
                 # mappings, so they count only where somebody has opened as many.
                 if name == "open files" and open_on_machine() - self.open_before > most:
-                    has += mapped_files()
+                    has += sum(map(mapped_files_of, filter(str.isdecimal, os.listdir("/proc"))))
                 if has > most or (has > most // 4 and memory_of_linux() - self.before > PRESSURE):
                     return f"it had {has:,} {name}, of which a sandbox may have {most:,}"
         return ""
 
 
-def newest_process() -> int:
-    """The number of the process or thread of this sandbox that has begun last, whether or not it is still there."""
-    with open("/proc/loadavg", "rb", buffering=0) as file:
-        return int(file.read().split()[-1])
-
-
-def processes_run() -> dict[int, float]:
-    """The other processes of the sandbox, and how many seconds each has run; empty where that can't be known."""
+def read_clocks() -> dict[int, float]:
+    """The clocks of the sandbox's other processes: how many seconds each has run; empty where that can't be known."""
     others = [int(name) for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
     if len(others) <= MOST_CLOCKS:
         with contextlib.suppress(OSError):
-            return {process: seconds_run(process) for process in others}
+            return {clock: time.clock_gettime(clock) for clock in map(clock_of, others)}
     return {}
 
 
-def seconds_run(process: int) -> float:
-    """How long all threads of a process have run on a core.
-
-    Raises:
-        OSError: There is no such process, or Linux doesn't say.
-    """
+def clock_of(process: int) -> int:
+    """The clock that shows how long all threads of a process have run on a core; reading it fails if it is gone."""
     # A clock of another process is named like this in Linux (posix-timers.h), as clock_getcpuclockid(3) does it.
-    return time.clock_gettime(~process << 3 | 2)
+    return ~process << 3 | 2
 
 
 OWN_DEVICES = frozenset(
@@ -138,15 +139,14 @@ def locks() -> int:
 
 
 def internet_sockets() -> int:
-    """Internet sockets of this sandbox, with those that nobody has accepted or that wait to be closed."""
+    """Internet sockets of this sandbox, with those that nobody has accepted, that wait to be closed or have no address.
+
+    Linux counts by protocol only sockets that have an address. They lose it when they are disconnected, but nothing of
+    what is kept for them. So this is the number of all sockets without those of Unix, of which there is a list.
+    """
     if not own_network():
         return 0
-    return sum(
-        int(words[2])
-        for name in ("sockstat", "sockstat6")
-        for words in socket_counts(name)
-        if words[0] in ("TCP:", "TCP6:", "UDP:", "UDP6:")
-    )
+    return sum(int(words[2]) for words in socket_counts("sockstat") if words[0] == "sockets:") - unix_sockets()
 
 
 def unix_sockets() -> int:
@@ -154,16 +154,21 @@ def unix_sockets() -> int:
     if not own_network():
         return 0
     with open("/proc/net/unix", "rb", buffering=0) as file:
-        return read(file.fileno(), SOCKETS).count(b"\n")
+        return read(file.fileno(), SOCKETS).count(b"\n") - 1
 
 
 def megabytes_in_sockets(least: int) -> int:
-    """Megabytes that wait in Internet sockets of this sandbox; 0 if all of the machine have less than `least`."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    counted = [words for words in socket_counts("sockstat") if "mem" in words]
-    if sum(int(words[-1]) for words in counted) * page < least << 20 or not internet_sockets():
+    """Megabytes that wait in Internet sockets of this sandbox; TCP's only if those of the machine have `least`.
+
+    UDP's are looked up in any case: Linux leaves errors, and datagrams that aren't complete, out of its own count.
+    """
+    if not own_network():
         return 0
-    return sum(map(waiting_in, ("tcp", "tcp6", "udp", "udp6"))) >> 20
+    counts = {words[0]: words for name in ("sockstat", "sockstat6") for words in socket_counts(name)}
+    names = [name for name in ("udp", "udp6") if counts.get(f"{name.upper()}:", ["", "inuse", "0"])[2] != "0"]
+    if int(counts["TCP:"][-1]) * os.sysconf("SC_PAGE_SIZE") >= least << 20 and internet_sockets():
+        names += ["tcp", "tcp6"]
+    return sum(map(waiting_in, names)) >> 20
 
 
 def waiting_in(name: str) -> int:
@@ -215,11 +220,6 @@ def open_files_of(process: str) -> int:
             return next((int(line.split()[1]) for line in status if line.startswith("FDSize:")), 0)
     except OSError:
         return 0
-
-
-def mapped_files() -> int:
-    """Mappings of files, in all processes."""
-    return sum(map(mapped_files_of, filter(str.isdecimal, os.listdir("/proc"))))
 
 
 def mapped_files_of(process: str) -> int:

@@ -29,11 +29,11 @@ STARTS = frozenset({"os.system", "os.fork", "os.forkpty", "os.posix_spawn", "sub
 """Audit events by which Python starts a program. Before the first one, no write has to look into the pipe."""
 PIECE = 1024
 """Bytes that are read from the pipe at once; so few that reading takes no longer than sending."""
-PAUSE = 0.01
+PAUSE_SECONDS = 0.01
 """Seconds for which text may wait that was flushed while others of the same stream had only just been."""
 FLUSHES = 1000
-"""Flushes of a stream that are carried out at once, as ipykernel does; a further one for each `PAUSE`. Then text
-that waits is lost if the process crashes, and is late if C code keeps Python from running. Few cells flush so much."""
+"""Flushes of a stream that are carried out at once, as ipykernel does; one more for each `PAUSE_SECONDS`. Text that
+then waits is lost if the process crashes, and is late if C code keeps Python from running. Few cells flush so much."""
 
 
 def in_order(out_stream: Any) -> Any:
@@ -137,7 +137,7 @@ def in_order(out_stream: Any) -> Any:
         def _puts_off(self) -> bool:
             """After many flushes, put off sending what was written; returns whether it was put off."""
             now = time.monotonic()
-            self._flushes = min(FLUSHES, self._flushes + (now - self._flushed_at) / PAUSE)
+            self._flushes = min(FLUSHES, self._flushes + (now - self._flushed_at) / PAUSE_SECONDS)
             self._flushed_at = now
             if self._flushes >= 1:
                 self._flushes -= 1
@@ -146,7 +146,7 @@ def in_order(out_stream: Any) -> Any:
                 return False
             if self not in waiting:
                 waiting.append(self)
-                self.pub_thread.schedule(lambda: self._io_loop.call_later(PAUSE, send_waiting))
+                self.pub_thread.schedule(lambda: self._io_loop.call_later(PAUSE_SECONDS, send_waiting))
             return True
 
         def _flush(self) -> None:

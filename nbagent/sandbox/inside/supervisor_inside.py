@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -82,7 +83,10 @@ class Supervisor:
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
         self.alive_at = time.monotonic()
         """When the kernel was last seen without a signal that kills it."""
-        self.selector = selectors.DefaultSelector()
+        self.selector = selectors.EpollSelector()
+        self.something = select.epoll()
+        """Says whether the selector has anything to tell, with less work than the selector itself."""
+        self.something.register(self.selector.fileno(), select.EPOLLIN)
         self.selector.register(listening, selectors.EVENT_READ)
         if asking is not None:
             self.selector.register(asking, selectors.EVENT_READ)
@@ -108,7 +112,8 @@ class Supervisor:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self.collect()
         while True:
-            for key, events in self.selector.select(self.seconds_to_wait()):
+            self.wait()
+            for key, events in self.selector.select(0):
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
                         woken.recv(4096)
@@ -146,12 +151,19 @@ class Supervisor:
         look: float = max(0.0, self.look_at_machine - time.monotonic())
         return look if left is None else min(look, left)
 
+    def wait(self) -> None:
+        """Wait until something happens or a check is due, except for looks at a sandbox that was idle."""
+        happened = self.something.poll(self.seconds_to_wait())
+        # Beside every kernel that waits, this turns twice a second, in cold caches: each line costs microseconds.
+        while not happened and self.watch_over is not None and self.watch_over.is_idle():
+            left = self.seconds_left()
+            if left == 0:
+                return
+            happened = self.something.poll(IDLE_LOOK_SECONDS if left is None else min(IDLE_LOOK_SECONDS, left))
+
     def end_overuse(self) -> None:
         """From time to time, look whether the sandbox took too much of what the machine shares; then end it."""
         if self.watch_over is None or time.monotonic() < self.look_at_machine:
-            return
-        if self.watch_over.is_idle():
-            self.look_at_machine = time.monotonic() + IDLE_LOOK_SECONDS
             return
         if not is_dying(self.child):
             self.alive_at = time.monotonic()

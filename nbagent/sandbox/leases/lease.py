@@ -41,7 +41,7 @@ HOST = "h"
 _NEW = ".new-"
 STALE_NEW = 60.0
 """Seconds after which a folder that is still being made is abandoned."""
-PATIENCE = 2.0
+LOCK_SECONDS = 2.0
 """Seconds to wait for a process that holds the lock only to look at a lease, or to sweep it up."""
 
 
@@ -57,6 +57,9 @@ class LeaseTerms(msgspec.Struct, kw_only=True):
         scratch: The sandbox's scratch folder (`scratch.py`).
         uid: The user on the host that was reserved for the sandbox; None if it runs as the person.
         parts: What the engine made for the sandbox, by the engine's own names.
+        environment: The digest of its image or environment, once it was started; so with the next two.
+        python: The version of its Python.
+        platform: Its machine and C library.
     """
 
     engine: str
@@ -67,6 +70,9 @@ class LeaseTerms(msgspec.Struct, kw_only=True):
     scratch: str = ""
     uid: int | None = None
     parts: dict[str, Any] = {}
+    environment: str = ""
+    python: str = ""
+    platform: str = ""
 
 
 def runtime_root() -> Path:
@@ -151,7 +157,7 @@ class Lease:
         Raises:
             SandboxError: Another process holds it, or it is gone.
         """
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LOCK_SECONDS
         while True:
             try:
                 file = lock(folder)
@@ -203,7 +209,7 @@ class Lease:
             return
         # First: while the lease is there, others know that this is somebody's.
         if self.terms.scratch and not keep_scratch:
-            shutil.rmtree(self.terms.scratch, ignore_errors=True)
+            fileio.remove(Path(self.terms.scratch))
         # At once for all who look: half a folder would be taken for what a dead process has left.
         going = self.folder.with_name(f"{_NEW}{self.folder.name}")
         with contextlib.suppress(OSError):

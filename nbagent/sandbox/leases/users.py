@@ -41,7 +41,7 @@ packages, of which none has one of these (/usr/share/doc/base-passwd/README).
 """
 SHARED = Path("/run/nbagent-users")
 """One folder for the whole machine, which shares its user ids; a restart removes it, as it ends the sandboxes."""
-PATIENCE = 10.0
+LOCK_SECONDS = 10.0
 """Seconds to wait for other processes that reserve or free a user, which takes each of them milliseconds."""
 
 
@@ -76,10 +76,6 @@ def reserve(lease: Path, *, among: range) -> int:
 
     It is a random one: a process that can't see what is reserved here, such as in a container with a folder /run of its
     own, will hardly ever take the same.
-
-    Args:
-        lease: The lease's folder.
-        among: The users to choose from.
 
     Raises:
         SandboxError: None is left, or there is no room to write it down.
@@ -162,7 +158,7 @@ def _is_abandoned(file: Path) -> bool:
 
 @contextlib.contextmanager
 def _hold_lock(folder: Path) -> Iterator[Path]:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             held = lock(folder)

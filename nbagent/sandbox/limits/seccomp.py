@@ -19,35 +19,36 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import EngineUnavailable
+from nbagent.sandbox.limits.socket_options import HARMLESS, IGNORED, IPPROTO_TCP, REFUSED, SOL_SOCKET, others
 
 LAST_REVIEWED = 451
 """The newest system call that was reviewed; all architectures share the numbers from 424 on."""
 
 DENIED = frozenset(
     """
-    acct add_key adjtimex bpf chroot clock_adjtime clock_settime clone3 create_module delete_module fanotify_init
-    fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module inotify_init inotify_init1
-    io_setup io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl
-    lookup_dcookie mbind memfd_secret modify_ldt
-    migrate_pages mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
-    perf_event_open personality pidfd_getfd pivot_root process_madvise process_mrelease process_vm_readv
-    process_vm_writev ptrace query_module quotactl quotactl_fd reboot request_key set_mempolicy
-    set_mempolicy_home_node setdomainname sethostname setns settimeofday stime swapoff swapon sysfs syslog _sysctl
-    umount umount2 unshare uselib userfaultfd ustat vhangup vm86 vm86old
+    acct add_key adjtimex bpf cachestat chroot clock_adjtime clock_settime clone3 create_module delete_module
+    fanotify_init fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module inotify_init
+    inotify_init1 io_setup io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load
+    keyctl lookup_dcookie mbind memfd_secret modify_ldt migrate_pages mount mount_setattr move_mount move_pages
+    name_to_handle_at nfsservctl open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root
+    process_madvise process_mrelease process_vm_readv process_vm_writev ptrace query_module quotactl quotactl_fd
+    reboot request_key set_mempolicy set_mempolicy_home_node setdomainname sethostname setns settimeofday stime
+    swapoff swapon sysfs syslog _sysctl umount umount2 unshare uselib userfaultfd ustat vhangup vm86 vm86old
     """.split()
 )
 """Calls that no code of a data analysis needs, and through which sandboxes have been left.
 
 `clone3` hides its flags from filters; without it the C library falls back to `clone`, whose flags are checked.
 `inotify` tells when anybody on the host opens a file that the sandbox sees too, such as a program in /usr/bin, and its
-instances are few for each user. `io_setup` takes from a number that the whole machine shares.
+instances are few for each user; `cachestat` tells which files anybody has read. `io_setup` takes from a number that
+the whole machine shares.
 """
 
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
 CLOSE_RANGE_UNSHARE = 2
-EPERM, ENOENT, ENOMEM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP = 1, 2, 12, 22, 38, 93, 95
+EPERM, ENOENT, ENOMEM, EINVAL, ENOSYS, ENOPROTOOPT, EPROTONOSUPPORT, EOPNOTSUPP = 1, 2, 12, 22, 38, 92, 93, 95
 """Numbers of errors, by which programs recognize calls that they can do without."""
 NOTHING = 0
 """As the number of an error: Linux doesn't make the call, and reports success."""
@@ -94,9 +95,9 @@ LOCKS = (6, 7)
 """The fcntls F_SETLK and F_SETLKW."""
 OWNERLESS_LOCKS = (37, 38)
 """F_OFD_SETLK and F_OFD_SETLKW: locks of an open file, for which Linux names no process."""
-SOL_TCP, TCP_ULP = 6, 31
+TCP_ULP = 31
 """The option that puts a protocol such as TLS on top of TCP within Linux, through which sandboxes have been left."""
-SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
+SOCKET_FILTERS = (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs, like seccomp's filters, take room of
 which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
 PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
@@ -113,6 +114,16 @@ WAITS = {"poll": 1, "ppoll": 1, "select": 0, "pselect6": 0}
 64 to 128 bytes for each, a file that is named twice counted twice, and charges nobody for them: a megabyte a thread."""
 MOST_AWAITED = 1024
 """As many as `select` takes in the C library; `epoll`, which is charged, has no such bound."""
+
+FLUSHES = ("fsync", "fdatasync", "sync", "syncfs", "sync_file_range")
+"""Calls that write to the disk what is not there yet, also for a file that may only be read: the host's disk would do
+nothing else. What a sandbox can write itself is in memory, where there is nothing to flush."""
+MS_SYNC = 4
+"""The flag by which `msync` does the same."""
+RWF_NOWAIT = 8
+"""The flag of `preadv2` by which a read tells whether a page of a file is in memory, so whether anybody has read it."""
+FADV_DONTNEED = 4
+"""The advice by which a file that others use leaves memory, and which makes room for the next look."""
 
 
 @functools.cache
@@ -232,12 +243,14 @@ def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = F
     for request in TERMINAL_INJECTION:
         filter_.add_rule(denied, "ioctl", _low(1, request))
     filter_.add_rule(library.ERRNO(EINVAL), "ioctl", _low(1, LINE_DISCIPLINE))
-    filter_.add_rule(library.ERRNO(ENOENT), "setsockopt", _low(1, SOL_TCP), _low(2, TCP_ULP))
+    filter_.add_rule(library.ERRNO(ENOENT), "setsockopt", _low(1, IPPROTO_TCP), _low(2, TCP_ULP))
     for command in OTHERS_FILES:
         filter_.add_rule(denied, "fcntl", _low(1, command))
     for name, argument in OUT_OF_BAND.items():
         filter_.add_rule(denied, name, library.Arg(argument, library.MASKED_EQ, 1, 1))
     _spare_process_1(filter_, forwarder=forwarder)
+    _spare_others_files(filter_)
+    _bound_socket_options(filter_)
     _bound_kernel_memory(filter_, locks=subprocess)
     if not subprocess:
         for name in ("execve", "execveat", "fork", "vfork"):
@@ -282,6 +295,32 @@ def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
     filter_.add_rule(denied, "prlimit64", library.Arg(0, library.NE, 0), library.Arg(2, library.NE, 0))
     # Process 1 reads the memory of processes that want to execute a program.
     filter_.add_rule(denied, "prctl", _low(0, PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
+
+
+def _spare_others_files(filter_: Any) -> None:
+    """Keep code from flushing the host's disk, and from seeing or changing which files are in memory."""
+    library = _library()
+    done = library.ERRNO(NOTHING)
+    for name in FLUSHES:
+        filter_.add_rule(done, name)
+    filter_.add_rule(done, "msync", library.Arg(2, library.MASKED_EQ, MS_SYNC, MS_SYNC))
+    filter_.add_rule(done, "fadvise64", _low(3, FADV_DONTNEED))
+    filter_.add_rule(library.ERRNO(EOPNOTSUPP), "preadv2", library.Arg(5, library.MASKED_EQ, RWF_NOWAIT, RWF_NOWAIT))
+
+
+def _bound_socket_options(filter_: Any) -> None:
+    """Deny the options of sockets but those that are known to cost nothing (`socket_options.py`)."""
+    library = _library()
+    unknown = library.ERRNO(ENOPROTOOPT)
+    for level, options in IGNORED.items():
+        for option in options:
+            filter_.add_rule(library.ERRNO(NOTHING), "setsockopt", _low(1, level), _low(2, option))
+    for option in REFUSED:
+        filter_.add_rule(unknown, "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
+    for level, harmless in HARMLESS.items():
+        decided = {*IGNORED.get(level, ()), *((TCP_ULP,) if level == IPPROTO_TCP else ())}
+        for mask, value in others(harmless | decided):
+            filter_.add_rule(unknown, "setsockopt", _low(1, level), library.Arg(2, library.MASKED_EQ, mask, value))
 
 
 def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:

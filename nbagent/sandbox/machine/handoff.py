@@ -2,9 +2,10 @@
 
 A sandbox gets no writable piece of the host. The controller makes the kernel's five sockets in a private folder,
 listening already, and passes them as file descriptors to `inside.py` through a socket in the folder that the sandbox
-sees read-only at /run/nbagent. From then on that socket takes one kind of request, one JSON line each:
-`{"install": ["humanize==4.17.0"]}`. Policy decides, and the answer is one JSON line. What the sandbox prints to its
-original stdout and stderr is read and thrown away, except for the tail.
+sees read-only at /run/nbagent. From then on that socket takes requests, one JSON line each, as in
+`{"install": ["humanize==4.17.0"]}`: policy decides, and the answer is one JSON line. In kernels of other clients it
+also takes the files that cells save (`results/receiver.py`). What the sandbox prints to its original stdout and stderr
+is read and thrown away, except for the tail.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import NbagentError, SandboxError
+from nbagent.core.fileio import refuse_files
 from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine import supervisor
@@ -29,11 +31,12 @@ from nbagent.sandbox.untrusted import UnreadableError, parse
 
 if TYPE_CHECKING:
     from nbagent.sandbox.contract import CommandHook, InstallHook
+    from nbagent.sandbox.results.receiver import Receiver
 
 TAIL = 16 * 1024
 """Bytes kept of what a sandbox prints to its original stdout and stderr."""
-CHUNK = 64 * 1024
-PAUSE = 0.005
+CHUNK_BYTES = 64 * 1024
+PAUSE_SECONDS = 0.005
 """Seconds of rest after a full chunk of that output, so that a sandbox that prints for ever can't keep this busy."""
 MAX_REQUEST = 64 * 1024
 MAX_WANTED = 50
@@ -59,18 +62,27 @@ class Handoff:
         lease: The sandbox's lease; the sockets lie in its folder.
         install: Serves install requests.
         ran: Gets each program that is executed inside, if those are reported.
+        results: Takes the files that cells save, if the kernel sends them.
 
     Attributes:
         folder: The private folder: `k-1` … `k-5` are the kernel's sockets, `s` is the one of process 1.
         shared: The folder in it that the sandbox sees read-only at /run/nbagent.
     """
 
-    def __init__(self, lease: Lease, *, install: InstallHook | None = None, ran: CommandHook | None = None) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        *,
+        install: InstallHook | None = None,
+        ran: CommandHook | None = None,
+        results: Receiver | None = None,
+    ) -> None:
         self.lease = lease
         self.folder = lease.folder
         self.shared = self.folder / "in"
         self.install = install
         self.ran = ran
+        self.results = results
         self._hearing: socket.socket | None = None
         self._unread = b""
         self._words: dict[str, Any] = {}
@@ -117,6 +129,7 @@ class Handoff:
 
     def _start(self, message: dict[str, Any], listening: list[socket.socket]) -> None:
         door = self._listen(self.shared / "host.sock", mode=0o666)
+        refuse_files(door)
         self._wake, woken = socket.socketpair()
         self._tail, self._words = b"", {}
         self._silent.clear()
@@ -225,7 +238,7 @@ class Handoff:
         """Read what process 1 says, line by line: a program that is executed, or its last words."""
         assert self._hearing is not None  # noqa: S101 - it was selected
         try:
-            data = self._hearing.recv(CHUNK)
+            data = self._hearing.recv(CHUNK_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -267,11 +280,15 @@ class Handoff:
                 for each in handed:
                     each.close()
             else:
-                caller.sendall(json.dumps(self._handle(caller)).encode() + b"\n")
+                request = _read_request(caller)
+                if self.results is not None and "save" in request:
+                    stack.pop_all()
+                    self.results.receive(caller, request["save"], request.get("size"))
+                else:
+                    caller.sendall(json.dumps(self._install(request.get("install"))).encode() + b"\n")
         return []
 
-    def _handle(self, caller: socket.socket) -> dict[str, Any]:
-        wanted = _read_wanted(caller)
+    def _install(self, wanted: Any) -> dict[str, Any]:
         if self.install is None:
             return {"error": "This sandbox takes no installs."}
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
@@ -288,12 +305,12 @@ class Handoff:
 
     def _drain(self, output: int) -> bool:
         try:
-            data = os.read(output, CHUNK)
+            data = os.read(output, CHUNK_BYTES)
         except BlockingIOError:
             return True
         self._tail = (self._tail + data)[-TAIL:]
-        if len(data) == CHUNK:
-            time.sleep(PAUSE)
+        if len(data) == CHUNK_BYTES:
+            time.sleep(PAUSE_SECONDS)
         return bool(data)
 
 
@@ -313,8 +330,8 @@ def open_output(folder: Path) -> int:
     return os.open(folder / OUTPUT, os.O_RDWR | os.O_CLOEXEC)
 
 
-def _read_wanted(caller: socket.socket) -> Any:
-    """Read what a caller wants to install; the caller may be hostile code, so this may be anything.
+def _read_request(caller: socket.socket) -> dict[str, Any]:
+    """Read what a caller wants, by names; the caller may be hostile code, so the values may be anything.
 
     Raises:
         OSError: It takes too long.
@@ -330,6 +347,7 @@ def _read_wanted(caller: socket.socket) -> Any:
         request += more
     caller.settimeout(REQUEST_SECONDS)
     try:
-        return parse(request, limit=2 * MAX_REQUEST)["install"]
-    except (UnreadableError, TypeError, KeyError):
-        return None
+        found = parse(request, limit=2 * MAX_REQUEST)
+    except UnreadableError:
+        return {}
+    return found if isinstance(found, dict) else {}

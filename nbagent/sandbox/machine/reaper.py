@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbagent.core import fileio
 from nbagent.core.errors import NbagentError
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.leases import scratch, users
@@ -122,7 +123,7 @@ def _sweep_scratch(folder: Path, newest: float) -> Removed | None:
         if gone is None:
             gone = time.time() - made > NAMELESS
         if gone and made <= newest:
-            shutil.rmtree(folder, ignore_errors=True)
+            fileio.remove(folder)
             return Removed(kind="folder", name=folder.name, age=time.time() - made)
     return None
 

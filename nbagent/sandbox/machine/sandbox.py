@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import in_thread, to_the_end
-from nbagent.core.errors import SandboxError
+from nbagent.core.errors import EnvironmentMissing, SandboxError
 from nbagent.core.events import DataLeftOut
 from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
@@ -43,13 +43,7 @@ if TYPE_CHECKING:
 
 
 class MachineSandbox(Sandbox):
-    """A sandbox on this machine, over restarts.
-
-    Args:
-        engine: The engine's name.
-        instance: The engine's part.
-        hooks: Who answers what the sandbox asks for.
-    """
+    """A sandbox on this machine, over restarts."""
 
     def __init__(self, engine: str, instance: Instance, hooks: Hooks) -> None:
         self.instance = instance
@@ -75,6 +69,13 @@ class MachineSandbox(Sandbox):
             # The sandbox connects to the hand-over's socket, which must be there before it starts.
             handoff.open(self._config_inside(plan := self._plan()))
             await self.instance.start(plan)
+            await to_the_end(self._note_environment)
+
+    def _note_environment(self) -> None:
+        """Note which Python it has, for another process that uses its kernel (`engines/existing.py`)."""
+        with contextlib.suppress(EnvironmentMissing):  # an image that isn't nbagent's
+            target = self.instance.target()
+            self.lease.write(environment=self.instance.environment, python=target.python, platform=target.platform)
 
     @contextlib.asynccontextmanager
     async def _starting(self) -> AsyncIterator[Handoff]:
@@ -131,7 +132,7 @@ class MachineSandbox(Sandbox):
         """
         try:
             scratch.settle(Path(lease.terms.scratch), lease.folder)
-            return Handoff(lease, install=self._install, ran=self._tell_command)
+            return Handoff(lease, install=self._install, ran=self._tell_command, results=self._hooks.results)
         except OSError as error:
             raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
 
@@ -251,8 +252,11 @@ class MachineSandbox(Sandbox):
     def _config_inside(self, plan: InstancePlan) -> dict[str, Any]:
         trust = self.spec.trust
         watched = trust.log_all_commands and trust.allow_subprocess and "commands" in self._controls
-        config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=self._notice())
-        return config | self.instance.inside(plan)
+        linked = self.spec.plain_names and self.instance.mirrors
+        config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=self._notice(), linked=linked)
+        results = self._hooks.results
+        saving = {"label": results.label, "files": results.files} if results is not None else None
+        return config | {"kernel": self._hooks.connection_file, "results": saving} | self.instance.inside(plan)
 
     # -- what it asks for and reports; on threads of its own -------------------------------------------------------
 

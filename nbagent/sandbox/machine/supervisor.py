@@ -13,7 +13,7 @@ from nbagent.core.errors import SandboxError
 from nbagent.sandbox.untrusted import parse
 
 SOCKET = "s"
-SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds to wait for an answer of process 1."""
 MAX_ANSWER = 4096
 """Bytes of one answer, which is a line."""
@@ -91,7 +91,7 @@ def shell_exit(connection: socket.socket) -> int:
 
 def _connect(folder: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(SECONDS)
+    connection.settimeout(ANSWER_SECONDS)
     try:
         connection.connect(str(folder / SOCKET))
     except OSError as error:

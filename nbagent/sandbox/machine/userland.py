@@ -62,8 +62,12 @@ def environment_variables(
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
         "NBAGENT": "1",
-        # At 80 characters, Polars folds the names of columns, which readers of text take for broken.
-        "POLARS_TABLE_WIDTH": "120",
+        # At 80 characters, Polars folds the names of columns, which readers of text take for broken. Ten rows, eight
+        # columns and thirty characters have whoever reads the text ask for the rest.
+        "POLARS_TABLE_WIDTH": "250",
+        "POLARS_FMT_MAX_ROWS": "40",
+        "POLARS_FMT_MAX_COLS": "20",
+        "POLARS_FMT_STR_LEN": "100",
         # How many of the machine's cores joblib uses; see also `ipykernel_inside.py`.
         "LOKY_MAX_CPU_COUNT": str(cores),
     }
@@ -101,7 +105,7 @@ def accounts(uid: int, gid: int) -> dict[str, str]:
     }
 
 
-def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str) -> dict[str, Any]:
+def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str, linked: bool) -> dict[str, Any]:
     """The configuration that `inside.py` gets beside the kernel's connection; an engine replaces some of it.
 
     Args:
@@ -109,11 +113,13 @@ def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str) 
         uid: The user that it becomes if it starts as root.
         watched: Whether it reports each program that is executed.
         notice: A text that the first cell prints; empty for none.
+        linked: Whether the working folder gets links to the data.
     """
     return {
         "uid": uid,
         "folders": [paths.OUTPUT],
         "cwd": paths.WORKSPACE,
+        "linked": paths.DATA if linked else "",
         "fonts": paths.FONTS,
         "path": [paths.SITE],
         "bounds": {},

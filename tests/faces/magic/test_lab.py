@@ -16,7 +16,7 @@ import machine
 import nbformat
 import pytest
 from playwright.sync_api import Page, sync_playwright
-from program import call, replies
+from program import call, end_server, replies
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
 PLOT = "import matplotlib.pyplot as plt\nplt.plot(df['a'])\nplt.show()\nprint('rows:', df.height)\ndf"
@@ -55,8 +55,7 @@ def lab(tmp_path: Path) -> Iterator[str]:
             break
         time.sleep(0.2)
     yield f"http://127.0.0.1:{port}/lab/tree"
-    server.terminate()
-    server.wait()
+    end_server(server)
 
 
 def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:

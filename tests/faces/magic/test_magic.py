@@ -75,6 +75,29 @@ def test_a_question_takes_variables_along_and_brings_one_back(run: Run) -> None:
     assert "report.ipynb" in text(exported)
 
 
+def test_it_works_in_a_kernel_that_another_notebook_has(run: Run) -> None:
+    """With the variables there, and told as that; its own kernel, which waits for the answer, is refused."""
+    manager, other = start_new_kernel(kernel_name="nbagent-bubblewrap")
+    try:
+        other.execute_interactive("x = 20", output_hook=lambda _: None)
+        asked, status, own = run(
+            f"%agent --kernel {manager.connection_file} Double x, please",
+            "%agent status",
+            "from ipykernel.connect import get_connection_file\n"
+            "get_ipython().run_line_magic('agent', f'--session own --kernel {get_connection_file()} What is x?')",
+            model=[call("x *= 2\nprint(x)"), "It is 40."],
+        )
+        printed: list[str] = []
+        other.execute_interactive("print(x)", output_hook=lambda m: printed.append(m["content"].get("text", "")))
+    finally:
+        other.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert "It is 40." in text(asked)
+    assert "a kernel that others use, too, which is in a sandbox of the bubblewrap engine, isolated" in text(status)
+    assert "This kernel waits for the answer meanwhile" in text(own)
+    assert "40" in "".join(printed)
+
+
 def test_the_answer_is_the_value_of_an_assignment(run: Run) -> None:
     cells = run(
         "reply = %agent How many?",
@@ -139,6 +162,21 @@ def test_cells_that_worked_are_put_below(run: Run) -> None:
     assert "one cell at a time" not in text(one)
     assert "2 cells are in one below" in text(all_of_them)
     assert "no cell 1 that ran" in text(wrong)
+
+
+def test_nothing_of_the_sandbox_steers_a_terminal(run: Run) -> None:
+    """IPython at a terminal prints what is said as it is: names of files, answers, errors."""
+    make = "open('/tmp/output/a\\x1b]52;c;eA==\\x07b\\nc', 'w').write('x')"
+    _, files, printed, failed = run(
+        "reply = %agent Make it.",
+        "%agent files",
+        "print(reply)",
+        "%agent install \x1b]0;x\x07",
+        model=[call(make), "It is \x1b]0;x\x07\x1b[2Jthere."],
+    )
+    assert text(files) == "/tmp/output/a\ufffd]52;c;eA==\ufffdb\ufffdc  1 bytes\n"
+    assert text(printed) == "It is there.\n"
+    assert "\x1b]" not in text(failed)
 
 
 def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:

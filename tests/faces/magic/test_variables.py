@@ -234,6 +234,75 @@ def test_pandas_gets_no_dictionary_whose_texts_it_would_repeat(tmp_path: Path) -
         unpack("pandas.DataFrame", tmp_path / "a")
 
 
+TUPLES = f"({'(),' * 5_000})"
+DESCRIBED: dict[str, dict[str, Any]] = {
+    "a type for a slow pattern": {"columns": [{"name": "a", "numpy_type": "Sparse" * 20_000}]},
+    "a column's name that is evaluated": {"columns": [{"name": TUPLES, "numpy_type": "int64"}]},
+    "a field's name that is evaluated": {"columns": [{"name": "a", "field_name": TUPLES, "numpy_type": "int64"}]},
+    "an index's type": {"column_indexes": [{"name": "a", "numpy_type": "period[" * 20_000}]},
+    "too many values": {"index_columns": [[]] * 100_000},
+    "no description": {"columns": 1},
+}
+
+
+@pytest.mark.parametrize("kind", ["pyarrow.Table", "pandas.DataFrame", "pandas.Series", "polars.DataFrame"])
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_no_description_of_pandas_is_read_that_holds_its_reader_up(name: str, kind: str, tmp_path: Path) -> None:
+    """120 KB of a type's name kept the person's kernel busy for minutes, 16 MB of a tuple took all of its memory."""
+    known = {"index_columns": [], "column_indexes": [], "columns": []} | DESCRIBED[name]
+    table = pyarrow.table({"a": [1]}).replace_schema_metadata({"pandas": json.dumps(known)})
+    with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
+        writer.write(table)
+    with pytest.raises(DataError, match="what it says of itself"):
+        unpack(kind, tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["pyarrow.Table", "pandas.DataFrame", "polars.DataFrame"])
+def test_neither_a_column_nor_its_type_says_much_of_itself(kind: str, tmp_path: Path) -> None:
+    """Older PyArrow parses a tensor's shape by recursion: ten million brackets ended the person's kernel."""
+    shape = {"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": "[" * 10_000}
+    for field in (
+        pyarrow.field("a", pyarrow.list_(pyarrow.int32(), 1), metadata=shape),
+        pyarrow.field(TUPLES, pyarrow.list_(pyarrow.int32(), 1)),
+    ):
+        table = pyarrow.Table.from_arrays([pyarrow.array([[1]], field.type)], schema=pyarrow.schema([field]))
+        with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
+            writer.write(table)
+        with pytest.raises(DataError, match="what it says of itself"):
+            unpack(kind, tmp_path / "a")
+
+
+def repeating(levels: int) -> bytes:
+    """A file whose column refers four times to one that refers four times to a third one, and so on, in FlatBuffers."""
+    # A level has the places of its fields; a table, with what it refers to and its type, a struct; and a vector with
+    # four references to the next level's table.
+    level = struct.pack("<8H", 16, 12, 0, 4, 8, 0, 0, 4) + struct.pack("<iII5I", 16, 8, 13, 4, 32, 28, 24, 20)
+    first = level[:20] + struct.pack("<I", 44) + level[24:]  # the file itself refers to its schema without a vector
+    last = struct.pack("<8H", 16, 12, 0, 0, 8, 0, 0, 0) + struct.pack("<iII", 16, 0, 1)
+    footer = struct.pack("<I", 20) + first + level * levels + last
+    return b"ARROW1\0\0" + footer + struct.pack("<i", len(footer)) + b"ARROW1"
+
+
+@pytest.mark.parametrize("kind", ["pyarrow.Table", "pandas.DataFrame", "polars.DataFrame"])
+def test_columns_that_are_in_many_places_are_not_looked_at_in_each(kind: str, tmp_path: Path) -> None:
+    """2 KB of them kept the person's kernel busy for ever."""
+    (tmp_path / "a").write_bytes(repeating(40))
+    with pytest.raises(DataError, match="what it says of itself is not like a table's"):
+        unpack(kind, tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["index", "columns", "types", "many"])
+def test_what_pandas_says_of_its_own_tables_is_read(name: str, tmp_path: Path) -> None:
+    frames = {
+        "index": pandas.DataFrame({"x": [1, 2]}, index=pandas.date_range("2026-01-01", periods=2, tz="Europe/Berlin")),
+        "columns": pandas.DataFrame([[1, 2]], columns=pandas.MultiIndex.from_tuples([("a", "b"), ("a", "c")])),
+        "types": pandas.DataFrame({"c": pandas.Categorical(["a", "b"]), "s": pandas.array([1, None], "Int64")}),
+        "many": pandas.DataFrame(np.zeros((1, 5_000))).add_prefix("column "),
+    }
+    found = back(frames[name], tmp_path)
+    pandas.testing.assert_frame_equal(found, frames[name], check_freq=False)
+
+
 def test_an_array_is_no_archive_and_has_bytes_for_its_values(tmp_path: Path) -> None:
     """An archive would be unpacked in the person's own kernel, whenever it is looked at."""
     np.savez_compressed(tmp_path / "a.npz", a=np.zeros(10))

@@ -108,7 +108,7 @@ def test_an_attack_travels_alone(probe: Probe) -> None:
     body = probe.source({}).partition("\ntry:\n    print(")[0]
     exec(compile(body, "<cell>", "exec"), space)  # noqa: S102 - defines the function, without calling it
     code = space[probe.name].__code__
-    given = {*dir(__import__("builtins")), "get_ipython", "json", probe.name}
+    given = {*dir(__import__("builtins")), "get_ipython", *space}
     names = {name for each in (code, *_inner(code)) for name in _globals(each)}
     assert names <= given
 

@@ -20,7 +20,7 @@ from stories import Write, write_session
 
 from nbagent.core.errors import StoreError, UsageError
 from nbagent.core.events import CellStarted
-from nbagent.core.journal import Journal
+from nbagent.core.session_log import SessionLog
 from nbagent.observability.audit import Audit, read_key, verify
 
 KEY = b"k" * 32
@@ -49,14 +49,14 @@ def test_nobody_else_can_read_it(write: Write) -> None:
 
 def test_a_line_is_there_when_the_event_has_been_shown(tmp_path: Path) -> None:
     """Nothing waits in a buffer: a process that is killed now has lost nothing."""
-    journal = Journal(tmp_path, "s")
-    audit = Audit(journal.folder, root=tmp_path, session="s")
-    journal.follow(audit.on_event)
-    journal.emit(CellStarted(cell=1, turn=0, code="attack()"))
+    log = SessionLog(tmp_path, "s")
+    audit = Audit(log.folder, root=tmp_path, session="s")
+    log.follow(audit.on_event)
+    log.emit(CellStarted(cell=1, turn=0, code="attack()"))
     assert b'"cell_begun"' in audit.path.read_bytes()
     assert json.loads((tmp_path / "audit-heads" / "s").read_bytes())["seq"] == 2
     audit.close()
-    journal.close()
+    log.close()
 
 
 @pytest.mark.parametrize("cut", [1, 10, 200])
@@ -92,8 +92,8 @@ def test_a_kill_between_the_line_and_its_head_is_no_difference(write: Write) -> 
 def test_a_kill_between_the_event_and_its_line_is_made_good(write: Write) -> None:
     """An event that is in the session's log only is noted, and has its line when the session goes on."""
     written = write(stories.whole()[:3])
-    with contextlib.closing(Journal(written.root, "s")) as journal:
-        journal.emit(CellStarted(cell=1, turn=0, code="1"))
+    with contextlib.closing(SessionLog(written.root, "s")) as log:
+        log.emit(CellStarted(cell=1, turn=0, code="1"))
     verdict = verify(written.path)
     assert verdict.whole
     assert "cell_begun 1" in verdict.notes[0]
@@ -151,18 +151,18 @@ def test_a_log_that_began_without_a_key_goes_on_without(write: Write) -> None:
 
 def test_a_full_disk_stops_the_session_and_loses_no_line(tmp_path: Path) -> None:
     """A cell that can't be logged doesn't run; what could not be written is written before what comes next."""
-    journal = Journal(tmp_path, "s")
-    audit = Audit(journal.folder, root=tmp_path, session="s")
-    audit.on_event(journal.emit(stories.started()))
-    record = journal.emit(CellStarted(cell=1, turn=0, code="1"))
+    log = SessionLog(tmp_path, "s")
+    audit = Audit(log.folder, root=tmp_path, session="s")
+    audit.on_event(log.emit(stories.started()))
+    record = log.emit(CellStarted(cell=1, turn=0, code="1"))
     size = audit.path.stat().st_size
     with no_room(size + 100), pytest.raises(StoreError, match=r"audit.jsonl can't be written"):
         audit.on_event(record)
     assert audit.path.stat().st_size == size
-    journal.follow(audit.on_event)
-    journal.emit(stories.whole()[1])
+    log.follow(audit.on_event)
+    log.emit(stories.whole()[1])
     audit.close()
-    journal.close()
+    log.close()
     verdict = verify(audit.path)
     assert (verdict.whole, verdict.notes) == (True, [])
 

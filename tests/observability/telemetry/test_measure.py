@@ -47,7 +47,7 @@ def test_durations_come_from_the_events(found: dict[str, list[Measurement]]) -> 
     assert values["nbagent.cell.duration"] == [0.5, 0.75, 60.0]
     assert values["nbagent.install.duration"] == [0.25, 0.125]
     assert values["nbagent.turn.duration"] == [3.5]
-    assert values["nbagent.session.session.duration"] == [9.0]
+    assert values["nbagent.session.duration"] == [9.0]
 
 
 def test_cells_are_counted_by_their_end_and_who_wanted_them(found: dict[str, list[Measurement]]) -> None:
@@ -60,7 +60,7 @@ def test_cells_are_counted_by_their_end_and_who_wanted_them(found: dict[str, lis
 def test_a_sandbox_is_active_from_its_start_to_its_end(found: dict[str, list[Measurement]]) -> None:
     """Once up and once down, and its cells are counted at the end."""
     assert [each.value for each in found["nbagent.sandbox.active"]] == [1, -1]
-    assert [each.value for each in found["nbagent.session.session_kernel"]] == [3]
+    assert [each.value for each in found["nbagent.session.cells"]] == [3]
 
 
 def test_a_session_that_was_not_ended_is_closed_once() -> None:
@@ -94,7 +94,7 @@ def test_the_models_time_is_from_what_it_waited_for() -> None:
 def test_no_time_is_negative_when_the_clock_jumps() -> None:
     """A clock that was set back makes a duration zero."""
     records = [Record(1, 100.0, stories.started()), Record(2, 50.0, stories.whole()[-1])]
-    assert min(each.value for each in measured(records) if each.name == "nbagent.session.session.duration") == 0.0
+    assert min(each.value for each in measured(records) if each.name == "nbagent.session.duration") == 0.0
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ HTML = f"""
 <style>@import "{URL}";</style>
 <style>@import url({URL});</style>
 <style>@\\69mport "{URL}";</style>
+<div class="jp-Dialog nba-Card nba-Approval lm-Widget c{{n}}">x</div>
 <style>.c{{n}} {{{{ background: url({URL}) }}}}</style><b class="c{{n}}">x</b>
 <style>.c{{n}} {{{{ background: u\\72l({URL}) }}}}</style><b class="c{{n}}">x</b>
 <style>.c{{n}} {{{{ background: URL( '{URL}' ) }}}}</style><b class="c{{n}}">x</b>
@@ -228,6 +229,7 @@ LATEX = [
     f"$\\style{{{{background:url({URL})}}}}{{{{x}}}}$",
     f"<img src='{URL}'>",
     f"$\\includegraphics{{{{{URL}}}}}$",
+    f'$\\mmlToken{{{{mi}}}}[href="{URL}" style="background:url({URL})" class="jp-Dialog"]{{{{x}}}}$',
 ]
 
 JSON: list[tuple[str, Any]] = [

@@ -24,6 +24,7 @@ import nbformat
 import pytest
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Page, sync_playwright
+from program import end_server
 from safety.sanitize import cases
 
 from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Event, ModelReplied, Record, Usage
@@ -129,8 +130,7 @@ def lab(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         try:
             yield _address(server, home)
         finally:
-            server.terminate()
-            server.wait()
+            end_server(server)
 
 
 def _address(server: subprocess.Popen[bytes], home: Path) -> str:
@@ -161,8 +161,8 @@ def texts() -> list[str]:
     return [cases.fill(text, h=f"m{number}.invalid", n=f"leaky{number}y") for number, text in enumerate(found)]
 
 
-def exported() -> Any:
-    """A session in which code, a model and a question tried it all."""
+def tried() -> list[Event]:
+    """The events of a session in which code, a model and a question tried it all."""
     events: list[Event] = []
     for number in range(1, len(outputs()) // TOGETHER + 2):
         events.append(CellStarted(cell=number, turn=0, code="show()"))
@@ -173,8 +173,12 @@ def exported() -> Any:
         done = Answered(turn=number, text=said[2], success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1)
         remarks = [ModelReplied(turn=number, text=text, tools=["python"])] if number % 3 == 1 else []
         events += [Asked(turn=number, question=said[0], model="m"), *remarks, done]
-    events += [Asked(turn=10_000, question=END, model="m")]
-    made = build(record(Record(number, 0.0, event) for number, event in enumerate(events, start=1)))
+    return [*events, Asked(turn=10_000, question=END, model="m")]
+
+
+def exported() -> Any:
+    """The notebook of that session."""
+    made = build(record(Record(number, 0.0, event) for number, event in enumerate(tried(), start=1)))
     nbformat.validate(made)
     written = json.dumps(made)
     assert all(f"leaky{number}y" in written for number in range(len(cases.MARKDOWN))), "a case is missing"

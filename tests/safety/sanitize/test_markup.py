@@ -40,6 +40,18 @@ def test_nothing_that_loads_is_left(case: str) -> None:
         assert "h.invalid" not in sheet
 
 
+@pytest.mark.parametrize(
+    "tag", ["img alt", "img title", "p title", "a href='http://h.invalid' title", "svg aria-label"]
+)
+def test_no_attribute_holds_signs_of_a_tag(tag: str) -> None:
+    """Whether nh3 writes them as references depends on its version, and a tag would seem to end at them."""
+    given = f'<{tag}="a&gt;&lt;/a&gt;&lt;script&gt;alert(1)&lt;/script&gt;">'
+    for written in (clean_html(given), clean_svg(f"<svg>{given}</svg>", LeftOut()), clean_svg(given, LeftOut())):
+        assert "lt;script" not in written
+        assert "<script" not in written
+    assert "\u2039script\u203a" in clean_html(given) or tag.startswith("img")
+
+
 def test_a_table_of_pandas_looks_as_it_did() -> None:
     """Its table and its style stay; the style holds for this output alone."""
     written = clean_html(PANDAS)

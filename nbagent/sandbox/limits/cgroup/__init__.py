@@ -1,15 +1,15 @@
 """Control groups: the limits on memory, CPU and processes for engines that don't bring their own.
 
 There are two ways to a group, behind one interface (`groups.py`). This process makes it (`own.py`), as root or below a
-group that was delegated to it, with version 1 or 2. Or the person's own systemd makes it (`scopes.py`), which runs for
+group that was delegated to it, with version 1 or 2. Or the person's own systemd makes it (`systemd.py`), which runs for
 everybody who has logged in on most of today's Linux systems. If neither works, `find` returns None.
 """
 
 from __future__ import annotations
 
-from nbagent.sandbox.limits.cgroup import own, scopes
+from nbagent.sandbox.limits.cgroup import own, systemd
 from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups
-from nbagent.sandbox.limits.cgroup.scopes import lingers
+from nbagent.sandbox.limits.cgroup.systemd import lingers
 from nbagent.sandbox.limits.cgroup.usage import GroupUsage, can_bound_connections
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
 
 def find() -> Groups | None:
     """The better way to control groups that works here, or None."""
-    return own.find() or scopes.find()
+    return own.find() or systemd.find()
 
 
 def why_not() -> str:
     """Why `find` returned None, as part of a sentence."""
-    return f"this user may not make control groups, and {scopes.why_not()}"
+    return f"this user may not make control groups, and {systemd.why_not()}"

@@ -91,10 +91,6 @@ class Groups(abc.ABC):
     def make(self, folder: Path, limits: Limits) -> Group:
         """Make a group with these limits.
 
-        Args:
-            folder: The sandbox's private folder.
-            limits: The limits.
-
         Raises:
             SandboxError: Linux refuses one of the limits.
         """

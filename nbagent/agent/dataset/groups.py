@@ -1,0 +1,152 @@
+"""Gathers data files: by names that differ in numbers only, and by the same columns. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Table
+
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass
+class Family:
+    """Files of one folder whose names differ in numbers only, or one file.
+
+    Attributes:
+        name: Their name: `tests-{2002…2023}.csv`, or with `*` where several numbers differ.
+        files: The files.
+    """
+
+    name: str
+    files: list[FileProfile]
+
+    @property
+    def folder(self) -> str:
+        """The folder in which they are."""
+        return str(PurePosixPath(self.files[0].path).parent)
+
+    @property
+    def path(self) -> str:
+        """Their path, by their common name."""
+        return f"{self.folder}/{self.name}"
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of them."""
+        return sum(each.size for each in self.files)
+
+
+@dataclass
+class Group:
+    """Tables with the same columns, in one or several files.
+
+    Attributes:
+        families: The files.
+        tables: Each table, with its file.
+        columns: The columns, by the values of all tables.
+    """
+
+    families: list[Family]
+    tables: list[tuple[FileProfile, Table]]
+    columns: list[Column] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The first file's or family's path, with the table's name."""
+        family, table = self.families[0], self.tables[0][1]
+        return f"{family.path}, {table.name}" if table.name else family.path
+
+    @property
+    def rows(self) -> int:
+        """The rows of all tables."""
+        return sum(table.rows or 0 for _, table in self.tables)
+
+
+def base_name(path: str) -> str:
+    """The last part of a path in the sandbox."""
+    return PurePosixPath(path).name
+
+
+def families(files: Iterable[FileProfile]) -> list[Family]:
+    """The files by names that differ in numbers only, and by the same tables."""
+    found: dict[tuple[str, ...], list[FileProfile]] = {}
+    for each in files:
+        key = (_NUMBER.sub("#", each.path), each.kind, repr([_signature(table) for table in each.tables]))
+        found.setdefault(key, []).append(each)
+    gathered = []
+    for several in found.values():
+        if len(several) < 3:
+            gathered += [Family(base_name(each.path), [each]) for each in several]
+        else:
+            gathered.append(Family(_common_name([base_name(each.path) for each in several]), several))
+    return gathered
+
+
+def _common_name(names: Sequence[str]) -> str:
+    parts = _NUMBER.split(names[0])
+    numbers = list(zip(*(_NUMBER.findall(name) for name in names), strict=True))
+    places = []
+    varying = sum(len(set(each)) > 1 for each in numbers)
+    for each in numbers:
+        if len(set(each)) == 1:
+            places.append(each[0])
+        else:
+            ordered = sorted(set(each), key=lambda number: (len(number), number))
+            places.append(f"{{{ordered[0]}…{ordered[-1]}}}" if varying == 1 else "*")
+    return "".join(part + place for part, place in zip(parts, [*places, ""], strict=True))
+
+
+def _signature(table: Table) -> tuple[str, ...]:
+    return (table.name, *(column.name for column in table.columns))
+
+
+def groups(gathered: Iterable[Family]) -> list[Group]:
+    """The tables by the same columns."""
+    found: dict[tuple[str, ...], Group] = {}
+    for family in gathered:
+        for file in family.files:
+            for table in file.tables:
+                if not table.columns:
+                    continue
+                single = len(table.columns) < 2
+                key = (*_signature(table), *([file.path] if single else []))
+                group = found.setdefault(key, Group([], []))
+                group.tables.append((file, table))
+                if family not in group.families:
+                    group.families.append(family)
+    for group in found.values():
+        sides = zip(*(table.columns for _, table in group.tables), strict=True)
+        group.columns = [merged(list(columns)) for columns in sides]
+    return list(found.values())
+
+
+def merged(columns: Sequence[Column]) -> Column:
+    """A column of several tables as one."""
+    if len(columns) == 1:
+        return columns[0]
+    first = columns[0]
+    types = list(dict.fromkeys(each.dtype for each in columns))
+    whole = Column(name=first.name, dtype=types[0] if len(types) == 1 else " or ".join(types[:3]))
+    whole.empty = sum(each.empty for each in columns)
+    whole.padded = sum(each.padded for each in columns)
+    for name in ("missing", "values", "others", "sentinels"):
+        counts: dict[str, int] = {}
+        for each in columns:
+            for value, count in getattr(each, name).items():
+                counts[value] = counts.get(value, 0) + count
+        setattr(whole, name, dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))))
+    if len(whole.values) > MAX_VALUES or any(each.distinct and not each.values for each in columns):
+        whole.values = {}
+    whole.missing = dict(list(whole.missing.items())[:MAX_VALUES])
+    whole.distinct = len(whole.values) or max(each.distinct for each in columns)
+    whole.about = not whole.values
+    whole.sample, whole.unit = first.sample, first.unit
+    whole.form = " or ".join(dict.fromkeys(each.form for each in columns if each.form))
+    ends = [end for each in columns for end in (each.low, each.high) if end is not None]
+    if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):
+        whole.low, whole.high = min(ends), max(ends)
+    return whole

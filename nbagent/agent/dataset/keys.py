@@ -1,0 +1,145 @@
+"""Finds columns of different tables that have values in common, by the profiles alone. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nbagent.agent.dataset.groups import Group
+from nbagent.kernel.profile import Column, Sketch
+
+LEAST_VALUES = 4
+"""Different values that a column must have: yes and no are no key."""
+LEAST_SHARE = 0.3
+"""Of the smaller column's values, the part that the other one must have."""
+LEAST_COMMON = 3
+LOOKED = 400_000
+"""Hashes that are looked at to find pairs."""
+PAIRS = 2_000
+"""Pairs that are compared exactly, the likeliest first."""
+KEYS, SAME = 24, 2
+"""Pairs that are told, in all and of one column."""
+_AMOUNTS = frozenset("value values count counts total sum amount rank share rate size score percent mean".split())
+_WORDS = re.compile(r"[a-z]{2,}|\d+")
+
+
+@dataclass(frozen=True)
+class Key:
+    """Two columns with common values.
+
+    Attributes:
+        left, right: The tables, each as its group's number.
+        left_column, right_column: The columns' names.
+        exact: Of the different values of the column that has fewer, the share that the other has.
+        folded: The same without regard to case and spaces.
+        values: How many different values the column has that has fewer.
+    """
+
+    left: int
+    left_column: str
+    right: int
+    right_column: str
+    exact: float
+    folded: float
+    values: int
+
+
+class _Values:
+    """The hashes of a column's values, from all tables of its group."""
+
+    def __init__(self, group: int, column: Column, sides: Sequence[Column]) -> None:
+        self.group = group
+        self.column = column
+        self.level, self.exact = _union(each.sketch for each in sides)
+        self.folded_level, self.folded = _union(each.folded or each.sketch for each in sides)
+        self.is_number = column.dtype.startswith(("Int", "UInt"))
+
+    def shares(self, other: _Values) -> tuple[float, float, int]:
+        """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
+        exact, count = _share(self.exact, self.level, other.exact, other.level)
+        folded, _ = _share(self.folded, self.folded_level, other.folded, other.folded_level)
+        return exact, folded, count
+
+
+def _union(sketches: Iterable[Sketch | None]) -> tuple[int, set[int]]:
+    there = [each for each in sketches if each is not None]
+    level = max((min(each.level, 31) for each in there), default=0)
+    return level, {each for sketch in there for each in hashes(sketch) if each % 2**level == 0}
+
+
+def hashes(sketch: Sketch) -> array[int]:
+    """The hashes of a sketch; none if it can't be read."""
+    try:
+        packed = base64.b64decode(sketch.hashes, validate=True)
+    except binascii.Error:
+        packed = b""
+    found = array("I")
+    found.frombytes(packed[: len(packed) // found.itemsize * found.itemsize])
+    return found
+
+
+def _share(left: set[int], left_level: int, right: set[int], right_level: int) -> tuple[float, int]:
+    level = max(left_level, right_level)
+    if level > left_level:
+        left = {each for each in left if each % 2**level == 0}
+    if level > right_level:
+        right = {each for each in right if each % 2**level == 0}
+    fewer = min(len(left), len(right))
+    common = len(left & right)
+    return (common / fewer if common >= min(LEAST_COMMON, fewer) and fewer else 0.0), fewer << level
+
+
+def keys(gathered: Sequence[Group]) -> list[Key]:
+    """The pairs of columns by which tables of different groups can be joined, the most promising first."""
+    sides = []
+    for number, group in enumerate(gathered):
+        for at, column in enumerate(group.columns):
+            same = [table.columns[at] for _, table in group.tables]
+            if any(each.sketch for each in same) and max(each.distinct for each in same) >= LEAST_VALUES:
+                sides.append(_Values(number, column, same))
+    found = []
+    for left, right in _candidates(sides):
+        if left.is_number and right.is_number and not _akin(left.column.name, right.column.name):
+            continue  # numbers from 1 to 400 stand in many columns
+        exact, folded, count = left.shares(right)
+        if max(exact, folded) >= LEAST_SHARE and count >= LEAST_VALUES:
+            names = left.column.name, right.column.name
+            found.append(Key(left.group, names[0], right.group, names[1], exact, folded, count))
+    found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
+    # A column that fits many is told with two of them, so that there is room for other columns.
+    told: Counter[tuple[int, str]] = Counter()
+    kept = []
+    for key in found:
+        ends = [(key.left, key.left_column), (key.right, key.right_column)]
+        if all(told[each] < SAME for each in ends):
+            told.update(ends)
+            kept.append(key)
+    return kept[:KEYS]
+
+
+def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
+    """The pairs of columns of different groups that have hashes in common, the most first."""
+    thin = 1 + sum(len(each.folded) for each in sides) // LOOKED
+    places: dict[int, list[int]] = {}
+    for number, side in enumerate(sides):
+        for each in side.folded:
+            if (each >> 24) % thin == 0:
+                places.setdefault(each, []).append(number)
+    common: Counter[tuple[int, int]] = Counter()
+    for numbers in places.values():
+        for at, left in enumerate(numbers[:40]):
+            for right in numbers[at + 1 : 40]:
+                if sides[left].group != sides[right].group:
+                    common[left, right] += 1
+    return [(sides[left], sides[right]) for (left, right), _ in common.most_common(PAIRS)]
+
+
+def _akin(left: str, right: str) -> bool:
+    """Whether two names have a word in common that may name a key."""
+    return bool((set(_WORDS.findall(left.lower())) & set(_WORDS.findall(right.lower()))) - _AMOUNTS)

@@ -1,0 +1,81 @@
+"""Cuts a record that is too large to be sent at once; a page can fetch the whole. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from nbagent.core.text import ends, size_of
+
+MAX_RECORD = 1024 * 1024
+"""Bytes of a record that is sent whole."""
+MAX_TEXT = 200_000
+"""Characters of a text in a record that is cut."""
+MAX_OUTPUTS = 3 * MAX_TEXT
+"""Characters of the outputs in a record that is cut."""
+
+
+def cut(line: bytes, *, whole: str) -> bytes:
+    """A record as it is sent: whole, or cut and with `whole` in it.
+
+    Args:
+        line: The record in JSON.
+        whole: Where a page gets the whole record.
+    """
+    if len(line) <= MAX_RECORD:
+        return line
+    record = msgspec.json.decode(line)
+    return msgspec.json.encode({**record, "event": _cut(record["event"]), "whole": whole})
+
+
+def _cut(event: dict[str, Any]) -> dict[str, Any]:
+    for name in ("output", "outputs"):
+        match event.get(name):
+            case dict(output):
+                event = {**event, name: _output(output)}
+            case list(outputs):
+                event = {**event, name: _outputs(outputs)}
+    return {name: each if name in ("output", "outputs") else _value(each) for name, each in event.items()}
+
+
+def _outputs(outputs: list[Any]) -> list[Any]:
+    """As many outputs as there is room for, and a sentence on the rest."""
+    kept: list[Any] = []
+    room = MAX_OUTPUTS
+    for each in outputs:
+        small = _output(each)
+        room -= len(msgspec.json.encode(small))
+        if room < 0:
+            told = f"nbagent: {len(outputs) - len(kept):,} more outputs are not shown here.\n"
+            return [*kept, {"output_type": "stream", "name": "stderr", "text": told}]
+        kept.append(small)
+    return kept
+
+
+def _output(output: dict[str, Any]) -> dict[str, Any]:
+    """An output without what is large in it: texts are cut, and of other MIME types their sizes are told."""
+    data = output.get("data")
+    if not isinstance(data, dict):
+        return {name: _value(each) for name, each in output.items()}
+    sizes = {mime: len(msgspec.json.encode(each)) for mime, each in data.items()}
+    large = {mime: size for mime, size in sizes.items() if size > MAX_TEXT and not _is_plain(mime, data)}
+    shown = {mime: _value(each) for mime, each in data.items() if mime not in large}
+    if large:
+        told = ", ".join(f"{mime} ({size_of(size)})" for mime, size in large.items())
+        shown.setdefault("text/plain", f"[{told}]")
+    metadata = {**(output.get("metadata") or {}), "nbagent": {"cut": large}}
+    return {**output, "data": shown, "metadata": metadata}
+
+
+def _is_plain(mime: str, data: dict[str, Any]) -> bool:
+    return mime == "text/plain" and isinstance(data[mime], str)
+
+
+def _value(value: Any) -> Any:
+    """A value whose texts are cut; one that has too many parts for that is left out."""
+    if isinstance(value, str):
+        return ends(value, head=MAX_TEXT // 2, tail=MAX_TEXT // 2)
+    if isinstance(value, list | dict) and len(msgspec.json.encode(value)) > MAX_TEXT:
+        return type(value)()
+    return value

@@ -1,0 +1,72 @@
+"""What takes seconds to find out of this machine and of providers: the command `nbagent` does, and it is kept."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nbagent.faces.lab import programs
+from nbagent.faces.lab.config import Config
+from nbagent.faces.lab.messages import EngineEntry, ModelProvider
+from nbagent.faces.lab.programs import Cached
+
+SETTING = "nbagent_known"
+"""The setting of the web application that has what is `Known`."""
+SECONDS = 60.0
+"""Seconds for a command that asks."""
+KEPT_SECONDS = 600.0
+
+
+class Engine(msgspec.Struct, frozen=True):
+    """What `nbagent doctor --json` says of an engine."""
+
+    available: bool
+    starts: bool
+    chosen: bool
+    reason: str = ""
+    mend: str = ""
+    kernel: str = ""
+    why_not: str = ""
+
+
+class ListedModels(msgspec.Struct, frozen=True):
+    """What `nbagent models --json` says."""
+
+    models: list[str]
+    default: str | None
+    providers: list[ModelProvider]
+
+
+class Known:
+    """What is known of engines and of models.
+
+    Args:
+        lab: What is set.
+
+    Attributes:
+        engines: The engines.
+        models: The models.
+    """
+
+    def __init__(self, lab: Config) -> None:
+        self._lab = lab
+        self.engines = Cached(self._engines, seconds=KEPT_SECONDS)
+        self.models = Cached(self._models, seconds=KEPT_SECONDS)
+
+    async def _engines(self) -> list[EngineEntry]:
+        trust = ["--trust", self._lab.trust] if self._lab.trust else []
+        done = await programs.run("doctor", "--json", *trust, root=self._lab.root, seconds=SECONDS)
+        return [
+            EngineEntry(
+                name=name,
+                starts=each.starts,
+                chosen=each.chosen,
+                kernel=each.kernel,
+                why_not=each.why_not or each.reason,
+                mend=each.mend,
+            )
+            for name, each in done.read(dict[str, Engine]).items()
+        ]
+
+    async def _models(self) -> ListedModels:
+        done = await programs.run("models", "--json", root=self._lab.root, seconds=SECONDS)
+        return done.read(ListedModels)

@@ -1,0 +1,521 @@
+"""What goes between a page and this server: the bodies of requests, the replies, and the messages of the channel.
+
+`panel/src/events.ts` is made of these and of the events by `.ci/panel_types.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import Decision, Record
+from nbagent.session.manager import Hit
+from nbagent.session.session_list import SessionInfo, State
+from nbagent.session.wire import Failure
+
+PROTOCOL = 1
+"""The number of this protocol; a page of another number says that one of the two is older."""
+
+
+# -- REST
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The reply to a request that is refused, with the HTTP status that says of what kind it is.
+
+    Attributes:
+        message: What is wrong.
+        mend: What can be done about it.
+        kind: The error's class in `nbagent.core.errors`; empty if it is none of these.
+    """
+
+    message: str
+    mend: str = ""
+    kind: str = ""
+
+    @classmethod
+    def of(cls, error: NbagentError) -> Refusal:
+        """The refusal that an error is the reason of."""
+        return cls(error.message, error.mend, type(error).__name__)
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page needs to know of this server first.
+
+    Attributes:
+        version: Of nbagent.
+        protocol: See `PROTOCOL`.
+        model: The model of new sessions; None if it is found by itself.
+        trust: Their trust level.
+        engine: Their engine; None if it is chosen by itself.
+        approvals: What the person is asked about in them.
+        max_upload_mb: MiB of the largest file that can be uploaded.
+        problem: What is wrong with the person's settings; empty if nothing is.
+    """
+
+    version: str
+    protocol: int = PROTOCOL
+    model: str | None = None
+    trust: str = "isolated"
+    engine: str | None = None
+    approvals: str = "never-ask"
+    max_upload_mb: int = 0
+    problem: str = ""
+
+
+class EngineEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine.
+
+    Attributes:
+        name: Its name.
+        starts: Whether it would start a sandbox here, at the trust level of new sessions.
+        chosen: Whether it is the one that new sessions get.
+        kernel: What its sandboxes run on, such as the host's kernel.
+        why_not: Why it would not start one.
+        mend: What can be done about it.
+    """
+
+    name: str
+    starts: bool
+    chosen: bool
+    kernel: str = ""
+    why_not: str = ""
+    mend: str = ""
+
+
+class EngineList(msgspec.Struct, frozen=True):
+    """The engines of this machine."""
+
+    engines: list[EngineEntry]
+
+
+class ModelProvider(msgspec.Struct, frozen=True):
+    """A provider of models.
+
+    Attributes:
+        name: Its name.
+        key: The environment variable that has its key; empty if none has.
+        problem: Why it has no models here; empty if it has.
+    """
+
+    name: str
+    key: str = ""
+    problem: str = ""
+
+
+class ModelList(msgspec.Struct, frozen=True, kw_only=True):
+    """Models that can be named.
+
+    Attributes:
+        models: At most as many as were asked for, of those that have all words of the search in their names.
+        total: How many have.
+        default: The model that is meant if none is named; None if there is none.
+        providers: The providers.
+    """
+
+    models: list[str]
+    total: int
+    default: str | None
+    providers: list[ModelProvider]
+
+
+class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in a list; the times are seconds since the epoch."""
+
+    id: str
+    title: str
+    state: State
+    started: float
+    changed: float
+    engine: str
+    trust: str
+    questions: int
+    cells: int
+    tokens: int
+    cost: float | None
+
+    @classmethod
+    def of(cls, info: SessionInfo) -> SessionEntry:
+        """The entry of a session, which says nothing of where it is on the host."""
+        return cls(**{name: getattr(info, name) for name in cls.__struct_fields__})
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    """The sessions of this person, the latest first.
+
+    Attributes:
+        sessions: At most as many as were asked for.
+        total: How many there are.
+    """
+
+    sessions: list[SessionEntry]
+    total: int
+
+
+class FoundText(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in which something was found; see `nbagent.session.manager.Hit`."""
+
+    session: SessionEntry
+    turn: int
+    where: str
+    text: str
+
+    @classmethod
+    def of(cls, hit: Hit) -> FoundText:
+        """The same, with the session as in a list."""
+        return cls(session=SessionEntry.of(hit.session), turn=hit.turn, where=hit.where, text=hit.text)
+
+
+class FoundTexts(msgspec.Struct, frozen=True):
+    """The result of a search; `is_whole` says whether all sessions were searched."""
+
+    hits: list[FoundText]
+    is_whole: bool
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a page may say of a new session; see `nbagent.core.options` for each. None for what the settings say."""
+
+    model: str | None = None
+    trust: str | None = None
+    engine: str | None = None
+    approvals: str | None = None
+    allow: list[str] | None = None
+    unattended: str | None = None
+    data: list[str] | None = None
+    """Paths below the server's root folder."""
+    timeout: float | None = None
+    memory_mb: int | None = None
+    accept: list[str] | None = None
+    budget: str | None = None
+    allow_hosts: list[str] | None = None
+    ask_hosts: bool | None = None
+    install: bool | None = None
+    restore: str | None = None
+    replies: str | None = None
+    fallback: list[str] | None = None
+    critic: str | None = None
+    redact: str | None = None
+    forge: bool | None = None
+    keep_minutes: float | None = None
+    kernel: str | None = None
+    """The id of a kernel of this server that the session is to join, such as that of the open notebook."""
+    demo: bool = False
+    """Whether it is the demo, which has its own data and recorded replies."""
+
+
+class Created(msgspec.Struct, frozen=True):
+    """A session that was started; `question` is the one that the demo's recorded replies answer."""
+
+    id: str
+    question: str = ""
+
+
+class NewTitle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another title for a session; an empty one stands for its first question."""
+
+    title: str
+
+
+class UploadedFile(msgspec.Struct, frozen=True):
+    """A file that is in the sandbox now; its size is in bytes, `unpacked` the number of files it was unpacked to."""
+
+    path: str
+    size: int
+    sha256: str
+    unpacked: int = 0
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A file or folder in the sandbox; `modified` is in seconds since the epoch, `size` in bytes."""
+
+    path: str
+    kind: str
+    size: int
+    modified: float
+
+
+class ArtifactEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that reached the host, or a figure; see `nbagent.state.Artifact`."""
+
+    id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    created: float
+    cell: int
+
+
+class FileList(msgspec.Struct, frozen=True):
+    """The files of a session.
+
+    Attributes:
+        files: Those in the sandbox, if it runs; a long list is cut.
+        total: How many there are.
+        artifacts: Those that reached the host, and figures.
+        is_running: Whether the sandbox could be asked.
+    """
+
+    files: list[FileEntry]
+    total: int
+    artifacts: list[ArtifactEntry]
+    is_running: bool
+
+
+class ExportWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page may say of an export; see `nbagent export` for the last three.
+
+    Attributes:
+        path: Below the server's root folder; its ending says the form: .ipynb, .html, .md, .py or .zip.
+        force: Whether a file that is there is replaced.
+        keep_attempts: Whether failed attempts stay; if not, a run of the rest must show the same without them.
+        environment: Whether the files of its packages are written too.
+    """
+
+    path: str
+    force: bool = False
+    keep_attempts: bool = False
+    environment: bool = False
+
+
+class VerifyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page may say of a verification.
+
+    Attributes:
+        path: The notebook's, below the server's root folder.
+        sweep: Whether it is run on other terms too, to find what its cells depend on.
+        write: Whether the result is written into the notebook.
+    """
+
+    path: str
+    sweep: bool = False
+    write: bool = False
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """An export that was written; `notes` are sentences for a person."""
+
+    path: str
+    notes: list[str]
+
+
+class DifferenceEntry(msgspec.Struct, frozen=True):
+    """Something that differs; see `nbagent.notebook.compare.texts.Difference`."""
+
+    what: str
+    where: str
+    stored: str
+    fresh: str
+    cause: str = ""
+
+
+class VerifiedCell(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one code cell; see `nbagent.notebook.verdict.CellProof`."""
+
+    id: str
+    number: int
+    result: str
+    note: str = ""
+    differences: list[DifferenceEntry] = []
+    excused: list[str] = []
+    depends: list[str] = []
+    seconds: float = 0.0
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a notebook: `same`, `differs`, or `not run` with the error."""
+
+    notebook: str
+    result: str
+    error: str = ""
+    problems: list[str] = []
+    notes: list[str] = []
+    engine: str = ""
+    tolerance: float = 0.0
+    seconds: float = 0.0
+    runs: int = 0
+    cells: list[VerifiedCell] = []
+
+
+class JobEntry(msgspec.Struct, frozen=True):
+    """A job: an export or a verification.
+
+    Attributes:
+        job: Its id.
+        state: How it is.
+        exported: The result of an export.
+        verified: The result of a verification, also of one that found a difference.
+        refusal: Why it failed.
+        pictures: The names of the pictures of figures that differ, `CELL-NUMBER.png`: stored, fresh, difference.
+    """
+
+    job: str
+    state: Literal["running", "done", "failed"]
+    exported: Exported | None = None
+    verified: Verified | None = None
+    refusal: Refusal | None = None
+    pictures: list[str] = []
+
+
+# -- the channel: from the page
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call that a page wants to be made.
+
+    Attributes:
+        call: By which its end is known; each number is used once in a channel.
+        name: One of `calls.CALLS`.
+        arguments: By their names.
+    """
+
+    call: int
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a call that takes none."""
+
+
+class AskArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.ask`."""
+
+    question: str
+    uploaded: list[str] = []
+
+
+class RunArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.run`; the timeout is in seconds."""
+
+    code: str
+    timeout: float | None = None
+
+
+class ApproveArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.approve`."""
+
+    id: str
+    decision: Decision = "approve"
+    code: str = ""
+    reason: str = ""
+    always: bool = False
+
+
+class ApproveHostArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.approve_host`."""
+
+    id: str
+    allow: bool
+    remember: bool = True
+
+
+class AttendArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.attend`."""
+
+    answers: bool = True
+
+
+class ModelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.use_model`."""
+
+    name: str
+
+
+class ApprovalsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.set_approvals`."""
+
+    mode: str
+
+
+class InstallArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.install`."""
+
+    requirements: list[str]
+
+
+class StopArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.stop`."""
+
+    reason: str = ""
+
+
+class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The number of a call of this page that is to be stopped."""
+
+    call: int
+
+
+class ResumeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options that hold from now on; None for those that held before."""
+
+    model: str | None = None
+    approvals: str | None = None
+
+
+# -- the channel: to the page
+
+
+class PageRecord(Record, frozen=True, omit_defaults=True):
+    """A record of the session's log. If its outputs were cut, `whole` is where below the API the whole one is."""
+
+    whole: str = ""
+
+
+class Records(msgspec.Struct, frozen=True):
+    """Records of the session's log, in order and without gaps."""
+
+    records: list[PageRecord]
+
+
+class CallReturned(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of a call. What it did stands in records that came before.
+
+    Attributes:
+        returned: The call's number.
+        value: What it returned.
+        failure: Why it failed, if it did.
+    """
+
+    returned: int
+    value: Any = None
+    failure: Failure | None = None
+
+
+class Words(msgspec.Struct, frozen=True):
+    """Words of a reply that a model is writing; with the next `ModelReplied` or `ModelFailed` those so far are over.
+
+    Attributes:
+        turn: The question's number.
+        text: The next words.
+    """
+
+    turn: int
+    text: str
+
+
+class WordsSaid(msgspec.Struct, frozen=True):
+    """Words that are in no record yet."""
+
+    words: Words
+
+
+ChannelState = Literal["running", "waiting", "ended", "gone"]
+"""A session's state; `gone` if it was deleted."""
+
+
+class StateTold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The session's state: at the beginning, and each time it changes.
+
+    Attributes:
+        state: Its state.
+        last: The number of the log's last record.
+        mend: What can be done if it doesn't run.
+    """
+
+    state: ChannelState
+    last: int = 0
+    mend: str = ""

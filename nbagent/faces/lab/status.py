@@ -1,0 +1,46 @@
+"""What a page needs to know of this server before anything else."""
+
+from __future__ import annotations
+
+import nbagent
+from nbagent.core import settings
+from nbagent.core.errors import UsageError
+from nbagent.faces.lab.handler import Handler
+from nbagent.faces.lab.messages import EngineList, ModelList, Status
+
+MAX_MODELS = 1000
+"""Models that are told at most, and by default."""
+
+
+class StatusHandler(Handler):
+    """`GET status`."""
+
+    async def get(self) -> None:
+        """Tell the version and what new sessions begin with."""
+        problem = ""
+        try:
+            options = settings.override(settings.load(), **self.lab.defaults)
+            holds = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
+        except UsageError as error:
+            problem, holds = str(error), {}
+        self.reply(Status(version=nbagent.__version__, max_upload_mb=self.lab.max_upload_mb, problem=problem, **holds))
+
+
+class EnginesHandler(Handler):
+    """`GET engines?again=`; takes a second or two the first time."""
+
+    async def get(self) -> None:
+        """Tell which engines would start a sandbox here, and why the others would not."""
+        self.reply(EngineList(await self.known.engines.get(again=self.wants("again"))))
+
+
+class ModelsHandler(Handler):
+    """`GET models?search=&limit=&again=`; providers are asked the first time, which takes seconds."""
+
+    async def get(self) -> None:
+        """Tell which models can be named."""
+        listed = await self.known.models.get(again=self.wants("again"))
+        words = self.get_query_argument("search", "").casefold().split()
+        found = [each for each in listed.models if all(word in each.casefold() for word in words)]
+        shown = found[: self.limit(MAX_MODELS)]
+        self.reply(ModelList(models=shown, total=len(found), default=listed.default, providers=listed.providers))

@@ -1,0 +1,318 @@
+"""What is to be known of a column, from all of its values: a part of `profile_inside.py`. Never imported on the host.
+
+A column is taken in pieces, so that a file of any size can be scanned. Each piece is reduced to its different values
+and how often each occurs; all that follows looks at these.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from array import array
+from collections import Counter
+from typing import Any
+
+import polars as pl
+
+MISSING = frozenset(
+    "na n/a n.a. n.a nan null none nil - -- --- ? . .. … #n/a #na #value! #ref! #div/0! missing unknown tbd (null) "
+    "<na> <null> not_available no_data".split()
+)
+"""Words that mean a missing value, in lower case."""
+SENTINELS = frozenset(("-999", "-9999", "-99999", "-999.0", "-9999.0", "-999.9", "9999", "99999", "999999"))
+"""Numbers that often mean a missing value."""
+LISTED = 15
+"""Different values up to which all of them are told."""
+KEPT_HASHES = 262_144
+"""Hashes of different values that are kept of a column; beyond, only each second one is kept, then each fourth, …"""
+SKETCHED = 2048
+"""Hashes that leave the sandbox, by which columns of different files are compared."""
+OTHERS = 5
+"""Values that a column of numbers or dates has beside these, that are told."""
+NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+INTEGER = r"^[+-]?\d{1,18}$"
+LEADING_ZERO = r"^0\d"
+FORMS: list[tuple[str, str]] = [
+    ("thousands commas, 1,234.5", r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$"),
+    ("decimal commas", r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"),
+    ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
+    ("a sign of per cent", r"^[+-]?[\d.,]+\s?%$"),
+]
+"""How numbers are written that no parser takes as they are."""
+DATES: list[tuple[str, str]] = [
+    ("%Y-%m-%d", r"^\d{4}-\d{2}-\d{2}$"),
+    ("%Y-%m-%d %H:%M:%S", r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"),
+    ("%Y/%m/%d", r"^\d{4}/\d{1,2}/\d{1,2}$"),
+    ("%d.%m.%Y", r"^\d{1,2}\.\d{1,2}\.\d{4}$"),
+    ("%d/%m/%Y or %m/%d/%Y", r"^\d{1,2}/\d{1,2}/\d{4}$"),
+    ("%d/%m/%Y or %m/%d/%Y with a time", r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?$"),
+    ("%d/%m/%y or %m/%d/%y", r"^\d{1,2}/\d{1,2}/\d{2}$"),
+    ("%d-%b-%Y", r"^\d{1,2}-[A-Za-z]{3}-\d{2,4}$"),
+    ("%B %d, %Y", r"^[A-Za-z]{3,9}\.? \d{1,2}, \d{4}$"),
+    ("%d %B %Y", r"^\d{1,2} [A-Za-z]{3,9} \d{4}$"),
+    ("%H:%M:%S", r"^\d{1,2}:\d{2}(?::\d{2})?$"),
+]
+"""How dates and times are written."""
+UNIT = re.compile(
+    r"[\[(]\s*([^\])]{1,20})\s*[\])]\s*$|_(km|kg|mg|usd|eur|pct|percent|celsius|mph|kmh|ms|sec|mm|cm)$", re.I
+)
+"""The unit in a column's name."""
+
+
+class Tally:
+    """The values of a column that were seen so far.
+
+    Args:
+        name: The column's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dtype = ""
+        self.filled = self.empty = self.numbers = self.integers = self.zeros = self.dated = self.padded = 0
+        self.forms: Counter[str] = Counter()
+        self.missing: Counter[str] = Counter()
+        self.sentinels: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
+        self.values: Counter[str] | None = Counter()
+        self.sample: list[Any] = []
+        self.bounds: list[Any] = []
+        self.first_over_12 = self.second_over_12 = False
+        self.hashes = pl.Series(dtype=pl.UInt64)
+        self.folded = pl.Series(dtype=pl.UInt64)
+        self.level = 0
+
+    def add(self, values: Any) -> None:
+        """Take a piece of the column, as text or in its own type."""
+        if values.dtype.is_nested() or values.dtype in (pl.Object, pl.Binary, pl.Null):
+            self.dtype = self.dtype or str(values.dtype)
+            self.empty += values.null_count()
+            self.filled += len(values) - values.null_count()
+            return
+        is_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
+        if len(self.sample) < 3:
+            first = [each for each in values.drop_nulls().head(50).cast(pl.String) if each]
+            self.sample = list(dict.fromkeys([*self.sample, *first]))[:3]
+        if not is_text:
+            self.dtype = str(values.dtype)
+        counted = values.cast(pl.String).value_counts(name="n") if is_text else values.value_counts(name="n")
+        found, counts = counted[:, 0], counted["n"].cast(pl.Int64)
+        self._text(found, counts) if is_text else self._typed(found, counts)
+
+    def _typed(self, found: Any, counts: Any) -> None:
+        there = found.is_not_null()
+        self.empty += int(counts.filter(~there).sum())
+        found, counts = found.filter(there), counts.filter(there)
+        self.filled += int(counts.sum())
+        if not len(found):
+            return
+        if found.dtype.is_float() and (odd := found.is_nan()).any():
+            self.missing["NaN"] += int(counts.filter(odd).sum())
+            found, counts = found.filter(~odd), counts.filter(~odd)
+        if found.dtype.is_numeric() or found.dtype.is_temporal():
+            self._bound(found)
+        self._collect(found.cast(pl.String), counts, is_key=not found.dtype.is_float())
+
+    def _bound(self, found: Any) -> None:
+        low, high = found.min(), found.max()
+        if low is not None:
+            self.bounds = [low, high] if not self.bounds else [min(self.bounds[0], low), max(self.bounds[1], high)]
+
+    def _text(self, found: Any, counts: Any) -> None:
+        stripped = found.str.strip_chars()
+        there = stripped.is_not_null() & (stripped.fill_null("") != "")
+        self.empty += int(counts.filter(~there).sum())
+        found, counts, stripped = found.filter(there), counts.filter(there), stripped.filter(there)
+        self.padded += int(counts.filter(found != stripped).sum())
+        is_word = stripped.str.to_lowercase().is_in(list(MISSING))
+        for word, count in zip(found.filter(is_word), counts.filter(is_word), strict=True):
+            self.missing[word] += count
+        self.filled += int(counts.sum()) - int(counts.filter(is_word).sum())
+        self._collect(found, counts, is_key=True)
+        found, counts, stripped = stripped.filter(~is_word), counts.filter(~is_word), stripped.filter(~is_word)
+        rest = self._numbers(found, counts)
+        found, counts = found.filter(rest), counts.filter(rest)
+        rest = self._forms(found, counts)
+        for value, count in zip(found.filter(rest).head(50), counts.filter(rest).head(50), strict=True):
+            if len(self.others) < 50 or value in self.others:
+                self.others[value] += count
+
+    def _numbers(self, found: Any, counts: Any) -> Any:
+        """Count those that are numbers; returns which are not."""
+        is_number = found.str.contains(NUMBER)
+        numbers = found.filter(is_number)
+        if len(numbers):
+            amounts = counts.filter(is_number)
+            self.numbers += int(amounts.sum())
+            self.integers += int(amounts.filter(numbers.str.contains(INTEGER)).sum())
+            self.zeros += int(amounts.filter(numbers.str.contains(LEADING_ZERO)).sum())
+            special = numbers.is_in(list(SENTINELS))
+            for value, count in zip(numbers.filter(special), amounts.filter(special), strict=True):
+                self.sentinels[value] += count
+            self._bound(numbers.cast(pl.Float64, strict=False).drop_nulls())
+        return ~is_number
+
+    def _forms(self, found: Any, counts: Any) -> Any:
+        """Count those that are dates, or numbers in a form of their own; returns which are neither."""
+        rest = pl.repeat(True, len(found), eager=True, dtype=pl.Boolean)
+        # What holds for none of the first values is looked for no further.
+        head = found.head(200)
+        for form, pattern in [*FORMS, *DATES]:
+            if not len(head) or not (form in self.forms or head.str.contains(pattern).any()):
+                continue
+            fits = found.str.contains(pattern) & rest
+            self.forms[form] += int(counts.filter(fits).sum())
+            if form.startswith("%d/"):
+                parts = found.filter(fits).str.extract_groups(r"^(\d+)/(\d+)/").struct.unnest()
+                numbers = [parts[:, at].cast(pl.Int64).max() or 0 for at in (0, 1)] if parts.width == 2 else [0, 0]
+                self.first_over_12 |= numbers[0] > 12
+                self.second_over_12 |= numbers[1] > 12
+            elif form.startswith("%Y-") and fits.any():
+                dates = found.filter(fits)
+                low, high = dates.min(), dates.max()
+                known = [each for each in self.bounds if isinstance(each, str)]
+                self.bounds = [min([low, *known]), max([high, *known])] if known or not self.bounds else self.bounds
+            rest &= ~fits
+        return rest
+
+    def _collect(self, found: Any, counts: Any, *, is_key: bool) -> None:
+        """Remember which different values there are."""
+        if self.values is not None:
+            for value, count in zip(found.head(LISTED + 2), counts.head(LISTED + 2), strict=True):
+                self.values[value] += count
+            if len(found) > LISTED + 2 or len(self.values) > LISTED:
+                self.values = None
+        if is_key or self.level == 0:
+            self.hashes = self._thinned(self.hashes, found.hash())
+            if is_key:
+                folded = found.str.strip_chars().str.to_lowercase()
+                self.folded = self._thinned(self.folded, folded.hash())
+
+    def _thinned(self, known: Any, new: Any) -> Any:
+        merged = pl.concat([known, new]).unique()
+        if self.level:
+            merged = merged.filter(merged % 2**self.level == 0)
+        while len(merged) > KEPT_HASHES:
+            self.level += 1
+            merged = merged.filter(merged % 2**self.level == 0)
+            self.hashes = self.hashes.filter(self.hashes % 2**self.level == 0)
+            self.folded = self.folded.filter(self.folded % 2**self.level == 0)
+        return merged
+
+    # -- what comes of it ---------------------------------------------------------------------------------------
+
+    def form(self) -> str:
+        """How most values are written that are neither plain text nor plain numbers, if most are."""
+        likely = [(count, form) for form, count in self.forms.items() if count * 2 > self.filled]
+        form = max(likely)[1] if likely else ""
+        if form.startswith("%d/") and self.first_over_12 != self.second_over_12:
+            first, second = form.split(" with")[0].split(" or ")
+            form = (first if self.first_over_12 else second) + (" with a time" if "with" in form else "")
+        return form
+
+    def type(self) -> str:
+        """The type of which every value is that is there."""
+        if self.dtype:
+            return self.dtype
+        if not self.filled:
+            return "String"
+        if self.numbers == self.filled and not self.zeros:
+            return "Int64" if self.integers == self.filled else "Float64"
+        if self.values is not None and self.values and {each.lower() for each in self.values} <= {"true", "false"}:
+            return "Boolean"
+        for form, dtype in (("%Y-%m-%d", "Date"), ("%Y-%m-%d %H:%M:%S", "Datetime")):
+            if self.forms[form] == self.filled:
+                return dtype
+        return "String"
+
+    def found(self) -> dict[str, Any]:
+        """All that is known, as JSON has it."""
+        dtype, distinct = self.type(), len(self.hashes) << self.level
+        found: dict[str, Any] = {
+            "name": brief(self.name),
+            "dtype": brief(dtype),
+            "empty": self.empty,
+            "missing": dict(self.missing.most_common(OTHERS)),
+            "distinct": distinct,
+            "about": self.level > 0,
+            "sample": [shown(each, dtype) for each in self.sample],
+            "padded": self.padded,
+        }
+        if self.values is not None and self.values and not self.is_measure(dtype):
+            found["values"] = {brief(value): count for value, count in ordered(self.values)}
+        if self.bounds and (dtype != "String" or self.numbers * 2 > self.filled):
+            found["low"], found["high"] = (shown(each, dtype) for each in self.bounds)
+        if unit := UNIT.search(self.name):
+            found["unit"] = unit[1] or unit[2]
+        if self.sentinels and dtype in ("Int64", "Float64"):
+            found["sentinels"] = dict(self.sentinels.most_common(3))
+        if dtype == "String":
+            found |= self._oddities()
+        found = {name: value for name, value in found.items() if value not in (0, {}, []) or name in ("low", "high")}
+        if len(self.hashes) >= 2 and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
+            found["sketch"] = self.sketch(self.hashes)
+            if (folded := self.sketch(self.folded)) != found["sketch"]:
+                found["folded"] = folded
+        return found
+
+    def is_measure(self, dtype: str) -> bool:
+        """Whether the values are amounts, which are neither listed nor compared."""
+        return dtype.startswith(("Float", "Decimal"))
+
+    def _oddities(self) -> dict[str, Any]:
+        """What is odd about a column of text: a form of its own, or what else there is among numbers."""
+        found: dict[str, Any] = {}
+        if form := self.form():
+            found["form"] = form
+        counted = self.forms[next((each for each in self.forms if form and form in each), "")] if form else 0
+        if self.zeros and self.numbers * 2 > self.filled:
+            found["form"] = "digits with leading zeros"
+        elif self.numbers * 2 > self.filled:
+            found["form"] = "numbers"
+            counted = self.numbers
+        if found and counted < self.filled:
+            rest = {form: count for form, count in self.forms.items() if count and form not in found["form"]}
+            few = ordered(self.others)[:OTHERS]
+            found["others"] = {brief(value): count for value, count in few} or {brief(k): v for k, v in rest.items()}
+        return found
+
+    def sketch(self, hashes: Any) -> dict[str, Any]:
+        """The hashes of a bounded number of different values, the same ones in each column that has them."""
+        level = self.level
+        while len(hashes) > SKETCHED:
+            level += 1
+            hashes = hashes.filter(hashes % 2**level == 0)
+        packed = array("I", (hashes % 2**32).unique().sort().to_list()).tobytes()
+        return {"level": level, "hashes": base64.b64encode(packed).decode()}
+
+
+def shown(value: Any, dtype: str = "") -> Any:
+    """A value as JSON has it."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        if value != value or abs(value) == float("inf"):
+            return str(value)
+        return int(value) if dtype.startswith("Int") and value.is_integer() else value
+    return str(value)[:100]
+
+
+def ordered(counts: Counter[str]) -> list[tuple[str, int]]:
+    """Values with their rows, the most frequent first; always in the same order."""
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+
+
+def brief(text: Any) -> str:
+    """A name, a value or a reason that is short enough to be read."""
+    return str(text) if len(str(text)) <= 200 else f"{str(text)[:200]}…"
+
+
+def tallied(frames: Any, names: list[str] | None = None) -> list[Tally]:
+    """The columns of a table, of which pieces come one after the other."""
+    tallies: list[Tally] = []
+    for frame in frames:
+        if not tallies:
+            tallies = [Tally(name) for name in (names or frame.columns)]
+        for tally, column in zip(tallies, frame.get_columns(), strict=False):
+            tally.add(column)
+    return tallies

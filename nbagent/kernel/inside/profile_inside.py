@@ -1,0 +1,188 @@
+"""Profiles data files from all that is in them, inside the sandbox: `kernel/describe.py` sends this source there.
+
+It is sent together with the modules that it imports, as one. Never imported on the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+import time
+from typing import Any
+
+from nbagent.kernel.inside.columns_inside import brief
+from nbagent.kernel.inside.documents_inside import (
+    archive,
+    database,
+    json_file,
+    page,
+    scanned,
+    workbook,
+)
+from nbagent.kernel.inside.text_tables_inside import Clock, text_table
+
+MIN_FILE_SECONDS = 3.0
+"""Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
+SEND_SECONDS = 1.0
+"""For what is published to be under way; it takes less than a thousandth of that."""
+MAX_LATE = 3
+"""Files that may take too long, each of which still occupies the kernel."""
+LATE_NOTE = "took too long to read"
+NO_TIME_NOTE = "not profiled: there was no time left"
+NOTES = (
+    "readme",
+    "read_me",
+    "notes",
+    "codebook",
+    "dictionary",
+    "data_dict",
+    "metadata",
+    "variables",
+    "description",
+    "manual",
+)
+NOTE_ENDINGS = frozenset(".md .txt .rst".split())
+NOTE_BYTES, TEXT_BYTES = 4096, 300
+IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
+
+
+def main(paths: list[str], seconds: float, piece: int) -> int:
+    """Profile each file within its share of the time that is left.
+
+    Args:
+        paths: Files.
+        seconds: For all of them together.
+        piece: Bytes of a file that are read at once.
+
+    Returns:
+        How many they are. Each is published when it is begun and when it is there, so that what is there is known even
+        if this never comes to its end.
+    """
+    end = time.monotonic() + seconds
+    late = 0
+    for number, path in enumerate(paths):
+        left = end - time.monotonic()
+        share = max(left / (len(paths) - number), min(left, MIN_FILE_SECONDS))
+        # What is no UTF-8 can't be sent to a model.
+        name = {"path": os.fsencode(path).decode("utf-8", "replace")}
+        publish({**name, "note": LATE_NOTE})
+        found = within(path, share, piece) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
+        late += found.get("note") == LATE_NOTE
+        publish({**name, **found})
+    return len(paths)
+
+
+def within(path: str, seconds: float, piece: int) -> dict[str, Any]:
+    """One profile; a library that takes too long is left behind, since nothing can stop it."""
+    box: list[dict[str, Any]] = []
+    clock = Clock(time.monotonic() + seconds * 0.6, piece)
+    reader = threading.Thread(target=lambda: box.append(one(path, clock)), daemon=True)
+    reader.start()
+    reader.join(seconds)
+    return box[0] if box else {"note": LATE_NOTE}
+
+
+def publish(found: dict[str, Any]) -> None:
+    """Send a profile ahead of the result, and go on when it is under way."""
+    from IPython import get_ipython
+
+    kernel = get_ipython().kernel
+    content = json.dumps(found).encode()
+    kernel.session.send(kernel.iopub_socket, "nbagent_chunk", {}, parent=kernel.get_parent(), buffers=[content])
+    # It is another thread that sends. A library that keeps all of Python from running must not come before it.
+    sent = threading.Event()
+    kernel.iopub_socket.io_thread.schedule(sent.set)
+    sent.wait(SEND_SECONDS)
+
+
+def one(path: str, clock: Clock) -> dict[str, Any]:
+    """What there is to know of one file, or why that can't be known."""
+    found: dict[str, Any] = {}
+    try:
+        status = os.stat(path)
+        found["size"] = status.st_size
+        if stat.S_ISDIR(status.st_mode):
+            found["note"] = "an empty folder" if not os.listdir(path) else "a folder without plain files"
+        elif not stat.S_ISREG(status.st_mode):
+            # Reading a pipe would wait for whoever writes to it.
+            found["note"] = "not a plain file"
+        else:
+            found |= kind_of(path, status.st_size, clock)
+    except BaseException as error:  # a panic of a library in Rust is no Exception
+        lines = str(error).splitlines() or [""]
+        found["note"] = f"can't be read: {type(error).__name__}: {brief(lines[0])}"
+    return found
+
+
+def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
+    """What there is to know of one plain file, by its first bytes and its ending."""
+    base = path.lower().removesuffix(".gz")
+    ending = os.path.splitext(base)[1]
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    is_text = b"\0" not in start or start.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not start:
+        return {"kind": "empty file", "note": "0 bytes"}
+    if start.startswith(b"SQLite format 3\0"):
+        return database(path, clock)
+    if start.startswith(b"PAR1"):
+        return {"kind": "Parquet", **scanned("Parquet", path, clock)}
+    if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
+        found = {"kind": "CSV", "tables": [text_table(path, size, clock)]}
+        # A dictionary of the variables says more by its rows than by its columns.
+        return found | ({"is_note": True, "text": start.decode("utf-8", "replace")} if is_note(path) else {})
+    if ending in (".ndjson", ".jsonl") and is_text:
+        return {"kind": "JSON Lines", **scanned("JSON Lines", path, clock)}
+    if ending in (".arrow", ".feather", ".ipc"):
+        return {"kind": "Arrow", **scanned("Arrow", path, clock)}
+    if ending in (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods") and size < clock.whole:
+        return {"kind": "Excel", **workbook(path, clock)}
+    if start.startswith(b"PK\x03\x04"):
+        return archive(path, clock, size_of)
+    if ending in (".json", ".geojson") and is_text:
+        return json_file(path, size, clock)
+    if ending in (".html", ".htm", ".xhtml") and is_text:
+        return page(path, size, clock)
+    if ending in IMAGE_ENDINGS:
+        return image_size(path)
+    if not is_text:
+        return {"kind": "binary file", "note": f"begins with {start[:8]!r}"}
+    return text_file(path, size, clock, start)
+
+
+def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any]:
+    """A note, nearly whole; a table by another name; or how a text begins."""
+    ending = os.path.splitext(path.lower())[1]
+    text = start.decode("utf-8", "replace")
+    lines = [line for line in text.splitlines()[:20] if line.strip()]
+    for separator in "\t;|,":
+        counts = {line.count(separator) for line in lines[:-1]}
+        if ending in (".txt", ".dat", ".data", "") and len(lines) > 3 and len(counts) == 1 and counts != {0}:
+            return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
+    is_one = ending in NOTE_ENDINGS or is_note(path)
+    return {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
+
+
+def is_note(path: str) -> bool:
+    """Whether a file's name says that it explains others."""
+    name = os.path.basename(path).lower()
+    return any(each in name for each in NOTES)
+
+
+def image_size(path: str) -> dict[str, Any]:
+    """The size of an image in pixels."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return {"kind": f"{image.format} image", "note": f"{image.width}×{image.height} pixels"}
+
+
+def size_of(size: float) -> str:
+    """Bytes for people."""
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} {unit}"
+        size = size / 1000
+    return f"{size:.3g} GB"

@@ -1,0 +1,344 @@
+"""Tables in text files, whatever their encoding, separator and header: a part of `profile_inside.py`.
+
+Never imported on the host.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from nbagent.kernel.inside.columns_inside import MISSING, NUMBER, Tally, brief, tallied
+
+SNIFFED = 64 * 1024
+"""Bytes of a file's begin by which its form is found."""
+SNIFFED_ROWS = 60
+TRIED_ROWS = 10_000
+"""Rows with which the read call of a file is tried that is too large to be read whole."""
+MAX_COLUMNS = 500
+RAW_LINES, RAW_WIDTH = 6, 160
+_NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$")
+_YEAR = re.compile(r"^(?:1[89]|20|21)\d\d$")
+
+
+class Clock:
+    """The time that there is for a file, and the memory for a piece of one.
+
+    Args:
+        end: When reading must end, by `time.monotonic()`.
+        piece: Bytes of a piece; twice as many of a file are read at once where it can't be read in pieces.
+    """
+
+    def __init__(self, end: float, piece: int) -> None:
+        self.end = end
+        self.piece = piece
+        self.whole = 2 * piece
+
+    def is_over(self) -> bool:
+        """Whether the time has come to an end."""
+        return time.monotonic() > self.end
+
+
+class Layout:
+    """Where the table is among rows of fields: what comes before its header, and how many rows the header has.
+
+    Args:
+        rows: The first rows of a file or sheet.
+    """
+
+    def __init__(self, rows: list[list[str]]) -> None:
+        rows = [[each.strip() for each in row] for row in rows]
+        widths = Counter(_width(row) for row in rows if _width(row) > 1)
+        self.width = max(widths, key=lambda each: (widths[each], each)) if widths else 1
+        self.skipped = next((n for n, row in enumerate(rows) if self._is_full(row)), 0)
+        self.header = rows[self.skipped] if rows else []
+        body = rows[self.skipped + 1 :]
+        numeric = [at for at in range(len(self.header)) if _is_numeric([row[at] for row in body if at < len(row)])]
+        heads = [self.header[at] for at in numeric]
+        years = sum(bool(_YEAR.fullmatch(each)) for each in heads) > len(heads) / 2 and len(set(heads)) == len(heads)
+        self.has_header = not numeric or not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and years)
+        self.more = 0
+        if self.has_header:
+            while self.more < min(3, len(body) - 2) and self._is_header(body[self.more], numeric):
+                self.more += 1
+        names = [each for each in self.header if each]
+        self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
+
+    def _is_full(self, row: list[str]) -> bool:
+        there = [each for each in row if each]
+        return len(there) >= max(1 if self.width == 1 else 2, 0.6 * self.width)
+
+    def _is_header(self, row: list[str], numeric: list[int]) -> bool:
+        """Whether a row goes on with the header: words where numbers follow."""
+        there = [row[at] for at in numeric if at < len(row) and row[at] and row[at].lower() not in MISSING]
+        return bool(there) and not any(_NUMERIC.match(each) for each in there)
+
+
+def _width(row: list[str]) -> int:
+    """The fields of a row, without empty ones at its end."""
+    return max((at + 1 for at, each in enumerate(row) if each.strip()), default=0)
+
+
+def _is_numeric(values: list[str]) -> bool:
+    there = [each for each in values if each and each.lower() not in MISSING]
+    return bool(there) and sum(bool(_NUMERIC.match(each)) for each in there) > len(there) * 0.6
+
+
+class TextTable:
+    """A table in text: its form by the first lines, its columns by all of them.
+
+    Args:
+        path: Where the file is, as code names it.
+        start: Its first bytes.
+    """
+
+    def __init__(self, path: str, start: bytes, *, separator: str = "") -> None:
+        self.path = path
+        self.encoding = _encoding(start)
+        text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
+        lines = text.splitlines()
+        self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
+        self.separator = separator or _separator(self.lines)
+        reader, rows, ends = csv.reader(self.lines, delimiter=self.separator), [], []
+        try:
+            for row in reader:
+                rows.append(row)
+                ends.append(reader.line_num)
+                if len(rows) == SNIFFED_ROWS:
+                    break
+        except csv.Error:
+            pass
+        self.layout = Layout(rows)
+        self.skipped_lines = ends[self.layout.skipped - 1] if self.layout.skipped else 0
+        self.mixed = False
+
+    def pieces(self, file: Any, clock: Clock) -> Iterator[bytes]:
+        """The file in pieces of whole rows, each as UTF-8."""
+        rest = b""
+        while True:
+            piece = file.read(clock.piece)
+            if not piece:
+                break
+            whole, rest = _whole_rows(rest + piece, at_end=len(piece) < clock.piece)
+            if whole:
+                yield self._as_utf8(whole)
+        if rest:
+            yield self._as_utf8(rest)
+
+    def _as_utf8(self, piece: bytes) -> bytes:
+        if self.encoding == "utf-8":
+            try:
+                piece.decode()
+            except UnicodeDecodeError:
+                # What came before was plain ASCII, or the file is in two encodings.
+                self.encoding = "cp1252"
+            else:
+                return piece.removeprefix(b"\xef\xbb\xbf")
+        try:
+            return piece.decode(self.encoding).encode()
+        except UnicodeDecodeError:
+            self.encoding = "latin1" if self.encoding == "cp1252" else self.encoding
+            return piece.decode(self.encoding, "replace").encode()
+
+    def frames(self, file: Any, clock: Clock, read: dict[str, int]) -> Iterator[Any]:
+        """The table's pieces, all columns as text; what was read is counted in `read`."""
+        names: list[str] | None = None
+        for piece in self.pieces(file, clock):
+            is_first = names is None
+            options: dict[str, Any] = {"has_header": is_first and self.layout.has_header}
+            if is_first and self.skipped_lines:
+                options["skip_lines"] = self.skipped_lines
+            if is_first and self.layout.more and self.layout.has_header:
+                options["skip_rows_after_header"] = self.layout.more
+            if names is not None:
+                options["schema"] = dict.fromkeys(names, pl.String)
+            frame = parsed(piece, self.separator, options)
+            names = frame.columns
+            read["bytes"] += len(piece)
+            read["rows"] += frame.height
+            yield frame
+            if clock.is_over():
+                read["cut"] = 1
+                return
+
+    def call(self, columns: list[dict[str, Any]]) -> str:
+        """The call that should read the file with these types."""
+        options = []
+        if self.separator != ",":
+            options.append(f"separator={self.separator!r}")
+        if self.encoding != "utf-8":
+            options.append(f"encoding={self.encoding!r}")
+        if self.skipped_lines:
+            options.append(f"skip_lines={self.skipped_lines}")
+        if not self.layout.has_header:
+            options.append("has_header=False")
+        elif self.layout.more:
+            options.append(f"skip_rows_after_header={self.layout.more}")
+        typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")]
+        if words := sorted({word for each in typed for word in each.get("missing", ())}):
+            options.append(f"null_values={words!r}")
+        if any(each["dtype"] in ("Date", "Datetime") for each in columns):
+            options.append("try_parse_dates=True")
+        padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
+        if padded:
+            options.append(f"schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in padded[:20])}}}")
+        if re.search(r"[\[\]*?]", self.path):
+            options.append("glob=False")
+        return f"pl.read_csv({', '.join([repr(self.path), *options])})"
+
+
+def parsed(piece: bytes, separator: str, options: dict[str, Any]) -> Any:
+    """Rows as a frame of text; with quotes as plain characters where they don't match."""
+    for quote in ('"', None):
+        try:
+            given = {"infer_schema": False, "truncate_ragged_lines": True, "quote_char": quote, **options}
+            return pl.read_csv(io.BytesIO(piece), separator=separator, **given)
+        except pl.exceptions.NoDataError:
+            return pl.DataFrame()
+        except pl.exceptions.PolarsError:
+            if quote is None:
+                raise
+    raise AssertionError
+
+
+def _encoding(start: bytes) -> str:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        start.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 4:
+            return "cp1252"
+    return "utf-8"
+
+
+def _separator(lines: list[str]) -> str:
+    """The character by which most lines have the same number of fields."""
+    best, scored = ",", (0.0, 0)
+    sample = [line for line in lines[:SNIFFED_ROWS] if line.strip()]
+    for each in ",;\t|":
+        try:
+            widths = Counter(len(row) for row in csv.reader(sample, delimiter=each))
+        except csv.Error:
+            continue
+        width, count = max(widths.items(), key=lambda found: found[1] if found[0] > 1 else 0, default=(1, 0))
+        share = round(count / max(1, sum(widths.values())), 1)
+        if width > 1 and (min(share, 0.8), width) > scored:
+            best, scored = each, (min(share, 0.8), width)
+    return best
+
+
+def _whole_rows(data: bytes, *, at_end: bool) -> tuple[bytes, bytes]:
+    """Bytes up to the last end of a row, and the rest; a line's end between quotes is none."""
+    if at_end:
+        return data, b""
+    quotes, at = data.count(b'"'), len(data)
+    for _ in range(1000):
+        before = data.rfind(b"\n", 0, at)
+        if before < 0:
+            break
+        quotes -= data.count(b'"', before, at)
+        at = before
+        if quotes % 2 == 0:
+            return data[: at + 1], data[at + 1 :]
+    last = data.rfind(b"\n")
+    return data[: last + 1], data[last + 1 :]
+
+
+def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separator: str = "") -> dict[str, Any]:
+    """The profile of a table in a text file.
+
+    Args:
+        path: Where it is.
+        size: Its bytes.
+        clock: The time that there is.
+        opened: Its content, where the file is packed.
+        separator: What separates fields, where that is known.
+    """
+    file = opened or (gzip.open(path) if path.endswith(".gz") else open(path, "rb"))  # noqa: SIM115 - closed below
+    with file:
+        start = file.read(SNIFFED)
+        table = TextTable(path, start, separator=separator)
+        if table.encoding == "utf-16":
+            file = io.BytesIO(start + file.read(clock.whole))
+        else:
+            file.seek(0)
+        read = {"bytes": 0, "rows": 0, "cut": 0}
+        tallies = tallied(table.frames(file, clock, read))
+        tail = _tail(table, file, size, clock, tallies) if read["cut"] and opened is None else 0
+    columns = [each.found() for each in tallies[:MAX_COLUMNS]]
+    found: dict[str, Any] = {"rows": read["rows"], "columns": columns, "width": len(tallies)}
+    notes = []
+    if read["cut"]:
+        estimated = round(read["rows"] / max(1, read["bytes"]) * size)
+        found |= {"rows": estimated, "sampled": True}
+        read_mb, tail_mb = read["bytes"] / 1e6, tail / 1e6
+        notes.append(
+            f"too large to be read whole in the time: the first {read_mb:,.0f} MB and the last {tail_mb:,.0f} MB of "
+            f"{size / 1e6:,.0f} MB were read; rows are estimated, types and values are of what was read"
+        )
+    if table.layout.is_odd or _is_renamed(tallies):
+        found["raw"] = [brief(line[:RAW_WIDTH]) for line in table.lines[: max(RAW_LINES, table.skipped_lines + 3)][:12]]
+    if opened is None:
+        found["call"], problem = tried(table, found, is_whole=size <= clock.whole)
+        notes += [problem] if problem else []
+    if notes:
+        found["note"] = "; ".join(notes)
+    return found
+
+
+def _is_renamed(tallies: list[Tally]) -> bool:
+    return any("_duplicated_" in each.name or not each.name.strip() for each in tallies)
+
+
+def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Tally]) -> int:
+    """Add the last rows of a file that was not read to its end; returns their bytes."""
+    length = min(clock.piece, size // 4)
+    file.seek(-length, os.SEEK_END)
+    piece = file.read(length)
+    piece = table._as_utf8(piece[piece.find(b"\n") + 1 :])
+    schema = {each.name: pl.String for each in tallies}
+    frame = parsed(piece, table.separator, {"has_header": False, "schema": schema})
+    for tally, column in zip(tallies, frame.get_columns(), strict=False):
+        tally.add(column)
+    return length
+
+
+def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[str, str]:
+    """The call that reads a file as it was profiled, and what is wrong with it; it was tried.
+
+    The types that it gives are those of the profile from then on.
+    """
+    base = table.call(found["columns"])
+    bounded = "" if is_whole else f", n_rows={TRIED_ROWS}"
+    problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]}
+    attempts = ["", ", infer_schema_length=None", ", infer_schema=False"]
+    for more in (each + lenient for lenient in ("", ", truncate_ragged_lines=True") for each in attempts):
+        call = f"{base[:-1]}{more})"
+        try:
+            frame = eval(f"{call[:-1]}{bounded})", {"pl": pl})  # noqa: S307 - made of reprs, in the sandbox
+        except Exception as error:
+            problem = f"{type(error).__name__}: {brief(str(error).splitlines()[0])}"
+            continue
+        types = {name: str(dtype) for name, dtype in frame.schema.items()}
+        same = all(types.get(name, "").startswith(dtype) or dtype == "Boolean" for name, dtype in wanted.items())
+        if not same and "infer_schema" not in more and not bounded:
+            continue
+        rows = (
+            ""
+            if bounded or frame.height == found["rows"] or found.get("sampled")
+            else f"it gives {frame.height:,} rows"
+        )
+        for each in found["columns"] if not bounded else ():
+            each["dtype"] = types.get(each["name"], each["dtype"])
+        return call, rows
+    return "", f"no simple call reads it: {problem}"

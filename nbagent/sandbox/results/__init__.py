@@ -1,0 +1,1 @@
+"""Where what a sandbox's code saves lands on the host."""

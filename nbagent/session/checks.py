@@ -1,0 +1,121 @@
+"""Checks what a person gives a session: data, questions, MCP servers and the names of engines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from nbagent.core.errors import DataError, UsageError
+from nbagent.core.options import Data
+from nbagent.mcp import servers
+from nbagent.mcp.servers import ServerEntry
+from nbagent.sandbox.data.mounts import Mount, named
+from nbagent.sandbox.paths import DATA
+from nbagent.sandbox.registry import engines
+from nbagent.sandbox.results.folder import safe_name
+
+MAX_QUESTION = 200_000
+"""Characters."""
+
+
+def resolve_data(data: Data) -> list[Mount]:
+    """Where the sandbox will see each file and folder.
+
+    Args:
+        data: A name of the person's own gets the ending of its file: `{"sales 2024": "a.csv"}` is `sales_2024.csv`.
+
+    Raises:
+        DataError: One is missing, unreadable or special, or two have the same name.
+    """
+    if isinstance(data, Mapping):
+        sources = [(_existing(given), str(name)) for name, given in data.items()]
+        pairs = [(source, _file_name(name, source)) for source, name in sources]
+    else:
+        found = [_existing(given) for given in ([data] if isinstance(data, str | Path) else data)]
+        pairs = [(source, source.name) for source in found]
+    mounts: dict[str, Mount] = {}
+    for source, name in pairs:
+        if name in mounts:
+            other = mounts[name].source
+            if other == source:
+                continue
+            raise DataError(
+                f"{other} and {source} have the same name, and the sandbox sees both in one folder.",
+                mend="Rename one, or give the folder that holds both.",
+            )
+        mounts[name] = Mount(source, f"{DATA}/{name}")
+    return list(mounts.values())
+
+
+def _file_name(name: str, source: Path) -> str:
+    """What a file is called inside that a person gave a name of its own."""
+    cleaned = safe_name(name.replace("/", "_").replace(" ", "_"))
+    return cleaned if cleaned.endswith(source.suffix) else f"{cleaned}{source.suffix}"
+
+
+def _existing(given: str | Path) -> Path:
+    if not str(given).strip():
+        raise DataError("The name of the data is empty.", mend="Give a file or a folder.")
+    shown = str(given) if len(str(given)) <= 120 else f"{str(given)[:120]}…"
+    try:
+        source = named(given)
+        os.fsencode(source).decode()
+    except UnicodeError:
+        raise DataError(f"The name {shown!r} is not UTF-8 text.", mend="Give the file another name.") from None
+    except FileNotFoundError:
+        raise DataError(f"There is no file or folder {shown!r}.", mend="Check the name and where you are.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"The data {shown!r} can't be used: {reason}.") from error
+    if not source.is_file() and not source.is_dir():
+        raise DataError(f"{shown!r} is neither a file nor a folder.", mend="Give a plain file or a folder.")
+    if source == Path(source.anchor):
+        raise DataError("The root of the file system can't be data.", mend="Give the folder that you mean.")
+    try:
+        with source.open("rb") if source.is_file() else contextlib.nullcontext():
+            if source.is_dir():
+                next(source.iterdir(), None)
+    except OSError as error:
+        raise DataError(f"{shown!r} can't be read: {error.strerror}.", mend="Check its permissions.") from error
+    return source
+
+
+def mcp_servers(given: str | bool) -> list[ServerEntry]:
+    """The MCP servers of a session.
+
+    Args:
+        given: Their file, or whether those of the person are wanted.
+
+    Raises:
+        UsageError: The file can't be read or is wrong.
+    """
+    if given is False:
+        return []
+    return servers.load(None if given is True else Path(given).expanduser())
+
+
+def known_engine(name: str | None) -> str | None:
+    """The engine's name, or None to have one chosen.
+
+    Raises:
+        UsageError: There is no such engine.
+    """
+    if name and name not in (known := engines()):
+        raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(known))}.")
+    return name or None
+
+
+def clean_question(question: str) -> str:
+    """The question as it can be sent and kept.
+
+    Raises:
+        UsageError: There is nothing to ask, or too much.
+    """
+    text = question.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    if not text:
+        raise UsageError("The question is empty.", mend="Ask something, for example: What is in this data?")
+    if len(text) > MAX_QUESTION:
+        raise UsageError(f"The question has {len(text):,} characters.", mend="Put long material into a file: --data.")
+    return text

@@ -1,0 +1,46 @@
+/** Wiring of what nbagent does in notebooks. */
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { Assistant, IAssistant } from './assistant';
+import { Badges } from './badges';
+import { addCellCommands } from './commands';
+import { addFileCommands } from './files';
+import { Documents, InsertMode } from './notebook';
+
+const ID = '@nbagent/panel:notebook';
+
+/** The notebooks that are open: cells of answers go into them. */
+export const notebook: JupyterFrontEndPlugin<void> = {
+  id: ID,
+  description: 'Puts cells of nbagent into the notebook beside which they were asked for.',
+  autoStart: true,
+  requires: [IAssistant, INotebookTracker, IRenderMimeRegistry],
+  optional: [ITranslator, ISettingRegistry, IStateDB, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    assistant: Assistant,
+    tracker: INotebookTracker,
+    rendermime: IRenderMimeRegistry,
+    translator: ITranslator | null,
+    settings: ISettingRegistry | null,
+    saved: IStateDB | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('nbagent');
+    const documents = new Documents(assistant, tracker, rendermime, trans, saved);
+    new Badges(tracker, trans);
+    addFileCommands(app, assistant, tracker, palette, trans);
+    addCellCommands(app, assistant, documents, tracker, palette, trans);
+    void settings?.load(ID).then(loaded => {
+      const read = () => documents.set(loaded.composite.insertCells as InsertMode);
+      read();
+      loaded.changed.connect(read);
+    });
+  }
+};

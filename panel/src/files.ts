@@ -1,0 +1,124 @@
+/** What stands in the File menu: a session's notebook is exported, and the one in front is verified. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, ICommandPalette, InputDialog, MainAreaWidget, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { Assistant } from './assistant';
+import { Job } from './jobs';
+import { agentIcon } from './view/icons';
+import { VerdictWidget } from './view/verdict';
+
+/** The commands on files. */
+export namespace FileCommandIDs {
+  export const exportNotebook = 'nbagent:export';
+  export const verify = 'nbagent:verify';
+}
+
+/** Add the commands on files. */
+export function addFileCommands(
+  app: JupyterFrontEnd,
+  assistant: Assistant,
+  tracker: INotebookTracker,
+  palette: ICommandPalette | null,
+  trans: TranslationBundle
+): void {
+  const { commands } = app;
+  commands.addCommand(FileCommandIDs.exportNotebook, {
+    label: trans.__('Export Reproducible Notebook…'),
+    caption: trans.__('Write the cells of the open session of nbagent with the exact packages and the hashes of the data'),
+    isEnabled: () => assistant.session !== null,
+    execute: () => exportNotebook(app, assistant, tracker.currentWidget, trans)
+  });
+  commands.addCommand(FileCommandIDs.verify, {
+    label: trans.__('Verify Notebook'),
+    caption: trans.__('Run the notebook again in a fresh sandbox, and compare what it shows'),
+    isEnabled: () => tracker.currentWidget !== null,
+    execute: () => verify(app, assistant, tracker.currentWidget!, trans)
+  });
+  for (const command of Object.values(FileCommandIDs)) {
+    palette?.addItem({ command, category: 'nbagent' });
+  }
+  assistant.changed.connect(() => commands.notifyCommandChanged(FileCommandIDs.exportNotebook));
+  tracker.currentChanged.connect(() => commands.notifyCommandChanged(FileCommandIDs.verify));
+}
+
+async function exportNotebook(
+  app: JupyterFrontEnd,
+  assistant: Assistant,
+  beside: NotebookPanel | null,
+  trans: TranslationBundle
+): Promise<void> {
+  const { id, conversation } = assistant.session!;
+  const asked = conversation.items.find(item => item.kind === 'question');
+  const title = conversation.about.title || (asked?.kind === 'question' ? asked.text : '') || id;
+  const folder = beside ? PathExt.dirname(beside.context.path) : '';
+  const { value } = await InputDialog.getText({
+    title: trans.__('Export the session as'),
+    label: trans.__('The ending says the form: .ipynb, .html, .md, .py or .zip'),
+    text: PathExt.join(folder, `${named(title)}.ipynb`),
+    okLabel: trans.__('Export')
+  });
+  if (!value) {
+    return;
+  }
+  const { contents } = app.serviceManager;
+  const isThere = await contents.get(value, { content: false }).then(() => true, () => false);
+  if (isThere) {
+    const { button } = await showDialog({
+      title: trans.__('%1 is there already', value),
+      body: trans.__('What is in it is lost.'),
+      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Replace it') })]
+    });
+    if (!button.accept) {
+      return;
+    }
+  }
+  const job = new Job(assistant.server, `sessions/${encodeURIComponent(id)}/export`, { path: value, force: isThere });
+  const told = Notification.emit(trans.__('The session is being exported…'), 'in-progress', { autoClose: false });
+  await job.run();
+  Notification.dismiss(told);
+  if (job.problem) {
+    await showErrorMessage(job.problem.message, job.problem.mend);
+    return;
+  }
+  const { path, notes } = job.entry!.exported!;
+  Notification.success([trans.__('Exported as %1.', path), ...notes].join(' '), { autoClose: 8000 });
+  await app.commands.execute('docmanager:open', { path });
+}
+
+/** The beginning of a title as a file's name. */
+function named(title: string): string {
+  return title.split('\n')[0].replace(/[^\p{L}\p{N}._ -]/gu, '').trim().slice(0, 60).trim() || 'session';
+}
+
+async function verify(app: JupyterFrontEnd, assistant: Assistant, panel: NotebookPanel, trans: TranslationBundle): Promise<void> {
+  const { context } = panel;
+  const { path } = context;
+  if (context.model.dirty) {
+    const { button } = await showDialog({
+      title: trans.__('%1 has unsaved changes', PathExt.basename(path)),
+      body: trans.__('The file is verified, not what you see.'),
+      buttons: [
+        Dialog.cancelButton(),
+        Dialog.createButton({ label: trans.__('Verify the file'), actions: ['file'] }),
+        Dialog.okButton({ label: trans.__('Save and verify') })
+      ]
+    });
+    if (!button.accept) {
+      return;
+    }
+    if (!button.actions.includes('file')) {
+      await context.save();
+    }
+  }
+  const job = new Job(assistant.server, 'verify', { path });
+  const widget = new MainAreaWidget({ content: new VerdictWidget(job, PathExt.basename(path), trans) });
+  widget.title.label = trans.__('Verify: %1', PathExt.basename(path));
+  widget.title.icon = agentIcon;
+  widget.title.closable = true;
+  app.shell.add(widget, 'main', { mode: 'split-right', ref: panel.id });
+  app.shell.activateById(widget.id);
+  void job.run();
+}

@@ -1,0 +1,557 @@
+/**
+ * The conversation of a session, made of its records. Pure: it knows neither the page nor the server.
+ *
+ * Each thing to show is an `Item`. An item changes in place, and its `version` grows with each change, so that a view
+ * draws again only what changed. Node runs the tests of it, so what it imports is named whole, as `./translate.js`.
+ */
+import type { IOutput, IStream } from '@jupyterlab/nbformat';
+
+import type { ApprovalAsked, CellFinished, Claim, Event, Package, PageRecord, Usage } from './events';
+import { type Trans, untranslated } from './translate.js';
+
+/** Characters of a stream that are kept while its cell runs: its end. */
+const MAX_LIVE = 64 * 1024;
+
+interface Base {
+  readonly key: string;
+  version: number;
+  /** The question's number; 0 for what belongs to none. */
+  readonly turn: number;
+  /** Seconds since the epoch. */
+  readonly at: number;
+}
+
+export interface Question extends Base {
+  readonly kind: 'question';
+  readonly text: string;
+  readonly model: string;
+  readonly replay: boolean;
+}
+
+/** Words of the model's between cells. */
+export interface Words extends Base {
+  readonly kind: 'words';
+  text: string;
+}
+
+export type Status = 'running' | 'ok' | 'error' | 'timeout' | 'interrupted' | 'died';
+
+export interface Cell extends Base {
+  readonly kind: 'cell';
+  readonly number: number;
+  code: string;
+  status: Status;
+  outputs: IOutput[];
+  /** Seconds; 0 while it runs. */
+  duration: number;
+  note: string;
+  tool: string;
+  approver: string;
+  installed: Package[];
+  /** Where the outputs are whole, if they were too large to be sent. */
+  whole: string;
+  /** For each output its display id; empty while the cell runs. */
+  displayIds: string[];
+  /** When it began, in milliseconds of this page's clock. */
+  began: number;
+}
+
+export interface Approval extends Base {
+  readonly kind: 'approval';
+  readonly asked: ApprovalAsked;
+  /** How it was answered; empty while it waits. */
+  decision: '' | 'approve' | 'edit' | 'reject' | 'dropped';
+  by: string;
+  reason: string;
+  rules: string[];
+}
+
+export interface Host extends Base {
+  readonly kind: 'host';
+  readonly id: string;
+  readonly host: string;
+  readonly port: number;
+  decision: '' | 'allowed' | 'denied' | 'dropped';
+  by: string;
+}
+
+export interface Answer extends Base {
+  readonly kind: 'answer';
+  text: string;
+  /** Whether it is still being written. */
+  live: boolean;
+  success: boolean;
+  seconds: number;
+  usage: Usage | null;
+  claims: Claim[];
+}
+
+export interface SavedFile {
+  /** The number of the record that tells of it. */
+  readonly seq: number;
+  readonly name: string;
+  readonly path: string;
+  readonly size: number;
+}
+
+/** Files that reached the person after a cell. */
+export interface Files extends Base {
+  readonly kind: 'files';
+  readonly files: SavedFile[];
+}
+
+/** A sentence of nbagent's own. */
+export interface Notice extends Base {
+  readonly kind: 'notice';
+  readonly tone: 'told' | 'good' | 'warning' | 'bad';
+  readonly text: string;
+}
+
+export type Item = Question | Words | Cell | Approval | Host | Answer | Files | Notice;
+
+/** What the session is. */
+export interface About {
+  engine: string;
+  trust: string;
+  /** What isolates a kernel that ran before the session, in words; empty for a sandbox of the session's own. */
+  isolation: string;
+  approvals: string;
+  model: string;
+  replay: boolean;
+  title: string;
+  data: string[];
+  memoryLimit: number;
+}
+
+export interface Spent {
+  tokens: number;
+  calls: number;
+  cost: number | null;
+}
+
+/** A session, as far as its records were read. */
+export class Conversation {
+  readonly items: Item[] = [];
+  readonly about: About = {
+    engine: '',
+    trust: '',
+    isolation: '',
+    approvals: 'never-ask',
+    model: '',
+    replay: false,
+    title: '',
+    data: [],
+    memoryLimit: 0
+  };
+  readonly spent: Spent = { tokens: 0, calls: 0, cost: 0 };
+  /** The number of the question that is being answered; 0 for none. */
+  asking = 0;
+  /** When it was asked, in milliseconds of this page's clock. */
+  askedAt = 0;
+  /** What the session does, as a word for `statusText`; empty for nothing. */
+  phase = '';
+  /** The cell that runs; 0 for none. */
+  running = 0;
+  /** Whether the session was stopped on purpose. */
+  ended = false;
+  /** Grows with each change. */
+  version = 0;
+  /** The last thing that a person should hear of who does not see the page. */
+  news = '';
+
+  private readonly cells = new Map<number, Cell>();
+  private readonly questions = new Map<string, Approval | Host>();
+  private live: Answer | null = null;
+
+  constructor(private readonly trans: Trans = untranslated) {}
+
+  /**
+   * Take the next records.
+   *
+   * @param now Milliseconds since the epoch, by this page's clock.
+   */
+  take(records: readonly PageRecord[], now = Date.now()): void {
+    for (const { seq, at, event, whole } of records) {
+      this.apply(event, seq, { key: `r${seq}`, version: 0, at }, Math.min(now, at * 1000));
+      if (whole && event.type === 'CellFinished') {
+        this.change(event.cell, cell => (cell.whole = whole));
+      }
+    }
+    this.version++;
+  }
+
+  /** Take words of an answer that is being written. */
+  say(turn: number, text: string): void {
+    if (turn !== this.asking) {
+      return;
+    }
+    if (this.live === null) {
+      this.live = {
+        kind: 'answer', key: `live${turn}-${this.items.length}`, version: 0, turn, at: 0,
+        text: '', live: true, success: true, seconds: 0, usage: null, claims: []
+      };
+      this.items.push(this.live);
+    }
+    this.live.text += text;
+    this.live.version++;
+    this.version++;
+  }
+
+  /** The approvals and hosts that wait for an answer. */
+  get open(): (Approval | Host)[] {
+    return [...this.questions.values()];
+  }
+
+  /** Take the whole outputs of a cell that were too large to be sent at first. */
+  complete(record: PageRecord): void {
+    const { event } = record;
+    if (event.type === 'CellFinished') {
+      this.change(event.cell, cell => {
+        cell.outputs = (event.outputs ?? []) as IOutput[];
+        cell.whole = '';
+      });
+      this.version++;
+    }
+  }
+
+  /** A cell by its number. */
+  cell(number: number): Cell | undefined {
+    return this.cells.get(number);
+  }
+
+  private apply(event: Event, seq: number, base: { key: string; version: number; at: number }, now: number): void {
+    const turn = 'turn' in event && typeof event.turn === 'number' ? event.turn : this.asking;
+    const place = { ...base, turn };
+    switch (event.type) {
+      case 'SessionStarted':
+        Object.assign(this.about, { engine: event.engine, trust: event.trust, isolation: event.isolation ?? '' });
+        this.about.data = (event.data ?? []).map(each => each.path);
+        this.about.memoryLimit = event.limits?.memory_mb ?? 0;
+        this.ended = false;
+        break;
+      case 'SessionResumed':
+        this.about.engine = event.engine || this.about.engine;
+        this.ended = false;
+        this.drop();
+        this.asking = this.running = 0;
+        this.phase = '';
+        this.notice(place, event.kept ? 'told' : 'warning', event.note);
+        break;
+      case 'SessionEnded':
+        this.ended = true;
+        this.drop();
+        this.asking = this.running = 0;
+        this.phase = '';
+        this.notice(place, 'told', event.reason ? this.trans.__('The session has ended: %1', event.reason) : this.trans.__('The session has ended.'));
+        break;
+      case 'Renamed':
+        this.about.title = event.title;
+        break;
+      case 'ApprovalsSet':
+        this.about.approvals = event.mode;
+        break;
+      case 'Asked':
+        this.asking = event.turn;
+        this.askedAt = now;
+        this.phase = 'thinking';
+        this.news = ''; // what is said twice is heard twice
+        Object.assign(this.about, { model: event.model || this.about.model, replay: event.replay ?? false });
+        this.about.title ||= event.question.split('\n')[0].slice(0, 120);
+        this.push({
+          kind: 'question', ...place, text: event.question, model: event.model ?? '', replay: event.replay ?? false
+        });
+        break;
+      case 'ModelReplied':
+        this.phase = event.tools?.length ? 'working' : 'finishing';
+        this.spend(event.usage);
+        if (event.tools?.length) {
+          this.unsay();
+          if (event.text) {
+            this.push({ kind: 'words', ...place, text: event.text });
+          }
+        }
+        break;
+      case 'ModelFailed':
+        this.unsay();
+        this.spend(event.usage);
+        this.notice(place, 'warning', event.wait ? `${event.reason} ${this.trans.__('Asking again in %1 s.', event.wait.toFixed(0))}` : event.reason);
+        break;
+      case 'Reflected':
+        this.spend(event.usage);
+        break;
+      case 'CodeGenerated':
+        if (event.confidence < 0.5) {
+          this.notice(place, 'warning', this.trans.__('The model is not sure of this code: confidence %1.', event.confidence));
+        }
+        break;
+      case 'CellStarted':
+        this.begin(event, place, now);
+        break;
+      case 'CellWaits':
+        this.phase = 'queued';
+        break;
+      case 'OutputAdded':
+        this.phase = this.running ? 'cell' : this.phase;
+        this.change(event.cell, cell => addOutput(cell.outputs, event.output as IOutput));
+        break;
+      case 'LateOutputAdded':
+        this.change(event.cell, cell => addOutput(cell.outputs, event.output as IOutput));
+        break;
+      case 'OutputUpdated':
+        for (const number of new Set([event.cell, ...(event.changed ?? [])])) {
+          this.change(number, cell => updateDisplay(cell, event.display_id, event.data, event.metadata ?? {}));
+        }
+        break;
+      case 'OutputsCleared':
+        this.change(event.cell, cell => cell.outputs.splice(0));
+        break;
+      case 'CellFinished':
+        this.finish(event);
+        break;
+      case 'PackagesInstalled':
+        if (event.packages?.length) {
+          const names = event.packages.filter(each => each.requested !== false).map(each => `${each.name} ${each.version}`);
+          this.notice(place, 'good', this.trans.__('Installed %1.', names.join(', ') || event.packages.length));
+        }
+        break;
+      case 'InstallFailed':
+        this.notice(place, 'warning', this.trans.__('Not installed: %1. %2', event.requirements.join(', '), event.reason));
+        break;
+      case 'ApprovalAsked':
+        this.phase = 'approval';
+        this.ask(event.id, { kind: 'approval', ...place, asked: event, decision: '', by: '', reason: '', rules: [] });
+        this.news = this.trans.__('Approval needed: %1', event.what);
+        break;
+      case 'ApprovalGiven':
+        this.settle(event.id, item => {
+          Object.assign(item, { decision: event.decision, by: event.by, reason: event.reason ?? '', rules: event.rules ?? [] });
+        });
+        break;
+      case 'HostAsked':
+        this.phase = 'host';
+        this.ask(event.id, { kind: 'host', ...place, id: event.id, host: event.host, port: event.port, decision: '', by: '' });
+        this.news = this.trans.__('The code asks for the host %1', event.host);
+        break;
+      case 'HostDecided':
+        if (event.id) {
+          this.settle(event.id, item => {
+            Object.assign(item, { decision: event.allowed ? 'allowed' : 'denied', by: event.by });
+          });
+        } else if (!event.allowed) {
+          this.notice(place, 'warning', this.trans.__('The code was not let to %1:%2. %3', event.host, event.port, event.reason ?? '').trim());
+        }
+        break;
+      case 'FileSaved':
+        this.save(place, {
+          seq, name: event.path.split('/').pop() ?? event.path, path: event.path, size: event.size
+        });
+        break;
+      case 'FilesLeft':
+        for (const each of event.files) {
+          this.notice(place, 'warning', this.trans.__('%1 was not delivered: %2.', each.path, each.why));
+        }
+        break;
+      case 'FileUploaded':
+        this.notice(place, 'told', this.trans.__('Uploaded %1 to %2.', event.name, event.path));
+        break;
+      case 'StateLost':
+        this.notice(place, 'warning', event.reason);
+        break;
+      case 'StateRestored':
+        this.notice(place, event.failed ? 'warning' : 'told', event.text ?? '');
+        break;
+      case 'DataLeftOut':
+        this.notice(place, 'warning', event.text);
+        break;
+      case 'QuotaReached':
+        this.notice(place, 'warning', this.trans.__('The session may keep no more on disk: further output is cut, and files stay in the sandbox.'));
+        break;
+      case 'McpServerChanged':
+        if (event.state === 'failed') {
+          this.notice(place, 'warning', this.trans.__('MCP server %1: %2', event.server, event.reason ?? ''));
+        }
+        break;
+      case 'McpToolsChanged':
+        if (event.changed?.length) {
+          this.notice(place, 'warning', this.trans.__('MCP tools that say something else of themselves than before: %1: %2', event.server, event.changed.join(', ')));
+        }
+        break;
+      case 'McpToolCalled':
+        this.notice(place, 'told', this.trans.__('Called %1 of %2: %3.', event.tool, event.server, event.status));
+        break;
+      case 'ToolStageEntered':
+        if (event.stage === 'active') {
+          this.notice(place, 'good', this.trans.__('Tool %1, version %2: active.', event.tool, event.version));
+        } else if (event.stage === 'cleanup') {
+          this.notice(place, 'warning', this.trans.__('Tool put away: %1', event.reason ?? ''));
+        }
+        break;
+      case 'ToolRefused':
+        this.notice(place, 'warning', event.reason);
+        break;
+      case 'Answered':
+        this.answer(event, place);
+        break;
+    }
+  }
+
+  private push(item: Item): void {
+    this.items.push(item);
+  }
+
+  private notice(base: Base, tone: Notice['tone'], text: string): void {
+    if (text) {
+      this.push({ kind: 'notice', ...base, tone, text });
+    }
+  }
+
+  private spend(usage: Usage | undefined): void {
+    if (usage) {
+      this.spent.tokens += (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
+      this.spent.calls += usage.calls ?? 0;
+      const cost = usage.cost ?? (usage.calls ? null : 0);
+      this.spent.cost = this.spent.cost === null || cost === null ? null : this.spent.cost + cost;
+    }
+  }
+
+  private begin(event: Extract<Event, { type: 'CellStarted' }>, base: Base, now: number): void {
+    this.running = event.cell;
+    this.phase = 'cell';
+    let cell = this.cells.get(event.cell);
+    if (cell === undefined) {
+      cell = {
+        kind: 'cell', ...base, key: `c${event.cell}`, number: event.cell, code: '', status: 'running', outputs: [],
+        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', installed: [], whole: '', displayIds: [], began: now
+      };
+      this.cells.set(event.cell, cell);
+      this.push(cell);
+    }
+    // The same cell runs again after an install.
+    Object.assign(cell, { code: event.code, status: 'running', began: now });
+    cell.outputs.splice(0);
+    cell.version++;
+  }
+
+  private finish(event: CellFinished): void {
+    this.running = this.running === event.cell ? 0 : this.running;
+    this.phase = this.asking ? 'thinking' : '';
+    this.change(event.cell, cell => {
+      cell.status = event.status;
+      cell.duration = event.duration ?? 0;
+      cell.note = event.note ?? '';
+      cell.installed = event.installed ?? [];
+      cell.outputs = (event.outputs ?? []) as IOutput[];
+      cell.displayIds = event.display_ids ?? [];
+    });
+    if (event.status !== 'ok') {
+      this.news = this.trans.__('Cell %1: %2', event.cell, event.status);
+    }
+  }
+
+  private change(number: number, change: (cell: Cell) => void): void {
+    const cell = this.cells.get(number);
+    if (cell) {
+      change(cell);
+      cell.version++;
+    }
+  }
+
+  private ask(id: string, item: Approval | Host): void {
+    this.questions.set(id, item);
+    this.push(item);
+  }
+
+  private settle(id: string, change: (item: Approval | Host) => void): void {
+    const item = this.questions.get(id);
+    if (item) {
+      this.questions.delete(id);
+      change(item);
+      item.version++;
+      this.phase = 'working';
+    }
+  }
+
+  /** Nobody waits for the answers any more. */
+  private drop(): void {
+    for (const item of this.questions.values()) {
+      item.decision = 'dropped';
+      item.version++;
+    }
+    this.questions.clear();
+    this.unsay();
+    for (const cell of this.cells.values()) {
+      if (cell.status === 'running') {
+        cell.status = 'interrupted';
+        cell.version++;
+      }
+    }
+  }
+
+  /** The words that were shown live come again, as a record. */
+  private unsay(): void {
+    if (this.live) {
+      this.items.splice(this.items.indexOf(this.live), 1);
+      this.live = null;
+    }
+  }
+
+  private save(base: Base, file: SavedFile): void {
+    const last = this.items[this.items.length - 1];
+    if (last?.kind === 'files' && last.turn === base.turn) {
+      const at = last.files.findIndex(each => each.path === file.path);
+      last.files.splice(at < 0 ? last.files.length : at, at < 0 ? 0 : 1, file);
+      last.version++;
+    } else {
+      this.push({ kind: 'files', ...base, files: [file] });
+    }
+  }
+
+  private answer(event: Extract<Event, { type: 'Answered' }>, base: Base): void {
+    const said = this.live;
+    this.live = null;
+    this.drop();
+    this.asking = this.running = 0;
+    this.phase = '';
+    const told = {
+      text: event.text, live: false, success: event.success, seconds: event.seconds ?? 0, usage: event.usage ?? null,
+      claims: event.claims ?? []
+    };
+    if (said && said === this.items[this.items.length - 1]) {
+      // It stays where it was written.
+      Object.assign(said, told, { version: said.version + 1 });
+    } else {
+      this.items.splice(said ? this.items.indexOf(said) : this.items.length, said ? 1 : 0);
+      this.push({ kind: 'answer', ...base, ...told });
+    }
+    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended.');
+  }
+}
+
+function addOutput(outputs: IOutput[], output: IOutput): void {
+  const last = outputs[outputs.length - 1];
+  if (output.output_type === 'stream' && last?.output_type === 'stream' && last.name === output.name) {
+    const text = textOf(last) + textOf(output);
+    outputs[outputs.length - 1] = { ...last, text: text.length > MAX_LIVE ? text.slice(-MAX_LIVE) : text };
+  } else {
+    outputs.push(output);
+  }
+}
+
+function textOf(output: IOutput): string {
+  const { text } = output as IStream;
+  return Array.isArray(text) ? text.join('') : text;
+}
+
+/** While a cell runs, the display that changes is taken for its last one; afterwards it is known by its id. */
+function updateDisplay(cell: Cell, id: string, data: object, metadata: object): void {
+  const { outputs, displayIds, status } = cell;
+  const ended = status !== 'running';
+  for (let place = outputs.length - 1; place >= 0; place--) {
+    if (ended ? displayIds[place] === id : outputs[place].output_type === 'display_data') {
+      outputs[place] = { ...outputs[place], data, metadata } as IOutput;
+      if (!ended) {
+        return;
+      }
+    }
+  }
+}

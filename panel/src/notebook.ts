@@ -1,0 +1,438 @@
+/**
+ * The notebooks that are open: which one a question was asked beside, and the cells of its answer in it.
+ *
+ * Cells go in through the shared model, all of an answer in one transaction, so that one undo takes them out, and
+ * everybody who has the document open sees the same. No file is written: saving is the person's.
+ */
+import type { IMimeBundle, IOutput } from '@jupyterlab/nbformat';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { IStateDB } from '@jupyterlab/statedb';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { Assistant } from './assistant';
+import { DiffLine, diffLines } from './diff';
+import { sha256 } from './digest';
+import type { Cell, Conversation } from './model';
+import { proposed } from './question';
+import { Problem } from './request';
+import { inert } from './safe';
+
+/** When the cells of an answer go into the notebook: at a click, after the person has seen them, or by themselves. */
+export type InsertMode = 'click' | 'ask' | 'auto';
+
+/** Where in a notebook a question was asked. */
+export interface Place {
+  readonly path: string;
+  /** The id of the cell that was active. */
+  readonly cell: string;
+  /** Its place, for when it is gone. */
+  readonly index: number;
+  /** Whether what the mode says is still to be done after the answer. */
+  waits: boolean;
+  /** Whether the answer is to have this cell as it should be. */
+  readonly fixes: boolean;
+  /** What became of that. */
+  outcome: '' | 'accepted' | 'rejected';
+}
+
+/** A cell as an answer says that it should be. */
+export interface Proposal {
+  readonly name: string;
+  /** The change, from what is in the cell now; empty if it can't be made any more, or was decided. */
+  readonly lines: readonly DiffLine[];
+  readonly code: string;
+  /** What became of it, or why it can't be made. */
+  readonly told: string;
+}
+
+/** What nbagent writes into the metadata of a cell that it inserts, as `nbagent`. */
+export interface Provenance {
+  readonly role: 'cell';
+  readonly session: string;
+  readonly turn: number;
+  readonly cell: number;
+  readonly status: string;
+  readonly seconds: number;
+  readonly tool: string;
+  readonly approver: string;
+  readonly model: string;
+  readonly engine: string;
+  readonly trust: string;
+  /** When it ran in the session. */
+  readonly time: string;
+  /** The hash of the source as it ran. */
+  readonly source_sha256: string;
+}
+
+/** What can be done with the cells of an answer. */
+export interface TurnState {
+  /** The notebook's name; empty if none is open and none was in front. */
+  readonly name: string;
+  readonly path: string;
+  readonly state: 'ready' | 'inserted' | 'closed' | 'refused';
+  /** Why it is refused. */
+  readonly why: string;
+  /** How many others have the notebook open. */
+  readonly others: number;
+}
+
+const STATE = 'nbagent:places';
+/** Places that are remembered over a refresh of the page. */
+const MOST_PLACES = 100;
+
+/** The notebooks that are open, for the panel. */
+export class Documents {
+  mode: InsertMode = 'click';
+  /** Whether the question that is sent off next is to fix the active cell. */
+  fixes = false;
+  /** Whether new sessions run in the kernel of the notebook in front. */
+  isShared = false;
+  /** The question whose cells are shown before they go in; null for none. */
+  shown: { session: string; turn: number } | null = null;
+
+  private captured: Place | null = null;
+  private readonly places = new Map<string, Place>();
+  /** Where each place is, for as long as that is open, whatever its name becomes. */
+  private readonly panels = new WeakMap<Place, NotebookPanel>();
+  private readonly _changed = new Signal<this, void>(this);
+
+  constructor(
+    private readonly assistant: Assistant,
+    private readonly tracker: INotebookTracker,
+    private readonly rendermime: IRenderMimeRegistry,
+    private readonly trans: TranslationBundle,
+    private readonly saved: IStateDB | null
+  ) {
+    assistant.documents = this;
+    assistant.submitted.connect(() => {
+      this.captured = this.capture();
+    });
+    assistant.asked.connect((_, { session, turn }) => this.bind(session, turn));
+    assistant.changed.connect(() => this.proceed());
+    tracker.currentChanged.connect(() => this._changed.emit());
+    tracker.widgetAdded.connect((_, panel) => {
+      void panel.context.ready.then(() => {
+        panel.content.model?.contentChanged.connect(() => this._changed.emit());
+        panel.sessionContext.kernelChanged.connect(() => this._changed.emit());
+        panel.sessionContext.statusChanged.connect((_, status) => status === 'dead' && this._changed.emit());
+        this._changed.emit();
+        this.proceed();
+      });
+      panel.disposed.connect(() => this._changed.emit());
+    });
+    void this.restore();
+  }
+
+  /** Something that the panel shows of notebooks changed. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** The cells of an answer that go into a notebook: those that worked. */
+  cells(conversation: Conversation, turn: number): Cell[] {
+    return conversation.items.filter(
+      (item): item is Cell => item.kind === 'cell' && item.turn === turn && item.status === 'ok' && item.tool !== 'person'
+    );
+  }
+
+  /** What can be done with the cells of an answer. */
+  state(session: string, turn: number): TurnState {
+    const place = this.places.get(key(session, turn));
+    const panel = this.target(session, turn);
+    const path = panel?.context.path ?? place?.path ?? '';
+    const told = { path, name: path.split('/').pop()! };
+    if (!panel) {
+      return { ...told, state: 'closed', why: '', others: 0 };
+    }
+    const { model } = panel.content;
+    const others = Math.max(0, (sharedOf(panel)?.awareness?.getStates().size ?? 1) - 1);
+    if (!model || !panel.context.isReady) {
+      return { ...told, state: 'refused', why: this.trans.__('%1 is still being opened.', told.name), others };
+    }
+    if (model.readOnly || panel.context.contentsModel?.writable === false) {
+      const why = this.trans.__('%1 is read-only. Save a copy of it, and ask beside that.', told.name);
+      return { ...told, state: 'refused', why, others };
+    }
+    return { ...told, state: this.inserted(panel, session, turn) ? 'inserted' : 'ready', why: '', others };
+  }
+
+  /** Take what the person's settings say. */
+  set(mode: InsertMode): void {
+    this.mode = mode;
+    this._changed.emit();
+    this.proceed();
+  }
+
+  /** The kernel of the notebook in front; null for none. */
+  get kernel(): { id: string; notebook: string; isSandboxed: boolean } | null {
+    const panel = this.tracker.currentWidget;
+    const kernel = panel?.sessionContext.session?.kernel;
+    if (!panel || !kernel || kernel.isDisposed || kernel.status === 'dead') {
+      return null;
+    }
+    const notebook = panel.context.path.split('/').pop()!;
+    return { id: kernel.id, notebook, isSandboxed: kernel.name.startsWith('nbagent-') };
+  }
+
+  /** Have new sessions run in the kernel of the notebook in front, or in sandboxes of their own. */
+  share(isShared: boolean): void {
+    this.isShared = isShared;
+    this._changed.emit();
+    this.assistant.touch();
+  }
+
+  /** Show what would go in, or no longer. */
+  show(shown: { session: string; turn: number } | null): void {
+    this.shown = shown;
+    this._changed.emit();
+  }
+
+  /** Put the cells of an answer into the notebook beside which it was asked; why they are not is shown in the panel. */
+  async insert(session: string, turn: number): Promise<void> {
+    const open = this.assistant.session;
+    const panel = this.target(session, turn);
+    const { state, why, name } = this.state(session, turn);
+    if (open?.id !== session || state === 'inserted') {
+      return;
+    }
+    if (!panel || state !== 'ready') {
+      const closed = name
+        ? new Problem(this.trans.__('The notebook %1 is not open any more.', name), this.trans.__('Open it, and insert the cells then.'))
+        : new Problem(this.trans.__('No notebook is open.'), this.trans.__('Open one, and insert the cells then.'));
+      this.assistant.fail(state === 'closed' ? closed : new Problem(why));
+      return;
+    }
+    const found = this.cells(open.conversation, turn);
+    await Promise.all(found.filter(cell => cell.whole).map(cell => this.assistant.fetchWhole(cell)));
+    if (panel.isDisposed || this.inserted(panel, session, turn)) {
+      return;
+    }
+    const cells = found.map(cell => this.made(cell, open.conversation, session));
+    const at = this.position(panel, session, turn);
+    inOneUndo(panel, shared => shared.insertCells(at, cells));
+    const place = this.places.get(key(session, turn));
+    if (place) {
+      place.waits = false;
+      this.save();
+    }
+    this.shown = null;
+    this._changed.emit();
+  }
+
+  /** The cell that an answer proposes in the place of the one that failed; null if it was not asked for that. */
+  proposal(session: string, turn: number, answer: string): Proposal | null {
+    const place = this.places.get(key(session, turn));
+    const code = proposed(answer);
+    if (!place?.fixes || !code) {
+      return null;
+    }
+    const { name, state, why } = this.state(session, turn);
+    const nothing = { name, code, lines: [] };
+    if (place.outcome) {
+      return { ...nothing, told: place.outcome === 'accepted' ? this.trans.__('Accepted. Undo in the cell takes it back.') : this.trans.__('Rejected.') };
+    }
+    const cell = this.target(session, turn)?.content.widgets.find(each => each.model.id === place.cell);
+    if (!cell || state === 'refused') {
+      return { ...nothing, told: why || (state === 'closed' ? this.trans.__('%1 is closed.', name) : this.trans.__('The cell is not in %1 any more.', name)) };
+    }
+    const source = cell.model.sharedModel.getSource();
+    if (source === code) {
+      return { ...nothing, told: this.trans.__('The cell is so already.') };
+    }
+    return { name, code, lines: diffLines(source, code), told: '' };
+  }
+
+  /** Make the change that an answer proposes, as one undo, or note that the person does not want it. */
+  decide(session: string, turn: number, answer: string, accept: boolean): void {
+    const place = this.places.get(key(session, turn));
+    const found = this.proposal(session, turn, answer);
+    const cell = this.target(session, turn)?.content.widgets.find(each => each.model.id === place?.cell);
+    if (!place || !cell || !found?.lines.length) {
+      return;
+    }
+    if (accept) {
+      const shared = cell.model.sharedModel as typeof cell.model.sharedModel & Undoable;
+      // What was typed just before, and will be typed just after, is undone by itself.
+      shared.undoManager?.stopCapturing();
+      shared.transact(() => shared.setSource(found.code));
+      shared.undoManager?.stopCapturing();
+    }
+    place.outcome = accept ? 'accepted' : 'rejected';
+    this.save();
+    this._changed.emit();
+  }
+
+  /** Where a question that is asked now belongs. */
+  private capture(): Place | null {
+    const panel = this.tracker.currentWidget;
+    if (!panel?.content.model) {
+      return null;
+    }
+    const { activeCell, activeCellIndex } = panel.content;
+    const place: Place = {
+      path: panel.context.path,
+      cell: activeCell?.model.id ?? '',
+      index: activeCellIndex,
+      waits: this.mode !== 'click' && !this.fixes,
+      fixes: this.fixes,
+      outcome: ''
+    };
+    this.panels.set(place, panel);
+    return place;
+  }
+
+  private bind(session: string, turn: number): void {
+    if (this.captured) {
+      this.places.set(key(session, turn), this.captured);
+      this.captured = null;
+      this.save();
+      this._changed.emit();
+    }
+  }
+
+  /** The notebook that the cells of an answer belong into: where it was asked, else the one in front. */
+  private target(session: string, turn: number): NotebookPanel | null {
+    const place = this.places.get(key(session, turn));
+    if (!place) {
+      return this.tracker.currentWidget;
+    }
+    const known = this.panels.get(place);
+    if (known && !known.isDisposed) {
+      return known;
+    }
+    return this.tracker.find(panel => panel.context.path === place.path) ?? null;
+  }
+
+  private inserted(panel: NotebookPanel, session: string, turn: number): boolean {
+    return provenances(panel).some(each => each?.session === session && each.turn === turn);
+  }
+
+  /** Behind the cell that was active, and what this session has inserted there; before one that is empty. */
+  private position(panel: NotebookPanel, session: string, turn: number): number {
+    const cells = [...panel.content.model!.cells];
+    const place = this.places.get(key(session, turn));
+    let at = place ? cells.findIndex(each => each.id === place.cell) : panel.content.activeCellIndex;
+    if (at < 0) {
+      at = Math.min(place?.index ?? cells.length, cells.length - 1);
+    }
+    if (cells[at]?.type === 'code' && !cells[at].sharedModel.getSource().trim()) {
+      return at;
+    }
+    const found = provenances(panel);
+    do {
+      at++;
+    } while (found[at]?.session === session && found[at]!.turn < turn);
+    return at;
+  }
+
+  private made(cell: Cell, { about, items }: Conversation, session: string): any {
+    const asked = items.find(item => item.kind === 'question' && item.turn === cell.turn);
+    const facts: Provenance = {
+      role: 'cell',
+      session,
+      turn: cell.turn,
+      cell: cell.number,
+      status: cell.status,
+      seconds: Math.round(cell.duration * 1000) / 1000,
+      tool: cell.tool,
+      approver: cell.approver,
+      model: asked?.kind === 'question' ? asked.model : about.model,
+      engine: about.engine,
+      trust: about.trust,
+      time: new Date(cell.at * 1000).toISOString(),
+      source_sha256: sha256(cell.code)
+    };
+    return {
+      cell_type: 'code',
+      source: cell.code,
+      metadata: { nbagent: facts },
+      // It ran in the session, not in the notebook's kernel, whose count this is.
+      execution_count: null,
+      outputs: cell.outputs.map(output => uncounted(inert(output, this.rendermime)))
+    };
+  }
+
+  /** Do what the mode says with the answers that have come. */
+  private proceed(): void {
+    const { session } = this.assistant;
+    if (!session || this.mode === 'click') {
+      return;
+    }
+    for (const item of session.conversation.items) {
+      if (item.kind !== 'answer' || item.live) {
+        continue;
+      }
+      const place = this.places.get(key(session.id, item.turn));
+      if (!place?.waits || this.state(session.id, item.turn).state !== 'ready') {
+        continue;
+      }
+      place.waits = false;
+      this.save();
+      if (this.cells(session.conversation, item.turn).length === 0) {
+        continue;
+      }
+      if (this.mode === 'auto') {
+        void this.insert(session.id, item.turn);
+      } else {
+        this.show({ session: session.id, turn: item.turn });
+      }
+    }
+  }
+
+  private save(): void {
+    const kept = [...this.places].slice(-MOST_PLACES).map(([name, place]) => ({
+      ...place,
+      name,
+      path: this.panels.get(place)?.context.path ?? place.path
+    }));
+    void this.saved?.save(STATE, { places: kept });
+  }
+
+  private async restore(): Promise<void> {
+    const found = (await this.saved?.fetch(STATE)) as { places?: (Place & { name: string })[] } | undefined;
+    for (const { name, ...place } of found?.places ?? []) {
+      if (!this.places.has(name)) {
+        this.places.set(name, place);
+      }
+    }
+    this._changed.emit();
+  }
+}
+
+/** What nbagent says of each cell of a notebook. */
+export function provenances(panel: NotebookPanel): (Provenance | undefined)[] {
+  return [...(panel.content.model?.cells ?? [])].map(cell => cell.getMetadata('nbagent') as Provenance | undefined);
+}
+
+/** Change a notebook so that one undo takes exactly this back. */
+function inOneUndo(panel: NotebookPanel, change: (shared: Shared) => void): void {
+  const shared = sharedOf(panel)!;
+  // What was typed just before and will be typed just after is undone by itself.
+  shared.undoManager?.stopCapturing();
+  shared.transact(() => change(shared));
+  shared.undoManager?.stopCapturing();
+}
+
+/** The undo manager is in JupyterLab's classes only, not in their interfaces. */
+interface Undoable {
+  readonly undoManager?: { stopCapturing(): void } | null;
+}
+
+type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & Undoable & {
+  readonly awareness?: { getStates(): Map<number, unknown> };
+};
+
+function sharedOf(panel: NotebookPanel): Shared | undefined {
+  return panel.content.model?.sharedModel as Shared | undefined;
+}
+
+function key(session: string, turn: number): string {
+  return `${session}/${turn}`;
+}
+
+function uncounted(output: IOutput): IOutput {
+  const { transient, ...kept } = output as IOutput & { transient?: IMimeBundle };
+  return 'execution_count' in kept ? { ...kept, execution_count: null } : kept;
+}

@@ -1,0 +1,38 @@
+import * as React from 'react';
+
+import type { Answer } from '../model';
+import { visible } from '../safe';
+import { count, duration, useEnv } from './env';
+import { LiveMarkdown, Markdown } from './markdown';
+import { TurnActions } from './turn';
+
+/** An answer, with what it took, and the numbers in it that no output shows. */
+export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answer; version: number }): JSX.Element {
+  const { trans } = useEnv();
+  if (item.live) {
+    return (
+      <div className="nba-Answer nba-mod-live" aria-busy="true">
+        <LiveMarkdown text={item.text} />
+      </div>
+    );
+  }
+  const unsupported = item.claims.filter(claim => !claim.cell).map(claim => claim.text);
+  const { usage } = item;
+  const tokens = usage ? (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0) : 0;
+  return (
+    <article className={`nba-Answer${item.success ? '' : ' nba-mod-failed'}`} aria-label={trans.__('Answer')}>
+      <Markdown text={item.text} />
+      {unsupported.length > 0 && (
+        <p className="nba-Notice nba-mod-warning">
+          {trans.__('No output shows: %1', visible(unsupported.join(', ')))}
+        </p>
+      )}
+      <footer className="nba-Took">
+        {item.seconds > 0 && <span>{duration(item.seconds)}</span>}
+        {tokens > 0 && <span>{trans.__('%1 tokens', count(tokens))}</span>}
+        {usage?.cost != null && usage.cost > 0 && <span>${usage.cost.toFixed(usage.cost < 0.1 ? 4 : 2)}</span>}
+      </footer>
+      <TurnActions turn={item.turn} answer={item.text} />
+    </article>
+  );
+});

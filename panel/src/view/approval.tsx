@@ -1,0 +1,164 @@
+import * as React from 'react';
+
+import type { Approval } from '../model';
+import { visible } from '../safe';
+import { Code } from './code';
+import { Editor } from './editor';
+import { useEnv } from './env';
+
+/** Whether the model may do something: the person approves, edits, rejects, or allows it for the session. */
+export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: Approval; version: number }): JSX.Element {
+  const { trans } = useEnv();
+  const { asked } = item;
+  const waits = item.decision === '';
+  const card = React.useRef<HTMLElement>(null);
+  return (
+    <section ref={card} tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Approval')}>
+      <header className="nba-CardHead">
+        <span className="nba-CardTitle">{title(item, trans)}</span>
+        <span className="nba-Space" />
+        {!waits && <span className="nba-Tag">{outcome(item, trans)}</span>}
+      </header>
+      {(waits || asked.kind !== 'cell') && (
+        <>
+          {!(asked.code && asked.kind === 'cell') && !asked.packages?.length && <p className="nba-What">{visible(asked.what)}</p>}
+          {(asked.packages ?? []).length > 0 && (
+            <ul className="nba-Packages" aria-label={trans.__('Packages')}>
+              {asked.packages!.map(each => (
+                <li key={each}><code>{visible(each)}</code></li>
+              ))}
+            </ul>
+          )}
+          {asked.note && <p className="nba-Note">{visible(asked.note)}</p>}
+        </>
+      )}
+      {waits && <Choice item={item} stay={() => card.current?.focus({ preventScroll: true })} />}
+      {!waits && item.reason && <p className="nba-Note">{visible(item.reason)}</p>}
+    </section>
+  );
+});
+
+/** `stay` keeps the keyboard at the card, whose buttons go with the answer. */
+function Choice({ item, stay }: { item: Approval; stay: () => void }): JSX.Element {
+  const { assistant, trans } = useEnv();
+  const { asked } = item;
+  const [mode, turn] = React.useState<'' | 'edit' | 'reject'>('');
+  const [code, setCode] = React.useState(asked.code ?? '');
+  const [reason, setReason] = React.useState('');
+  const [sent, setSent] = React.useState(false);
+  const setMode = (next: typeof mode) => {
+    stay();
+    turn(next);
+  };
+  const answer = async (decision: string, more: object = {}) => {
+    stay();
+    setSent(true);
+    const done = await assistant.call('approve', { id: asked.id, decision, ...more });
+    if (done === undefined) {
+      setSent(false);
+    }
+  };
+  const rules = asked.rules ?? [];
+  return (
+    <>
+      {asked.code && (mode === 'edit' ? (
+        <Editor text={code} onChange={setCode} label={trans.__('Code that runs instead')} />
+      ) : (
+        <Code text={asked.code} name={asked.kind === 'shell' ? 'shell' : 'ipython'} open />
+      ))}
+      {mode === 'reject' && (
+        <input
+          className="nba-Input"
+          autoFocus
+          placeholder={trans.__('Why not? The model reads it. (optional)')}
+          aria-label={trans.__('Why not?')}
+          value={reason}
+          onChange={event => setReason(event.target.value)}
+          onKeyDown={event => {
+            if (event.key === 'Enter' && !event.nativeEvent.isComposing) {
+              void answer('reject', { reason });
+            }
+          }}
+        />
+      )}
+      <div className="nba-Buttons" role="group" aria-label={trans.__('Your answer')}>
+        {mode === '' && (
+          <>
+            <button className="nba-Button nba-mod-accept" disabled={sent} onClick={() => void answer('approve')}>
+              {trans.__('Approve')}
+            </button>
+            {asked.code && (
+              <button className="nba-Button" disabled={sent} onClick={() => setMode('edit')}>{trans.__('Edit')}</button>
+            )}
+            <button className="nba-Button" disabled={sent} onClick={() => setMode('reject')}>{trans.__('Reject')}</button>
+            {rules.length > 0 && (
+              <button
+                className="nba-Button nba-mod-quiet"
+                disabled={sent}
+                title={trans.__('For the rest of this session, without a question: %1', visible(rules.join(', ')))}
+                onClick={() => void answer('approve', { always: true })}
+              >
+                {trans.__('Always in this session')}
+              </button>
+            )}
+          </>
+        )}
+        {mode === 'edit' && (
+          <button className="nba-Button nba-mod-accept" disabled={sent || !code.trim()} onClick={() => void answer('edit', { code })}>
+            {trans.__('Run this instead')}
+          </button>
+        )}
+        {mode === 'reject' && (
+          <button className="nba-Button nba-mod-warn" disabled={sent} onClick={() => void answer('reject', { reason })}>
+            {trans.__('Reject')}
+          </button>
+        )}
+        {mode !== '' && (
+          <button className="nba-Button" disabled={sent} onClick={() => setMode('')}>{trans.__('Back')}</button>
+        )}
+      </div>
+    </>
+  );
+}
+
+type Trans = ReturnType<typeof useEnv>['trans'];
+
+function title({ asked }: Approval, trans: Trans): string {
+  switch (asked.kind) {
+    case 'cell':
+      return trans.__('Run this cell?');
+    case 'shell':
+      return trans.__('Start this program?');
+    case 'edit':
+      return trans.__('Write this file?');
+    case 'install':
+      return trans.__('Install these packages?');
+    case 'mcp':
+      return trans.__('Call this tool?');
+    case 'tool':
+      return trans.__('Make this tool?');
+    case 'budget':
+      return trans.__('Go on beyond the budget?');
+    case 'names':
+      return trans.__('Ask the package index for more names?');
+    default:
+      return trans.__('May the model do this?');
+  }
+}
+
+function outcome(item: Approval, trans: Trans): string {
+  const byPolicy = item.by.startsWith('policy:');
+  switch (item.decision) {
+    case 'approve':
+      if (item.rules.length) {
+        return trans.__('allowed for this session');
+      }
+      return byPolicy ? trans.__('approved by the policy') : trans.__('approved');
+    case 'edit':
+      return trans.__('edited');
+    case 'reject':
+      return byPolicy ? trans.__('rejected by the policy') : trans.__('rejected');
+    default:
+      return trans.__('no longer asked');
+  }
+}

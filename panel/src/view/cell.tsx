@@ -1,0 +1,110 @@
+import { caretDownIcon, caretRightIcon, checkIcon, closeIcon, copyIcon, stopIcon } from '@jupyterlab/ui-components';
+import { Clipboard } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { Cell, Status } from '../model';
+import { visible } from '../safe';
+import { Code } from './code';
+import { duration, useEnv, useNow } from './env';
+import { Outputs } from './outputs';
+
+/** A cell: its code, what it shows, how long it takes and how it ended. */
+export const CellCard = React.memo(function CellCard({ cell, version }: { cell: Cell; version: number }): JSX.Element {
+  const { trans, assistant } = useEnv();
+  const [folded, fold] = React.useState(false);
+  const runs = cell.status === 'running';
+  const title = cell.tool === 'person' ? trans.__('Your cell %1', cell.number) : trans.__('Cell %1', cell.number);
+  const word = statusWord(cell.status, trans);
+  const outputs = React.useMemo(() => withoutStop(cell), [cell, version]);
+  return (
+    <article className={`nba-Card nba-Cell nba-mod-${cell.status}`} aria-label={`${title}: ${word}`}>
+      <header className="nba-CardHead">
+        <button
+          className="nba-IconButton"
+          aria-expanded={!folded}
+          aria-label={folded ? trans.__('Unfold %1', title) : trans.__('Fold %1', title)}
+          onClick={() => fold(!folded)}
+        >
+          {folded ? <caretRightIcon.react tag="span" /> : <caretDownIcon.react tag="span" />}
+        </button>
+        <span className="nba-CardTitle">{title}</span>
+        <span className="nba-Status">
+          <StatusIcon status={cell.status} />
+          <span>{word}</span>
+        </span>
+        <Elapsed cell={cell} />
+        <span className="nba-Space" />
+        {runs && (
+          <button
+            className="nba-IconButton"
+            title={trans.__('Stop this cell only; the model goes on')}
+            aria-label={trans.__('Stop cell %1 only', cell.number)}
+            onClick={() => void assistant.call('interrupt_cell')}
+          >
+            <stopIcon.react tag="span" />
+          </button>
+        )}
+        <button
+          className="nba-IconButton nba-mod-quiet"
+          title={trans.__('Copy the code')}
+          aria-label={trans.__('Copy the code of cell %1', cell.number)}
+          onClick={() => Clipboard.copyToSystem(cell.code)}
+        >
+          <copyIcon.react tag="span" />
+        </button>
+      </header>
+      {!folded && (
+        <>
+          <Code text={cell.code} />
+          {outputs.length > 0 && <Outputs outputs={outputs} version={version} label={trans.__('Outputs of cell %1', cell.number)} />}
+          {cell.whole && (
+            <button className="nba-Link" onClick={() => void assistant.fetchWhole(cell)}>{trans.__('Show all of the output')}</button>
+          )}
+          {cell.note && <p className="nba-Note">{visible(cell.note)}</p>}
+        </>
+      )}
+    </article>
+  );
+});
+
+/** A stopped cell ends with the traceback of the stop itself, of which the status tells. */
+function withoutStop({ outputs, status }: Cell): Cell['outputs'] {
+  const stopped = status === 'interrupted' || status === 'timeout';
+  return stopped ? outputs.filter(each => each.output_type !== 'error' || each.ename !== 'KeyboardInterrupt') : [...outputs];
+}
+
+function Elapsed({ cell }: { cell: Cell }): JSX.Element {
+  const now = useNow(cell.status === 'running', 200);
+  const seconds = cell.duration || Math.max(0, (now - cell.began) / 1000);
+  return (
+    <span className="nba-Elapsed" aria-hidden={cell.status === 'running'}>
+      {duration(seconds)}
+    </span>
+  );
+}
+
+function StatusIcon({ status }: { status: Status }): JSX.Element {
+  if (status === 'running') {
+    return <span className="nba-Spinner" aria-hidden="true" />;
+  }
+  const Icon = status === 'ok' ? checkIcon : status === 'error' ? closeIcon : stopIcon;
+  return <Icon.react tag="span" className="nba-StatusIcon" aria-hidden="true" />;
+}
+
+function statusWord(status: Status, trans: TranslationBundle): string {
+  switch (status) {
+    case 'running':
+      return trans.__('running');
+    case 'ok':
+      return trans.__('done');
+    case 'error':
+      return trans.__('failed');
+    case 'timeout':
+      return trans.__('ran too long');
+    case 'interrupted':
+      return trans.__('stopped');
+    case 'died':
+      return trans.__('took the kernel with it');
+  }
+}

@@ -1,0 +1,178 @@
+import { caretDownEmptyThinIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { useEnv } from './env';
+import { shieldIcon } from './icons';
+import { ModelPicker } from './models';
+
+/** The model, and how the code is isolated and what is asked about: each shown, each can be changed. */
+export function Choices(): JSX.Element {
+  const { assistant, trans } = useEnv();
+  const [shown, show] = React.useState<'' | 'model' | 'safety'>('');
+  const place = React.useRef<HTMLDivElement>(null);
+  const about = assistant.session?.conversation.about;
+  const { status, wanted } = assistant;
+  const model = assistant.model || trans.__('Model');
+  const shared = !about && assistant.documents?.isShared ? assistant.documents.kernel : null;
+  const trust = about?.trust || (shared && !shared.isSandboxed ? trans.__('not isolated') : wanted.trust || status?.trust || '');
+  const close = (refocus = true) => {
+    if (refocus) {
+      place.current?.querySelector<HTMLElement>(`[data-opens=${shown}]`)?.focus();
+    }
+    show('');
+  };
+  return (
+    <div
+      ref={place}
+      className="nba-Choices"
+      onKeyDown={event => {
+        if (event.key === 'Escape' && shown) {
+          event.stopPropagation();
+          close();
+        }
+      }}
+      onBlur={event => {
+        if (shown && !place.current!.contains(event.relatedTarget as Node | null) && event.relatedTarget) {
+          close(false);
+        }
+      }}
+    >
+      <button
+        type="button"
+        className="nba-Choice"
+        data-opens="model"
+        aria-haspopup="dialog"
+        aria-expanded={shown === 'model'}
+        title={trans.__('The model: %1', model)}
+        onClick={() => show(shown === 'model' ? '' : 'model')}
+      >
+        <span>{short(model)}</span>
+        <caretDownEmptyThinIcon.react tag="span" />
+      </button>
+      <button
+        type="button"
+        className="nba-Choice"
+        data-opens="safety"
+        aria-haspopup="dialog"
+        aria-expanded={shown === 'safety'}
+        title={trans.__('How the code is isolated, and what you are asked about')}
+        onClick={() => show(shown === 'safety' ? '' : 'safety')}
+      >
+        <shieldIcon.react tag="span" />
+        <span>{trust}</span>
+      </button>
+      {shown === 'model' && <ModelPicker current={model} done={close} />}
+      {shown === 'safety' && <Safety done={close} />}
+    </div>
+  );
+}
+
+/** A model's name without its provider and folders. */
+function short(name: string): string {
+  return name.startsWith('replay:') ? 'replay' : name.replace(/^[a-z_]+:/, '').replace(/^.*\//, '');
+}
+
+const TRUST = ['isolated', 'sandboxed', 'untrusted', 'trusted'];
+const APPROVALS = ['ask', 'auto-edit', 'allow-list', 'never-ask'];
+
+function Safety({ done }: { done: () => void }): JSX.Element {
+  const { assistant, trans } = useEnv();
+  const { session, status, wanted } = assistant;
+  const about = session?.conversation.about;
+  const [trust, setTrust] = React.useState(about?.trust || wanted.trust || status?.trust || 'isolated');
+  const [engine, setEngine] = React.useState(about?.engine || wanted.engine || status?.engine || '');
+  const approvals = about?.approvals ?? (wanted.approvals || status?.approvals || 'never-ask');
+  const renewed = session !== null && (trust !== about?.trust || (engine || about?.engine) !== about?.engine);
+  const words: { [name: string]: string } = {
+    isolated: trans.__('no network; free inside. For data analysis.'),
+    sandboxed: trans.__('listed hosts only, no shell. For agents that face users.'),
+    untrusted: trans.__('no network, no shell, little memory. For code of unknown origin.'),
+    trusted: trans.__('the whole network. For code you wrote.'),
+    ask: trans.__('you are asked before each cell'),
+    'auto-edit': trans.__('asked before programs and installs'),
+    'allow-list': trans.__('asked about what is not allowed yet'),
+    'never-ask': trans.__('never asked; the sandbox alone protects you')
+  };
+  const { engines } = assistant;
+  const apply = (next: { trust?: string; engine?: string }) => {
+    if (session === null) {
+      assistant.choose(next);
+    }
+  };
+  return (
+    <div className="nba-Popup nba-Safety" role="dialog" aria-label={trans.__('Isolation and approvals')}>
+      <label>
+        <span>{trans.__('Trust')}</span>
+        <select
+          autoFocus
+          value={trust}
+          onChange={event => {
+            setTrust(event.target.value);
+            apply({ trust: event.target.value });
+          }}
+        >
+          {TRUST.map(each => <option key={each}>{each}</option>)}
+        </select>
+      </label>
+      <p className="nba-Note">{words[trust]}</p>
+      <label>
+        <span>{trans.__('Engine')}</span>
+        <select
+          value={engine}
+          onChange={event => {
+            setEngine(event.target.value);
+            apply({ engine: event.target.value });
+          }}
+        >
+          <option value="">{trans.__('the best that works')}</option>
+          {engines.map(each => (
+            <option key={each.name} value={each.name} disabled={!each.starts}>{each.name}</option>
+          ))}
+          {engine && !engines.some(each => each.name === engine) && <option>{engine}</option>}
+        </select>
+      </label>
+      {engines.filter(each => each.why_not).map(each => (
+        <p key={each.name} className="nba-Note">{each.name}: {each.why_not} {each.mend}</p>
+      ))}
+      {engines.some(each => each.kernel && each.name === engine) && (
+        <p className="nba-Note">{trans.__('It runs on: %1', engines.find(each => each.name === engine)!.kernel)}</p>
+      )}
+      <label>
+        <span>{trans.__('Approvals')}</span>
+        <select value={approvals} onChange={event => assistant.setApprovals(event.target.value)}>
+          {APPROVALS.map(each => <option key={each}>{each}</option>)}
+        </select>
+      </label>
+      <p className="nba-Note">{words[approvals]}</p>
+      {session === null && (
+        <label>
+          <span>{trans.__('Budget of a question')}</span>
+          <input
+            className="nba-Input"
+            placeholder={trans.__('0.50usd, 20steps')}
+            defaultValue={wanted.budget ?? ''}
+            onBlur={event => assistant.choose({ budget: event.target.value.trim() || undefined })}
+          />
+        </label>
+      )}
+      {renewed && (
+        <>
+          <p className="nba-Notice nba-mod-warning">
+            {trans.__('A session keeps its isolation to its end. A new one can begin with this.')}
+          </p>
+          <button
+            type="button"
+            className="nba-Button nba-mod-accept"
+            onClick={() => {
+              assistant.open(null);
+              assistant.choose({ trust, engine });
+              done();
+            }}
+          >
+            {trans.__('New session')}
+          </button>
+        </>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,142 @@
+import * as React from 'react';
+
+import { visible } from '../safe';
+import { Mention, useEnv } from './env';
+
+const WORD = /(?:^|\s)@([^\s@]*)$/;
+
+export interface CompletionState {
+  readonly open: boolean;
+  readonly found: readonly Mention[];
+  readonly chosen: number;
+  /** Look at the word before the cursor. */
+  readonly look: () => void;
+  /** Look, after a key that may have moved the cursor. */
+  readonly released: (event: React.KeyboardEvent) => void;
+  /** Write an `@`. */
+  readonly begin: () => void;
+  readonly take: (place: number) => void;
+  /** Whether the key was meant for the list. */
+  readonly key: (event: React.KeyboardEvent) => boolean;
+}
+
+/** What `@` and the letters after it can stand for: files, variables and cells. */
+export function useCompletion(
+  input: React.RefObject<HTMLTextAreaElement>,
+  text: string,
+  setText: (text: string) => void
+): CompletionState {
+  const { mentions } = useEnv();
+  const [word, setWord] = React.useState<string | null>(null);
+  const [found, setFound] = React.useState<readonly Mention[]>([]);
+  const [chosen, choose] = React.useState(0);
+  const look = React.useCallback(() => {
+    const area = input.current!;
+    const match = WORD.exec(area.value.slice(0, area.selectionStart));
+    setWord(match ? match[1] : null);
+  }, [input]);
+  React.useEffect(look, [text, look]);
+  React.useEffect(() => {
+    if (word === null) {
+      setFound([]);
+      return undefined;
+    }
+    let gone = false;
+    const timer = window.setTimeout(() => {
+      mentions(word).then(
+        list => {
+          if (!gone) {
+            setFound(list);
+            choose(0);
+          }
+        },
+        () => undefined
+      );
+    }, 60);
+    return () => {
+      gone = true;
+      window.clearTimeout(timer);
+    };
+  }, [word, mentions]);
+  const write = (before: string, after: string) => {
+    setText(before + after);
+    requestAnimationFrame(() => {
+      input.current?.focus();
+      input.current?.setSelectionRange(before.length, before.length);
+      look();
+    });
+  };
+  const take = (place: number) => {
+    const area = input.current!;
+    const at = area.selectionStart;
+    const start = at - (word?.length ?? 0) - 1;
+    write(`${area.value.slice(0, start)}${found[place].text} `, area.value.slice(at));
+    setWord(null);
+  };
+  const begin = () => {
+    const area = input.current!;
+    const before = area.value.slice(0, area.selectionStart);
+    write(`${before}${before && !/\s$/.test(before) ? ' ' : ''}@`, area.value.slice(area.selectionStart));
+  };
+  const released = (event: React.KeyboardEvent) => {
+    // The key that closed the list must not open it again.
+    if (event.key !== 'Escape') {
+      look();
+    }
+  };
+  const open = word !== null && found.length > 0;
+  const key = (event: React.KeyboardEvent) => {
+    if (!open || event.nativeEvent.isComposing) {
+      return false;
+    }
+    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      const step = event.key === 'ArrowDown' ? 1 : -1;
+      choose((chosen + step + found.length) % found.length);
+    } else if (event.key === 'Enter' || event.key === 'Tab') {
+      take(chosen);
+    } else if (event.key === 'Escape') {
+      setWord(null);
+    } else {
+      return false;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    return true;
+  };
+  return { open, found, chosen, look, released, begin, take, key };
+}
+
+/** The list of what `@` can stand for. */
+export function Completion({ state }: { state: CompletionState }): JSX.Element {
+  const { trans } = useEnv();
+  const list = React.useRef<HTMLUListElement>(null);
+  React.useEffect(() => {
+    list.current?.children[state.chosen]?.scrollIntoView({ block: 'nearest' });
+  }, [state.chosen]);
+  return (
+    <ul
+      ref={list}
+      id="nba-completion"
+      className="nba-Popup nba-Completion"
+      role="listbox"
+      aria-label={trans.__('Files, variables and cells')}
+      hidden={!state.open}
+    >
+      {state.found.map((each, place) => (
+        <li
+          key={`${each.kind} ${each.text}`}
+          id={`nba-completion-${place}`}
+          role="option"
+          aria-selected={place === state.chosen}
+          onMouseDown={event => {
+            event.preventDefault();
+            state.take(place);
+          }}
+        >
+          <span>{visible(each.text)}</span>
+          <span className="nba-Elapsed">{each.about}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,185 @@
+import { closeIcon, fileUploadIcon, stopIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+
+import { Choices } from './choices';
+import { Completion, useCompletion } from './completion';
+import { bytes, useEnv } from './env';
+import { sendIcon } from './icons';
+
+const MAX_HEIGHT = 240;
+
+/** Where a person asks: the text, what goes along with it, and Ask or Stop. */
+export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement> }): JSX.Element {
+  const { assistant, trans, enterSends } = useEnv();
+  const [text, setText] = React.useState('');
+  const [over, setOver] = React.useState(false);
+  const picker = React.useRef<HTMLInputElement>(null);
+  const completion = useCompletion(input, text, setText);
+  const { busy, attached: files, subject } = assistant;
+
+  React.useLayoutEffect(() => {
+    const area = input.current!;
+    area.style.height = 'auto';
+    area.style.height = `${Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
+  }, [text, input]);
+
+  const attach = (found: Iterable<File>) => {
+    assistant.attach([...found].map(file => ({ name: file.name || 'pasted', content: file })));
+    input.current?.focus();
+  };
+  const ask = async () => {
+    const question = text.trim();
+    if (!question || busy || assistant.problem) {
+      return;
+    }
+    setText('');
+    assistant.leaveOut();
+    if (!(await assistant.ask(question, files, subject))) {
+      // Nothing a person wrote is lost.
+      setText(now => now || question);
+      assistant.attach(files);
+    }
+  };
+  const key = (event: React.KeyboardEvent) => {
+    if (completion.key(event)) {
+      return;
+    }
+    if (event.key === 'Enter' && !event.nativeEvent.isComposing) {
+      const sends = enterSends() ? !event.shiftKey : event.ctrlKey || event.metaKey;
+      if (sends) {
+        event.preventDefault();
+        void ask();
+      }
+    } else if (event.key === 'Escape' && busy) {
+      event.preventDefault();
+      void assistant.stop();
+    }
+  };
+  return (
+    <form
+      className={`nba-Composer${over ? ' nba-mod-over' : ''}`}
+      onSubmit={event => {
+        event.preventDefault();
+        void ask();
+      }}
+      onDragOver={event => {
+        if (event.dataTransfer.types.includes('Files')) {
+          event.preventDefault();
+          setOver(true);
+        }
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={event => {
+        setOver(false);
+        if (event.dataTransfer.files.length) {
+          event.preventDefault();
+          attach(event.dataTransfer.files);
+        }
+      }}
+    >
+      <Completion state={completion} />
+      {(files.length > 0 || subject) && (
+        <ul className="nba-Chips" aria-label={trans.__('What goes along')}>
+          {subject && (
+            <li className="nba-Chip" title={subject.text}>
+              <span>{subject.label}</span>
+              <button
+                type="button"
+                className="nba-IconButton"
+                aria-label={trans.__('Leave out %1', subject.label)}
+                onClick={() => assistant.discuss(null)}
+              >
+                <closeIcon.react tag="span" />
+              </button>
+            </li>
+          )}
+          {files.map(file => (
+            <li key={file.name} className="nba-Chip">
+              <span>{file.name}</span>
+              <span className="nba-Elapsed">{bytes(file.content.size)}</span>
+              <button
+                type="button"
+                className="nba-IconButton"
+                aria-label={trans.__('Leave out %1', file.name)}
+                onClick={() => assistant.leaveOut(file.name)}
+              >
+                <closeIcon.react tag="span" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <textarea
+        ref={input}
+        className="nba-Text"
+        rows={1}
+        value={text}
+        placeholder={over ? trans.__('Drop the files here') : trans.__('Ask about your data…')}
+        aria-label={trans.__('Your question')}
+        aria-autocomplete="list"
+        aria-controls={completion.open ? 'nba-completion' : undefined}
+        aria-activedescendant={completion.open ? `nba-completion-${completion.chosen}` : undefined}
+        onChange={event => setText(event.target.value)}
+        onKeyDown={key}
+        onKeyUp={completion.released}
+        onClick={completion.look}
+        onPaste={event => {
+          if (event.clipboardData.files.length) {
+            event.preventDefault();
+            attach(event.clipboardData.files);
+          }
+        }}
+      />
+      <div className="nba-Actions">
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          onChange={event => {
+            attach(event.target.files ?? []);
+            event.target.value = '';
+          }}
+        />
+        <button
+          type="button"
+          className="nba-IconButton"
+          title={trans.__('Attach files; or drag or paste them here')}
+          aria-label={trans.__('Attach files')}
+          onClick={() => picker.current?.click()}
+        >
+          <fileUploadIcon.react tag="span" />
+        </button>
+        <button
+          type="button"
+          className="nba-IconButton"
+          title={trans.__('Name a file, a variable or a cell')}
+          aria-label={trans.__('Name a file, a variable or a cell')}
+          onClick={() => completion.begin()}
+        >
+          <span className="nba-At" aria-hidden="true">@</span>
+        </button>
+        <Choices />
+        <span className="nba-Space" />
+        {busy ? (
+          <button
+            type="button"
+            className="nba-Button nba-mod-warn nba-Stop"
+            title={trans.__('Stop the answer and its cell (Escape)')}
+            disabled={assistant.stopping}
+            onClick={() => void assistant.stop()}
+          >
+            <stopIcon.react tag="span" />
+            {assistant.stopping ? trans.__('Stopping…') : trans.__('Stop')}
+          </button>
+        ) : (
+          <button type="submit" className="nba-Button nba-mod-accept nba-Ask" disabled={!text.trim() || assistant.problem !== null}>
+            <sendIcon.react tag="span" />
+            {trans.__('Ask')}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+

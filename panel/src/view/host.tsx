@@ -1,0 +1,43 @@
+import * as React from 'react';
+
+import type { Host } from '../model';
+import { visible } from '../safe';
+import { useEnv, useNow } from './env';
+
+const ASK_SECONDS = 60;
+
+/** Whether the code may reach a host. Without an answer it may not, after a minute. */
+export const HostCard = React.memo(function HostCard({ item }: { item: Host; version: number }): JSX.Element {
+  const { assistant, trans } = useEnv();
+  const waits = item.decision === '';
+  const now = useNow(waits, 1000);
+  const left = Math.max(0, Math.ceil(item.at + ASK_SECONDS - now / 1000));
+  const card = React.useRef<HTMLElement>(null);
+  const answer = (allow: boolean, remember: boolean) => () => {
+    card.current?.focus({ preventScroll: true }); // the buttons go with the answer
+    void assistant.call('approve_host', { id: item.id, allow, remember });
+  };
+  const outcome = { allowed: trans.__('allowed'), denied: trans.__('denied'), dropped: trans.__('no longer asked'), '': '' };
+  return (
+    <section ref={card} tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
+      <header className="nba-CardHead">
+        <span className="nba-CardTitle">{trans.__('May the code reach this host?')}</span>
+        <span className="nba-Space" />
+        {!waits && <span className="nba-Tag">{outcome[item.decision]}</span>}
+      </header>
+      <p className="nba-What"><code>{visible(item.host)}:{item.port}</code></p>
+      {waits && (
+        <>
+          <p className="nba-Note">
+            {trans.__('What the code can read, it can send there. Denied in %1 s without an answer.', left)}
+          </p>
+          <div className="nba-Buttons" role="group" aria-label={trans.__('Your answer')}>
+            <button className="nba-Button nba-mod-accept" onClick={answer(true, false)}>{trans.__('Allow once')}</button>
+            <button className="nba-Button" onClick={answer(true, true)}>{trans.__('For this session')}</button>
+            <button className="nba-Button nba-mod-warn" onClick={answer(false, true)}>{trans.__('Deny')}</button>
+          </div>
+        </>
+      )}
+    </section>
+  );
+});

@@ -1,0 +1,63 @@
+import * as React from 'react';
+
+import { useEnv } from './env';
+
+/** Text of a model as Markdown, sanitized; nothing in it loads anything. */
+export function Markdown({ text }: { text: string }): JSX.Element {
+  const { rendermime } = useEnv();
+  const place = React.useRef<HTMLDivElement>(null);
+  React.useEffect(() => {
+    const renderer = rendermime.createRenderer('text/markdown');
+    const model = rendermime.createModel({ data: { 'text/markdown': text }, trusted: false });
+    let gone = false;
+    renderer.renderModel(model).then(
+      () => {
+        if (!gone) {
+          place.current?.replaceChildren(renderer.node);
+        }
+      },
+      () => undefined
+    );
+    return () => {
+      gone = true;
+      renderer.dispose();
+    };
+  }, [text, rendermime]);
+  return (
+    <div ref={place} className="nba-Markdown">
+      {text}
+    </div>
+  );
+}
+
+/** Words that are still being written: each paragraph that is whole is rendered once. */
+export function LiveMarkdown({ text }: { text: string }): JSX.Element {
+  const parts = React.useMemo(() => paragraphs(text), [text]);
+  return (
+    <>
+      {parts.slice(0, -1).map((part, place) => (
+        <Whole key={place} text={part} />
+      ))}
+      <p className="nba-Live">{parts[parts.length - 1]}</p>
+    </>
+  );
+}
+
+const Whole = React.memo(Markdown);
+
+/** The text in pieces that are Markdown each: it is parted at blank lines outside of code. */
+export function paragraphs(text: string): string[] {
+  const parts = [''];
+  let fenced = false;
+  for (const line of text.split('\n')) {
+    if (/^\s*(```|~~~)/.test(line)) {
+      fenced = !fenced;
+    }
+    if (line.trim() === '' && !fenced) {
+      parts.push('');
+    } else {
+      parts[parts.length - 1] += `${line}\n`;
+    }
+  }
+  return parts;
+}

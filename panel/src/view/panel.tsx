@@ -1,0 +1,112 @@
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Drag } from '@lumino/dragdrop';
+import type { Message } from '@lumino/messaging';
+import * as React from 'react';
+
+import { Composer } from './composer';
+import { ConversationView } from './conversation';
+import { Env, EnvContext, useChanged, useEnv } from './env';
+import { Header } from './header';
+import { Hold } from './hold';
+import { agentIcon } from './icons';
+import { KernelChoice } from './kernel';
+import { Failure, Progress } from './pending';
+import { Sessions } from './sessions';
+import { Welcome } from './welcome';
+
+/** How JupyterLab's list of files names what is dragged. */
+const PATHS = 'application/x-jupyter-icontents';
+const DRAGS = ['lm-dragenter', 'lm-dragover', 'lm-drop'];
+
+/** The side bar's widget. */
+export class Panel extends ReactWidget {
+  private readonly input = React.createRef<HTMLTextAreaElement>();
+  private readonly hold = new Hold(() => this.input.current);
+
+  constructor(private readonly env: Env) {
+    super();
+    const { trans } = env;
+    this.id = 'nbagent-panel';
+    this.addClass('nba-Panel');
+    this.title.icon = agentIcon;
+    this.title.caption = trans.__('nbagent: ask about your data');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('nbagent'));
+  }
+
+  /** Put the cursor into the question. */
+  focus(): void {
+    this.hold.begin();
+  }
+
+  protected override render(): JSX.Element {
+    return (
+      <EnvContext.Provider value={this.env}>
+        <App input={this.input} />
+      </EnvContext.Provider>
+    );
+  }
+
+  /** Files that are dragged from JupyterLab's own list of files. */
+  handleEvent(event: Event): void {
+    const drag = event as Drag.Event;
+    if (!drag.mimeData?.hasData(PATHS)) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    drag.dropAction = drag.proposedAction;
+    if (event.type === 'lm-drop') {
+      void this.env.attach(drag.mimeData.getData(PATHS) as string[]);
+    }
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    for (const type of DRAGS) {
+      this.node.addEventListener(type, this);
+    }
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this.hold.end();
+    for (const type of DRAGS) {
+      this.node.removeEventListener(type, this);
+    }
+    super.onBeforeDetach(message);
+  }
+
+  protected override onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    this.focus();
+  }
+}
+
+function App({ input }: { input: React.RefObject<HTMLTextAreaElement> }): JSX.Element {
+  const { assistant } = useEnv();
+  const [listed, list] = React.useState(false);
+  useChanged(assistant.changed);
+  const { session, pending } = assistant;
+  return (
+    <>
+      <Header listed={listed} list={list} />
+      {listed ? (
+        <Sessions done={() => list(false)} />
+      ) : (
+        <>
+          {session ? (
+            <ConversationView key={session.id} conversation={session.conversation} />
+          ) : pending ? (
+            <div className="nba-Middle" />
+          ) : (
+            <Welcome ask={() => input.current?.focus()} />
+          )}
+          <Progress />
+        </>
+      )}
+      <Failure />
+      <KernelChoice />
+      <Composer input={input} />
+    </>
+  );
+}

@@ -1,0 +1,81 @@
+"""What a person, a server or a cell does wrong has a sentence in the panel, and a way on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
+from playwright.sync_api import Route, expect
+from program import call, replies
+
+MUCH = "line = 'x' * 99\nfor _ in range(100_000):\n    print(line)"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab of a person who has no key, whose server takes small files only."""
+    home = tmp_path_factory.mktemp("bad")
+    words = ("--NbagentApp.max_upload_mb=1", "--NbagentApp.approvals=never-ask")
+    with started(home, *words, NBAGENT_ENGINE="bubblewrap") as lab:
+        yield lab
+
+
+def test_no_model_and_a_file_that_is_too_large(panel: Panel) -> None:
+    """The sentence says what to do, and what was written stands in the field again."""
+    file = {"name": "large.bin", "mimeType": "application/octet-stream", "buffer": b"x" * 1_100_000}
+    panel.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
+    alert = panel.place.get_by_role("alert")
+    expect(alert).to_contain_text("large.bin is larger than the 1 MB that can be uploaded")
+    assert panel.place.locator(".nba-Chip").count() == 0
+    panel.place.get_by_label("Dismiss").click()
+    panel.ask("Which?")
+    expect(alert).to_contain_text("model")
+    assert panel.question.input_value() == "Which?"
+
+
+def test_ten_megabytes_of_output(lab: Lab, panel: Panel) -> None:
+    """They are cut on their way, with a sentence; the page stays small, and the answer comes."""
+    replies(lab.root / "much.jsonl", call(MUCH), "Much.")
+    panel.choose(model="replay:much.jsonl")
+    panel.ask("Print")
+    panel.place.get_by_text("Much.").wait_for()
+    panel.place.get_by_label("Cell 1: done").wait_for()
+    assert len(panel.place.inner_html()) < 2_000_000
+
+
+def test_a_server_that_is_away_and_an_expired_login(lab: Lab, panel: Panel) -> None:
+    """The person has the server looked for again; what a socket can't tell, a request does."""
+    replies(lab.root / "login.jsonl", "First.")
+    panel.choose(model="replay:login.jsonl")
+    panel.ask("One?")
+    panel.place.get_by_text("First.").wait_for()
+    panel.page.route("**/nbagent/api/status*", lambda route: route.abort())
+    panel.page.evaluate(f"() => {ASSISTANT}.load()")
+    expect(panel.place.get_by_role("alert")).to_contain_text("does not answer")
+    panel.page.unroute("**/nbagent/api/status*")
+    panel.place.get_by_role("button", name="Look again").click()
+    expect(panel.place.get_by_role("alert")).to_have_count(0)
+    panel.page.route("**/nbagent/api/**", lambda route: route.fulfill(status=403, body="{}"))
+    panel.cut()
+    expect(panel.place.get_by_role("alert")).to_contain_text("login to this Jupyter server has expired")
+    panel.place.get_by_role("button", name="Load again").wait_for()
+
+
+def test_a_server_part_of_another_age(panel: Panel) -> None:
+    """Nothing is asked of a server that speaks another protocol."""
+
+    def newer(route: Route) -> None:
+        told = route.fetch().json()
+        route.fulfill(body=json.dumps({**told, "protocol": told["protocol"] + 1}), content_type="application/json")
+
+    panel.page.route("**/nbagent/api/status*", newer)
+    panel.page.reload()
+    panel.ready()
+    panel.place.get_by_text("This panel is older than its server part.").wait_for()
+    panel.question.fill("Which?")
+    assert panel.place.get_by_role("button", name="Ask", exact=True).is_disabled()
+    panel.question.press("Enter")
+    assert panel.question.input_value() == "Which?"
+    assert panel.place.get_by_label("You asked").count() == 0

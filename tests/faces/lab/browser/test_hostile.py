@@ -1,0 +1,78 @@
+"""Outputs and words that try to reach somebody, or to become a part of the page: in the panel nothing of it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import machine
+import pytest
+from faces.lab.browser.conftest import FLAGS, Lab, started
+from playwright.sync_api import Browser, Playwright
+from safety.sanitize.test_browser import END, Listener, tried
+
+from nbagent.core.session_log import SessionLog
+
+MARKS = re.compile(r"leakx\d+x|leaky\d+y|h\d+\.invalid|m\d+\.invalid")
+FORBIDDEN = (
+    "script, iframe, object, embed, form, link, meta, base, video, audio, svg image, svg use, [srcset], "
+    "[style*='url('], [onerror], [onload], [onclick], [onfocus], [ping], [data-commandlinker-command], "
+    "a[href^='javascript:' i], .nba-Approval, .jp-Dialog, mjx-container [href]"
+)
+"""What must not be there, by a selector; looked for in outputs and words, which are not JupyterLab's own."""
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    """The server of all names."""
+    with contextlib.closing(Listener()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser(listener: Listener, playwright: Playwright) -> Iterator[Browser]:
+    """A browser for which every name leads to the listener."""
+    rules = f"--host-resolver-rules=MAP * 127.0.0.1:{listener.port}, EXCLUDE 127.0.0.1"
+    made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*FLAGS, rules])
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab that has one session, in which everything was tried."""
+    home = tmp_path_factory.mktemp("hostile")
+    with contextlib.closing(_log(home / "state")) as log:
+        for event in tried():
+            log.emit(event)
+    with started(home) as lab:
+        yield lab
+
+
+def _log(state: Path) -> SessionLog:
+    state.mkdir(parents=True)
+    return SessionLog(state, "hostile")
+
+
+def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
+    """The whole conversation is looked at from its end to its beginning: nobody hears of it, and no script is in it."""
+    panel = lab.open(browser, workspace="hostile")
+    asked: list[str] = []
+    panel.page.on("request", lambda request: asked.append(request.url))
+    panel.open("hostile")
+    panel.place.get_by_text(END).last.wait_for()
+    found = []
+    while True:
+        panel.page.wait_for_timeout(2_000 * machine.pace())
+        parts = panel.page.locator(f".nba-Outputs :is({FORBIDDEN}), .nba-Markdown :is({FORBIDDEN})")
+        found += parts.evaluate_all("parts => parts.map(each => each.outerHTML)")
+        if panel.scroll(-1200) == 0:
+            break
+    panel.page.wait_for_timeout(20_000 * machine.pace())
+    seen = [each for each in (*asked, *listener.heard) if not each.startswith("data:")]
+    assert sorted({mark for each in seen for mark in MARKS.findall(each)}) == []
+    assert found == []
+    panel.picture("hostile")
+    panel.close()

@@ -1,0 +1,44 @@
+"""A session can run in the kernel of the notebook in front, and a person sees what isolates that before they ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faces.lab.browser.conftest import started
+from faces.lab.browser.notebooks import IDLE, beside
+from playwright.sync_api import Browser, expect
+from program import call, replies
+
+
+def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Browser) -> None:
+    """It has the person's variables, and it is said that nothing isolates it."""
+    name = replies(tmp_path / "replies.jsonl", call("print('there is', mine)"), "It is there.")
+    words = ("--NbagentApp.approvals=never-ask",)
+    with started(tmp_path / "home", *words, NBAGENT_MODEL=name, NBAGENT_ENGINE="bubblewrap") as lab:
+        panel = lab.open(chromium, workspace="kernel")
+        beside(lab, panel, "own.ipynb", "mine = 'a variable of mine'\nprint(mine)")
+        panel.page.wait_for_function(IDLE)
+        panel.command("notebook:run-cell")
+        panel.page.locator(".jp-OutputArea-output").get_by_text("a variable of mine").wait_for()
+        choice = panel.place.get_by_label("The code runs in")
+        assert choice.input_value() == "own"
+        choice.select_option("the kernel of own.ipynb")
+        panel.place.get_by_text("Not isolated: this kernel runs as you").wait_for()
+        panel.picture("kernel-choice")
+        context = "window.jupyterapp.shell.currentWidget.sessionContext"
+        panel.page.evaluate(context + ".shutdown().then(() => null)")
+        panel.place.get_by_text("No notebook with a kernel is in front.").wait_for()
+        panel.ask("Is it there?")
+        expect(panel.place.get_by_role("alert")).to_contain_text("The kernel in which the code was to run is gone.")
+        assert panel.question.input_value() == "Is it there?", "nothing was asked elsewhere"
+        panel.place.get_by_label("Dismiss").click()
+        panel.page.evaluate(context + ".changeKernel({name: 'python3'}).then(() => null)")
+        panel.page.wait_for_function(IDLE)
+        panel.command("notebook:run-cell")
+        panel.page.locator(".jp-OutputArea-output").get_by_text("a variable of mine").wait_for()
+        panel.ask("Is it there?")
+        panel.place.get_by_text("It is there.").wait_for()
+        panel.place.get_by_text("there is a variable of mine").wait_for()
+        panel.place.locator(".nba-Facts").get_by_text("not isolated: this kernel runs as you").wait_for()
+        panel.picture("kernel-shared")
+        panel.close()

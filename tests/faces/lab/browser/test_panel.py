@@ -1,0 +1,273 @@
+"""The panel in a real JupyterLab and a real browser, with real sandboxes; the model's replies are recorded ones."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import machine
+import pytest
+from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
+from playwright.sync_api import Browser, WebSocket, expect
+from program import call, replies
+
+PLOT = (
+    "import matplotlib.pyplot as plt\nimport polars as pl\ndf = pl.DataFrame({'a': [1, 3, 2]})\n"
+    "plt.plot(df['a'])\nplt.show()\nprint('rows:', df.height)\ndf"
+)
+ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
+SAVE = (
+    "print(open('/workspace/notes.txt').read(), open('/workspace/of-the-server.txt').read())\n"
+    "open('/tmp/output/out.csv', 'w').write('a,b\\n1,2\\n')"
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab whose new sessions run in bubblewrap."""
+    with started(tmp_path_factory.mktemp("panel"), NBAGENT_ENGINE="bubblewrap") as lab:
+        yield lab
+
+
+@pytest.fixture
+def opened(lab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Callable[..., Panel]]:
+    """Opens a window whose new sessions have these recorded replies."""
+    windows = []
+
+    def open_window(*given: dict[str, Any] | str, approvals: str = "never-ask") -> Panel:
+        name = re.sub(r"\W+", "-", request.node.name)[-60:]
+        windows.append(lab.open(chromium, workspace=f"{name}-{len(windows)}"))
+        replies(lab.root / f"{name}.jsonl", *given)
+        windows[-1].choose(model=f"replay:{name}.jsonl", approvals=approvals)
+        return windows[-1]
+
+    yield open_window
+    for number, each in enumerate(windows):
+        each.picture(f"end-{request.node.name}-{number}")
+        each.close()
+
+
+def test_a_question_is_answered_and_the_next_one_stopped(opened: Callable[..., Panel]) -> None:
+    """Cells show as cards with their outputs; the answer follows. Stop is there at once, and tells what it stopped."""
+    panel = opened(call(PLOT, say="Let me look."), "There are **3** rows.", call(ON), "never said")
+    panel.ask("How many rows?")
+    panel.stop.wait_for()
+    panel.place.get_by_text("There are 3 rows.").wait_for()
+    panel.place.get_by_text("Let me look.").wait_for()
+    panel.place.get_by_label("Cell 1: done").wait_for()
+    panel.place.get_by_text("rows: 3").wait_for()
+    assert panel.place.locator(".nba-Outputs img[src^='data:image/png']").count() == 1
+    panel.picture("answered")
+    panel.ask("Run on")
+    panel.place.get_by_text("step 3").first.wait_for()
+    panel.picture("running")
+    began = time.monotonic()
+    panel.stop.click()
+    panel.place.get_by_label("Cell 2: stopped").wait_for()
+    assert time.monotonic() - began < 100 * machine.pace(), "a second where nothing else runs"
+    panel.place.get_by_role("button", name="Ask", exact=True).wait_for()
+    assert panel.place.get_by_role("alert").count() == 0
+    assert panel.place.get_by_text("KeyboardInterrupt").count() == 0
+
+
+def test_a_session_that_starts_is_stopped_from_the_first_moment(opened: Callable[..., Panel]) -> None:
+    """Stop is there before there is a session; what was asked stands in the field again."""
+    panel = opened("never said")
+    panel.ask("What is it?")
+    panel.stop.click()
+    panel.place.get_by_role("button", name="Ask", exact=True).wait_for()
+    assert panel.question.input_value() == "What is it?"
+    assert panel.place.get_by_label("Answer").count() == 0
+
+
+def test_approvals(opened: Callable[..., Panel]) -> None:
+    """A cell runs as approved, or as edited; one that is rejected does not; `always` asks no more."""
+    panel = opened(call("1 + 1"), call("2 + 2"), call("3 + 3"), call("4 + 4"), "Done.", approvals="ask")
+    panel.ask("Count")
+    asked = panel.place.get_by_label("Approval")
+    asked.nth(0).get_by_role("button", name="Approve").click()
+    panel.place.get_by_label("Cell 1: done").wait_for()
+    asked.nth(1).get_by_role("button", name="Reject").click()
+    asked.nth(1).get_by_label("Why not?").fill("too easy")
+    asked.nth(1).get_by_label("Why not?").press("Enter")
+    asked.nth(1).get_by_text("rejected").wait_for()
+    asked.nth(2).get_by_role("button", name="Edit").click()
+    editor = asked.nth(2).locator("[contenteditable=true]")
+    editor.press("Control+a")
+    editor.press_sequentially("30 + 3")
+    panel.picture("editing")
+    asked.nth(2).get_by_role("button", name="Run this instead").click()
+    panel.place.get_by_text("33", exact=True).wait_for()
+    asked.nth(3).get_by_role("button", name="Always in this session").click()
+    panel.place.get_by_text("Done.").wait_for()
+    assert panel.place.get_by_text("2 + 2", exact=True).count() == 0
+
+
+def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
+    """Files are attached by a button, or from JupyterLab's list; one that a cell saves can be downloaded, and named."""
+    panel = opened(call(SAVE), "Saved.")
+    file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"what I noted"}
+    panel.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
+    panel.place.get_by_text("notes.txt").wait_for()
+    (lab.root / "of-the-server.txt").write_text("what the server has")
+    panel.command("filebrowser:refresh")
+    item = panel.page.locator(".jp-DirListing-item", has_text="of-the-server.txt")
+    item.drag_to(panel.question, steps=10)
+    panel.place.locator(".nba-Chip", has_text="of-the-server.txt").wait_for()
+    panel.ask("Read it")
+    panel.place.get_by_text("what I noted what the server has").wait_for()
+    panel.place.get_by_text("Saved.").wait_for()
+    with panel.page.expect_download() as download:
+        panel.place.get_by_label("Download out.csv").click()
+    assert download.value.path().read_text() == "a,b\n1,2\n"
+    panel.question.press_sequentially("See @out")
+    panel.place.get_by_role("option").first.wait_for()
+    panel.question.press("Enter")
+    assert panel.question.input_value().startswith("See /tmp/output/out.csv")
+    panel.question.press_sequentially("and @out")
+    panel.place.get_by_role("option").first.wait_for()
+    panel.question.press("Escape")
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    assert panel.place.get_by_role("option").count() == 0, "closed is closed"
+
+
+def test_nothing_is_lost(lab: Lab, opened: Callable[..., Panel], chromium: Browser) -> None:
+    """A window that is loaded again, and a second one, show the same; what one does, the other sees."""
+    panel = opened(call(ON), "never said", "Second.")
+    panel.ask("Run on")
+    panel.place.get_by_text("step 3").first.wait_for()
+    title = panel.session_id()
+    panel.reload()
+    panel.place.get_by_text("step 3").first.wait_for()
+    panel.place.get_by_label("Cell 1: running").wait_for()
+    other = lab.open(chromium, workspace="second")
+    other.open_session("Run on")
+    other.place.get_by_label("Cell 1: running").wait_for()
+    assert other.session_id() == title
+    # The connection is cut, and comes back by itself.
+    panel.cut()
+    panel.place.get_by_text("connection to the server was lost").wait_for()
+    other.stop.click()
+    other.place.get_by_label("Cell 1: stopped").wait_for()
+    panel.mend()
+    panel.place.get_by_label("Cell 1: stopped").wait_for()
+    expect(panel.place.get_by_text("connection to the server was lost")).to_have_count(0)
+    other.close()
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_question_that_is_on_its_way_when_the_connection_is_lost_is_asked_once(
+    opened: Callable[..., Panel], *, arrives: bool
+) -> None:
+    """Whether it has arrived, the log tells, or the session, which has one question at a time; the field is empty."""
+    panel = opened("First.", "Second.")
+    lost = "original.call(socket, data); socket.close();" if arrives else "socket.close();"
+    # Cut with the question itself, long before a record of it: its session imports much first.
+    panel.page.evaluate(
+        f"""() => {{
+            const found = {ASSISTANT};
+            const original = WebSocket.prototype.send;
+            WebSocket.prototype.send = function (data) {{
+                const socket = this;
+                if (!String(data).includes('"name":"ask"')) return original.call(socket, data);
+                WebSocket.prototype.send = original;
+                found.server.socketAddress = () => 'ws://127.0.0.1:9/nowhere';
+                {lost}
+            }};
+        }}"""
+    )
+    panel.ask("One?")
+    panel.place.get_by_text("connection to the server was lost").wait_for()
+    panel.mend()
+    panel.place.get_by_text("First.").wait_for()
+    expect(panel.place.get_by_role("alert")).to_have_count(0)
+    expect(panel.place.get_by_label("You asked")).to_have_count(1)
+    assert panel.question.input_value() == ""
+    panel.ask("Two?")
+    panel.place.get_by_text("Second.").wait_for()
+
+
+def test_a_session_that_rests_is_asked_before_it_is_known_that_it_rests(opened: Callable[..., Panel]) -> None:
+    """Whoever opens a session and asks at once is answered: it is resumed first."""
+    panel = opened("First.", "Second.")
+    panel.ask("One?")
+    panel.place.get_by_text("First.").wait_for()
+    panel.page.evaluate(f"() => {ASSISTANT}.call('stop').then(() => null)")
+    panel.place.get_by_text("a question starts it again").wait_for()
+    panel.page.evaluate(
+        f"""() => {{
+            const found = {ASSISTANT};
+            const {{ id }} = found.session;
+            found.open(null);
+            found.open(id);
+            void found.ask('Two?');
+        }}"""
+    )
+    expect(panel.place.get_by_label("You asked")).to_have_count(2)
+    expect(panel.place.get_by_role("article", name="Answer", exact=True)).to_have_count(2)
+    expect(panel.place.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_connection_that_is_tried_twice_is_one(opened: Callable[..., Panel]) -> None:
+    """A computer that wakes up tries for its network, and for its window; two sockets would say every word twice."""
+    panel = opened("First.")
+    sockets: list[WebSocket] = []
+    panel.page.on("websocket", lambda each: sockets.append(each))
+    panel.ask("One?")
+    panel.place.get_by_text("First.").wait_for()
+    panel.page.evaluate(
+        f"""async () => {{
+            const {{ channel }} = {ASSISTANT}.session;
+            channel.socket.close();
+            while (channel.connection !== 'lost') await new Promise(resolve => setTimeout(resolve));
+            channel.retry();
+            channel.retry();
+        }}"""
+    )
+    panel.page.wait_for_function(f"() => {ASSISTANT}.session.channel.connection === 'open'")
+    panel.page.wait_for_timeout(5_000 * machine.pace())
+    assert len([each for each in sockets if "/nbagent/" in each.url and not each.is_closed()]) == 1
+
+
+def test_a_session_that_was_left_is_quiet_and_keeps_its_model(opened: Callable[..., Panel]) -> None:
+    """It goes on; what is chosen for new sessions meanwhile is not shown as its model."""
+    panel = opened(call(ON), "never said")
+    panel.ask("Run on")
+    panel.place.get_by_text("step 3").first.wait_for()
+    panel.place.get_by_role("button", name="New session").click()
+    panel.place.get_by_role("heading", name="Ask about your data").wait_for()
+    panel.page.wait_for_timeout(2_000 * machine.pace())
+    assert panel.place.get_by_role("alert").count() == 0
+    panel.choose(model="openai:other")
+    chosen = panel.place.locator("[data-opens=model]")
+    expect(chosen).to_have_attribute("title", "The model: openai:other")
+    panel.open_session("Run on")
+    panel.place.get_by_label("Cell 1: running").wait_for()
+    expect(chosen).to_have_attribute("title", re.compile("replay"))
+    panel.stop.click()
+    panel.place.get_by_label("Cell 1: stopped").wait_for()
+
+
+def test_sessions_are_found_renamed_and_deleted(opened: Callable[..., Panel]) -> None:
+    """The list finds what was asked, gives another title, and deletes after a question."""
+    panel = opened("First.")
+    panel.ask("Where are the albatrosses?")
+    panel.place.get_by_text("First.").wait_for()
+    panel.place.get_by_label("All sessions").click()
+    panel.place.get_by_label("Search sessions").fill("albatross")
+    row = panel.place.locator(".nba-Row", has_text="albatross")
+    row.wait_for()
+    panel.picture("sessions")
+    row.hover()
+    row.get_by_role("button", name="Rename").click()
+    panel.place.get_by_label("New title").fill("Seabirds")
+    panel.place.get_by_label("New title").press("Enter")
+    expect(panel.place.get_by_label("Search sessions")).to_be_focused()
+    panel.place.get_by_label("Search sessions").fill("")
+    row = panel.place.locator(".nba-Row", has_text="Seabirds")
+    row.hover()
+    row.get_by_role("button", name="Delete").click()
+    panel.place.get_by_role("button", name="Delete", exact=True).click()
+    expect(panel.place.locator(".nba-Row", has_text="Seabirds")).to_have_count(0)
