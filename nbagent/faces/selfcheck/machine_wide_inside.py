@@ -81,6 +81,23 @@ def open_files(host: Any) -> object:
     return f"{len(opened):,} files"
 
 
+@_attack("32", "Make tens of thousands of timers, which Linux counts by user", expected="refused after some thousand")
+def make_timers(host: Any) -> object:
+    libc = ctypes.CDLL(None, use_errno=True)
+    made: list[ctypes.c_void_p] = []
+    try:
+        # One more than a sandbox may have, and some that the kernel has already.
+        while len(made) < 5000 and not libc.timer_create(1, None, ctypes.byref(timer := ctypes.c_void_p())):
+            made.append(timer)
+        error = ctypes.get_errno()
+    finally:
+        for each in made:
+            libc.timer_delete(each)
+    if len(made) < 5000:
+        raise OSError(error, f"refused after {len(made):,} timers")
+    return f"{len(made):,} timers"
+
+
 @_attack("32", "Give a thread open files of its own, which nobody would count", expected="the call fails")
 def open_files_in_a_thread(host: Any) -> object:
     libc = ctypes.CDLL(None, use_errno=True)
