@@ -53,16 +53,22 @@ export class Asking {
     return Promise.race([promise, this.halted]);
   }
 
-  /** Have a session run that was opened: resumed if it rests, once it is known whether it does. */
-  async resume(session: OpenSession): Promise<void> {
+  /**
+   * Have a session run that was opened: resumed if it rests, once it is known whether it does.
+   *
+   * @param wanted The model for a session that had recorded replies, which are not found again by their name.
+   */
+  async resume(session: OpenSession, wanted: string | undefined): Promise<void> {
     for (;;) {
       await this.unlessStopped(session.settled());
       if (session.channel.state === 'running') {
         return;
       }
       this.at('resuming');
+      const { about } = session.conversation;
+      const model = session.model || (about.replay ? wanted : about.model) || null;
       try {
-        await this.unlessStopped(session.channel.call('resume', session.model ? { model: session.model } : {}));
+        await this.unlessStopped(session.channel.call('resume', { model }));
         return;
       } catch (error) {
         if (!isLost(error)) {

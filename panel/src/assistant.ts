@@ -191,7 +191,7 @@ export class Assistant {
     try {
       // A session that is stopped while it starts is open nevertheless, for the next question.
       const session = this.session ?? (await this.create());
-      await pending.resume(session);
+      await pending.resume(session, this.wanted.model);
       const uploaded = await pending.send(session, files);
       const whole = subject ? `${question}\n\n${subject.text}` : question;
       const { turn } = await pending.ask(session, whole, uploaded, error => this.fail(error));

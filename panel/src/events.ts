@@ -754,7 +754,7 @@ export interface StopArguments {
 export interface CancelArguments {
   call: number;
 }
-/** Options that hold from now on; None for those that held before. */
+/** Options that hold from now on; without them those of the settings, and no laxer approvals than before. */
 export interface ResumeArguments {
   model?: string | null;
   approvals?: string | null;

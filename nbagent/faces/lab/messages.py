@@ -450,7 +450,7 @@ class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResumeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options that hold from now on; None for those that held before."""
+    """Options that hold from now on; without them those of the settings, and no laxer approvals than before."""
 
     model: str | None = None
     approvals: str | None = None
