@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -264,6 +264,10 @@ class Kernel:
             raise UsageError("This kernel is not nbagent's to restart.", mend="Restart it where it was started.")
         await self._recovery.restart(reason, cell=cell)
 
+    async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Replace the kernel as `restart` does, and run these cells again in the new one; see `Recovery.rebuild`."""
+        await self._recovery.rebuild(cells, reason, prepare=prepare)
+
     async def detach(self) -> None:
         """Leave the sandbox running for another process to take over, as long as its lease says.
 
@@ -412,7 +416,7 @@ class Kernel:
 
     def interrupt(self) -> bool:
         """Stop the running cell: interrupt, grace, kill. Returns whether one was running."""
-        return self._runner.interrupt()
+        return self._runner.interrupt() or self._recovery.interrupt()
 
     async def evaluate(
         self,

@@ -7,6 +7,7 @@ kernel is replaced at once, but after `MAX_RESTARTS` deaths in a row only when s
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable, Callable, Mapping
 
 from nbagent.core.errors import KernelDied, NbagentError
 from nbagent.core.events import StateLost
@@ -46,6 +47,7 @@ class Recovery:
         self._deaths = 0
         self._untold = ""
         self._restored = ""
+        self._is_restoring = False
 
     # -- before a cell ------------------------------------------------------------------------------------------
 
@@ -167,19 +169,54 @@ class Recovery:
             self._replay.forget()
         await self._replace(reason, cell=cell)
 
-    async def _replace(self, reason: str, *, cell: int) -> None:
+    async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
+
+        Args:
+            cells: The code of each by its number, in order.
+            reason: In a sentence.
+            prepare: Called before, when the new kernel answers.
+
+        Raises:
+            SandboxError: The new one did not start.
+        """
+        replay = self._replay or CellReplay()
+        replay.seed(cells)
+        self._untold = reason
+        await self._replace(reason, cell=0, replay=replay, prepare=prepare)
+
+    async def _replace(
+        self,
+        reason: str,
+        *,
+        cell: int,
+        replay: CellReplay | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         # The event comes first: if this process is killed, whoever takes over the new kernel knows of the loss.
         self._notify(StateLost(cell=cell, reason=reason))
         await self._process.replace()
         self._router.forget()
-        await self._restore(cell)
+        if prepare is not None:
+            await prepare()
+        await self._restore(cell, replay or self._replay)
 
-    async def _restore(self, cell: int) -> None:
+    def interrupt(self) -> bool:
+        """Stop the cell that is run again, and run no further one. Returns whether one was."""
+        if self._is_restoring and self._process.is_connected:
+            self._process.interrupt()
+            return True
+        return False
+
+    async def _restore(self, cell: int, replay: CellReplay | None) -> None:
         """Run the lost kernel's cells again, if that is wanted; the note of the cell that ends next says so."""
-        if self._replay is None:
+        if replay is None:
             return
-        seconds = self._process.limits.timeout
-        restored = await self._replay.run(self._queries.rerun, cell=cell, seconds=seconds)
+        self._is_restoring = True
+        try:
+            restored = await replay.run(self._queries.rerun, cell=cell, seconds=self._process.limits.timeout)
+        finally:
+            self._is_restoring = False
         if restored is None:
             return
         self._notify(restored)

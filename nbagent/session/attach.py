@@ -354,6 +354,7 @@ class Attached:
     deliver = _awaited(AnySession.deliver)
     variables = _awaited(AnySession.variables)
     use_model = _awaited(AnySession.use_model)
+    undo_turn = _awaited(AnySession.undo_turn)
     rename = _begun(AnySession.rename)
     set_approvals = _begun(AnySession.set_approvals)
     approve = _begun(AnySession.approve)

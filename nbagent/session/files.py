@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -185,6 +187,32 @@ class SessionFiles:
         )
         self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
+
+    @contextlib.asynccontextmanager
+    async def carried(self, uploads: Sequence[FileUploaded]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
+
+        Archives that were unpacked are not kept.
+
+        Yields:
+            What puts them into the new sandbox.
+        """
+        kept: list[tuple[SandboxPath, IO[bytes]]] = []
+        with contextlib.ExitStack() as copies:
+            for path in dict.fromkeys(each.path for each in uploads if not each.unpacked):
+                with contextlib.suppress(TransferError):  # code may have removed it
+                    place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
+                    await self._transfer.download(place, copy.write)
+                    kept.append((place, copy))
+
+            async def put_back() -> None:
+                for place, copy in kept:
+                    copy.seek(0)
+                    with outside.open_source(copy) as (pieces, size):
+                        carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
+                    self._collector.watch.know(place, until=carried.changed)
+
+            yield put_back
 
     async def download(
         self,

@@ -359,6 +359,21 @@ class AnySession(Protocol):
             UsageError: A question is being answered, or the model can't be had; the one before it stays.
         """
 
+    async def undo_turn(self, turn: int, *, undo: bool = True) -> None:
+        """Take back what a question did to the kernel, or have it back: a new kernel runs the other cells again.
+
+        The question is left out of exports. Uploaded files stay. What cells did outside of the sandbox stays, such as
+        files that they saved. What can't be run again is told by `StateRestored`.
+
+        Args:
+            turn: The question's number.
+            undo: False to have it back.
+
+        Raises:
+            UsageError: There is no such question, another one is being answered, or the kernel is not nbagent's.
+            SandboxError: The new kernel did not start.
+        """
+
     def set_approvals(self, mode: str) -> Awaitable[None] | None:
         """Set what the person is asked about, from now on.
 

@@ -291,6 +291,9 @@ class Session(AnySession):
     async def use_model(self, name: str) -> None:
         await self._running().use_model(name)
 
+    async def undo_turn(self, turn: int, *, undo: bool = True) -> None:
+        await self._running().undo_turn(turn, undo=undo)
+
     def set_approvals(self, mode: str) -> None:
         from nbagent.safety.approvals import Mode
 

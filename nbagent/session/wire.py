@@ -64,6 +64,7 @@ CALLS: dict[str, CallRule] = {
     "export": CallRule(Path),
     "rename": CallRule(),
     "use_model": CallRule(),
+    "undo_turn": CallRule(),
     "set_approvals": CallRule(),
     "attend": CallRule(is_urgent=True),
     "approve": CallRule(bool, is_urgent=True),

@@ -17,7 +17,7 @@ export interface Subject {
 }
 
 /** What is being done for a question. */
-export type Step = 'starting' | 'uploading' | 'asking' | 'resuming';
+export type Step = 'starting' | 'uploading' | 'asking' | 'resuming' | 'undoing';
 
 const AGAIN = 500;
 
@@ -76,6 +76,12 @@ export class Asking {
         }
       }
     }
+  }
+
+  /** Take back what a question did to the kernel, or have it back: its other cells run again. */
+  async undo(session: OpenSession, turn: number, undo: boolean): Promise<void> {
+    this.at('undoing');
+    await session.channel.call('undo_turn', { turn, undo });
   }
 
   /** Put files into the sandbox; returns their paths there. */

@@ -208,6 +208,24 @@ export class Assistant {
     }
   }
 
+  /** Take back what a question did, in the kernel and in the notebook, or have it back; what goes wrong is in `failure`. */
+  async undo(turn: number, undo: boolean): Promise<void> {
+    const { session } = this;
+    if (!session || this.busy) {
+      return;
+    }
+    const pending = this.begin('');
+    try {
+      await pending.resume(session, this.wanted.model);
+      await pending.undo(session, turn, undo);
+      await this.documents?.undo(session, turn, undo);
+    } catch (error) {
+      this.failure = pending.stopped ? null : problemOf(error);
+    } finally {
+      this.set(null);
+    }
+  }
+
   /** Have what is shown drawn again, since something beside it changed. */
   touch(): void {
     this._changed.emit();
@@ -226,7 +244,7 @@ export class Assistant {
       pending.stop();
       this._changed.emit();
     }
-    if (session?.conversation.asking || session?.conversation.running || pending?.step === 'asking') {
+    if (session?.conversation.asking || session?.conversation.running || pending?.step === 'asking' || pending?.step === 'undoing') {
       this.stopping = true;
       this._changed.emit();
       await this.call('interrupt');

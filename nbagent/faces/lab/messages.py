@@ -431,6 +431,13 @@ class ApprovalsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     mode: str
 
 
+class UndoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.undo_turn`."""
+
+    turn: int
+    undo: bool = True
+
+
 class InstallArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """See `AnySession.install`."""
 
