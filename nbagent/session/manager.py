@@ -39,7 +39,7 @@ MAX_READ_BYTES = 256 * 1024 * 1024
 """Bytes of logs that a search reads."""
 EXCERPT_CHARACTERS = 160
 """Characters of a hit that are shown."""
-LET_GO_SECONDS = 10.0
+LET_GO_SECONDS = 60.0
 """Seconds for an owner to let go of a session that is to be deleted."""
 
 
@@ -182,14 +182,14 @@ class SessionManager:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
             await self._end(session)
         if not await self._remove([base]) and base.is_dir():
-            raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
+            raise UsageError(f"The session {session} did not end.", mend="Try again in a moment.")
 
     async def _end(self, session: str) -> None:
-        with contextlib.suppress(NbagentError):
-            async with Attached(session, state_dir=self._root) as attached:
-                await attached.stop("It was deleted.")
         end = time.monotonic() + LET_GO_SECONDS
         while lookup.is_running(self._root / "sessions" / session) and time.monotonic() < end:
+            with contextlib.suppress(NbagentError):  # one that still starts can't be attached to yet
+                async with Attached(session, state_dir=self._root) as attached:
+                    await attached.stop("It was deleted.")
             await asyncio.sleep(0.05)
 
     async def delete_ended(self, *, unused: float) -> builtins.list[SessionInfo]:

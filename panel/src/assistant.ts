@@ -359,6 +359,15 @@ export class Assistant {
     return [...byId.values()];
   }
 
+  /** The variables of the session's kernel, each as `name: type`; none while it is at work, for which nothing waits. */
+  async variables(): Promise<string[]> {
+    const { session } = this;
+    if (session?.channel.state !== 'running' || this.busy || session.conversation.running) {
+      return [];
+    }
+    return session.channel.call<string[]>('variables').catch(() => []);
+  }
+
   /** The session's files whose paths have these letters. */
   async files(word: string): Promise<SandboxFile[]> {
     const { session } = this;
