@@ -151,7 +151,7 @@ class ArtifactStore:
         return True
 
     async def sweep(self) -> None:
-        """Remove files to which no artifact refers. `States.sweep` removes expired descriptions before."""
+        """Remove files to which no artifact refers. `StateManager.sweep` removes expired descriptions before."""
         if not await asyncio.to_thread(self._folder.is_dir):
             return
         async with self._locked():
