@@ -38,7 +38,6 @@ from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
 from nbagent.session.stream import Words
-from nbagent.session.wire import Said
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -122,7 +121,7 @@ class Attached:
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
         self._words = Words()
-        self._owner = Owner(self.folder, on_growth=self._read, on_words=self._hear_words)
+        self._owner = Owner(self.folder, on_growth=self._read, on_words=self._words.say)
 
     async def __aenter__(self) -> Attached:
         if not self.is_running:
@@ -161,9 +160,6 @@ class Attached:
 
     def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
         return self._words.follow(reader)
-
-    def _hear_words(self, said: Said) -> None:
-        self._words.say(said.turn, said.text, after=said.after)
 
     def _catch_up(self) -> None:
         """Read what was written before anybody follows; in a thread, for a log may be long."""

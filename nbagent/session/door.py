@@ -26,9 +26,9 @@ from nbagent.session.wire import (
     FROM_CALLER,
     Failure,
     Grown,
-    Request,
+    RemoteCall,
     Returned,
-    Said,
+    SpokenWords,
     address,
     framed,
     is_own,
@@ -128,10 +128,10 @@ class Door:
         def hear(_: Record) -> None:
             loop.call_soon_threadsafe(grown.set)  # some events come from other threads
 
-        said: list[Said] = []
+        said: list[SpokenWords] = []
 
         def hear_words(turn: int, text: str) -> None:
-            said.append(Said(turn, text, self._session.last))
+            said.append(SpokenWords(turn, text, self._session.last))
             grown.set()
 
         own: set[asyncio.Task[None]] = set()
@@ -163,7 +163,7 @@ class Door:
         elif before and not self._attending:
             consent.attended = self._attended
 
-    async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event, said: list[Said]) -> None:
+    async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event, said: list[SpokenWords]) -> None:
         """Tell a visitor how far the log has come, once for all that was written since the last message, and words."""
         last = -1
         with contextlib.suppress(OSError):
@@ -174,7 +174,7 @@ class Door:
                     last = self._session.last
                     writer.write(framed(Grown(last)))
                 for (turn, after), words in itertools.groupby(said, key=lambda each: (each.turn, each.after)):
-                    writer.write(framed(Said(turn, "".join(each.text for each in words), after)))
+                    writer.write(framed(SpokenWords(turn, "".join(each.text for each in words), after)))
                 said.clear()
                 await writer.drain()
 
@@ -200,7 +200,7 @@ class Door:
             writer.write(framed(returned))
             await writer.drain()
 
-    async def _call(self, request: Request, writer: asyncio.StreamWriter, *, is_too_much: bool) -> Any:
+    async def _call(self, request: RemoteCall, writer: asyncio.StreamWriter, *, is_too_much: bool) -> Any:
         name, arguments = request.name, request.arguments
         rule = CALLS.get(name)
         if rule is None:

@@ -14,7 +14,18 @@ import msgspec
 from nbagent.core.errors import OwnerGone, StoreError, UsageError
 from nbagent.core.events import from_json
 from nbagent.session import lookup
-from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, Said, address, framed, is_own, receive
+from nbagent.session.wire import (
+    CALLS,
+    FROM_OWNER,
+    CallRule,
+    RemoteCall,
+    Returned,
+    SpokenWords,
+    address,
+    framed,
+    is_own,
+    receive,
+)
 
 T = TypeVar("T")
 
@@ -25,10 +36,10 @@ class Owner:
     Args:
         folder: The session's folder.
         on_growth: Called when the log has grown, and before each call returns, since what it did is in the log.
-        on_words: Called with the words of a reply that isn't whole yet.
+        on_words: Called with the words of a reply that isn't whole yet, as `Words.say` is.
     """
 
-    def __init__(self, folder: Path, *, on_growth: Callable[[], None], on_words: Callable[[Said], None]) -> None:
+    def __init__(self, folder: Path, *, on_growth: Callable[[], None], on_words: Callable[..., None]) -> None:
         self._folder = folder
         self._session = folder.name
         self._on_growth = on_growth
@@ -109,7 +120,7 @@ class Owner:
         number, waiting = self._number, asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         try:
-            self._writer.write(framed(Request(number, name, arguments)))
+            self._writer.write(framed(RemoteCall(number, name, arguments)))
             await self._writer.drain()
             value: msgspec.Raw = await waiting
         except OSError:
@@ -126,7 +137,7 @@ class Owner:
         """Have the owner make a call, without waiting for its end."""
         if self._writer is not None and self.is_there:
             self._number += 1
-            self._writer.write(framed(Request(self._number, name, arguments)))
+            self._writer.write(framed(RemoteCall(self._number, name, arguments)))
 
     def soon(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin a call that is made whether or not somebody awaits it."""
@@ -150,8 +161,8 @@ class Owner:
                 self._on_growth()
                 if isinstance(message, Returned):
                     self._take(message)
-                elif isinstance(message, Said):
-                    self._on_words(message)
+                elif isinstance(message, SpokenWords):
+                    self._on_words(message.turn, message.text, after=message.after)
             self._on_growth()
         except (StoreError, msgspec.DecodeError) as error:
             gone = OwnerGone(f"The session {self._session} can't be followed any more: {error}", mend=gone.mend)

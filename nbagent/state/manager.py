@@ -25,11 +25,11 @@ from nbagent.state.scopes import (
     StateEntry,
     StateScope,
     check_name,
-    from_json,
+    decode,
+    encode,
     has_expired,
     items,
     namespace,
-    to_json,
 )
 from nbagent.state.views import SessionBusLog, ViewReader
 
@@ -166,7 +166,7 @@ class StateManager:
         self.views.check_not_view(scope, key)
         now, lives = time.time(), self.ttl[scope] if ttl == "default" else ttl
         value = {
-            "data": to_json(data, what="The state"),
+            "data": encode(data, what="The state"),
             "agent": agent_id,
             "task": task_id,
             "updated": now,
@@ -372,7 +372,7 @@ def _entry(scope: StateScope, item: Item) -> StateEntry:
         agent_id=str(value.get("agent", "")),
         task_id=str(value.get("task", "")),
         key="" if item.key == _UNNAMED else item.key,
-        data=from_json(value.get("data"), what="A state"),
+        data=decode(value.get("data"), what="A state"),
         updated=float(value.get("updated", 0.0)),
         expires=value.get("expires"),
     )

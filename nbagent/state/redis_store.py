@@ -10,6 +10,7 @@ LangGraph allows no dot in a label, so a prefix of labels is a prefix of names. 
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +34,10 @@ from nbagent.state.redis_saver import PREFIX
 _NAMES = f"{PREFIX}items"
 _ITEM = f"{PREFIX}item:"
 _NAMES_AT_ONCE = 500
+_OPERATORS = {
+    **{"$eq": operator.eq, "$ne": operator.ne, "$gt": operator.gt},
+    **{"$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le},
+}
 
 
 class PlainRedisStore(BaseStore):
@@ -154,25 +159,13 @@ def _matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _compares(value: Any, test: Any) -> bool:
     if not (isinstance(test, dict) and any(key.startswith("$") for key in test)):
         return bool(value == test)
-    return all(_holds(value, operator, other) for operator, other in test.items())
+    return all(_holds(value, name, other) for name, other in test.items())
 
 
-def _holds(value: Any, operator: str, other: Any) -> bool:
-    match operator:
-        case "$eq":
-            return bool(value == other)
-        case "$ne":
-            return bool(value != other)
+def _holds(value: Any, name: str, other: Any) -> bool:
+    if name not in _OPERATORS:
+        raise ValueError(f"Unsupported operator: {name}")
+    if name in ("$eq", "$ne"):
+        return bool(_OPERATORS[name](value, other))
     # As in Postgres, nothing is greater or less than a value that is missing.
-    if value is None:
-        return False
-    match operator:
-        case "$gt":
-            return float(value) > float(other)
-        case "$gte":
-            return float(value) >= float(other)
-        case "$lt":
-            return float(value) < float(other)
-        case "$lte":
-            return float(value) <= float(other)
-    raise ValueError(f"Unsupported operator: {operator}")
+    return value is not None and bool(_OPERATORS[name](float(value), float(other)))
