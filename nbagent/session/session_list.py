@@ -102,7 +102,8 @@ def listed(root: Path) -> list[SessionInfo]:
         if summary_of is not None:
             found.append(_info(folder.name, folder.path, summary_of, sandboxes))
     if keep != cached:
-        _write_cache(root, keep)
+        with contextlib.suppress(OSError):
+            fileio.write(root / CACHE_FILE, msgspec.json.encode(keep), mode=fileio.PRIVATE_MODE)
     found.sort(key=lambda each: each.started, reverse=True)
     return found
 
@@ -187,8 +188,3 @@ def _cached(root: Path) -> dict[str, _Entry]:
         return _CACHE.decode((root / CACHE_FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return {}
-
-
-def _write_cache(root: Path, entries: dict[str, _Entry]) -> None:
-    with contextlib.suppress(OSError):
-        fileio.write(root / CACHE_FILE, msgspec.json.encode(entries), mode=fileio.PRIVATE_MODE)

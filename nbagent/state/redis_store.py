@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -102,7 +102,7 @@ class PlainRedisStore(BaseStore):
                 if text is not None:
                     namespace, key = _parts(name)
                     item = _item(namespace, key, text)
-                    if _matches(item.value, op.filter or {}):
+                    if all(_compares(item.value.get(key), test) for key, test in (op.filter or {}).items()):
                         found.append(SearchItem(namespace, key, item.value, item.created_at, item.updated_at))
         found.sort(key=lambda item: item.updated_at, reverse=True)
         return found[op.offset : op.offset + op.limit]
@@ -150,10 +150,6 @@ def _fits(space: tuple[str, ...], condition: MatchCondition) -> bool:
         return False
     part = space[: len(path)] if condition.match_type == "prefix" else space[len(space) - len(path) :]
     return all(wanted in {"*", label} for label, wanted in zip(part, path, strict=True))
-
-
-def _matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_compares(value.get(key), test) for key, test in wanted.items())
 
 
 def _compares(value: Any, test: Any) -> bool:
