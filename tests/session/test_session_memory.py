@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from nbagent.session.session import Session
 from nbagent.state import StateManager, ThreadMemory
 
 pytestmark = pytest.mark.usefixtures("provider")
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """A provider on loopback."""
+    stub = Provider()
+    monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+    yield stub
+    stub.close()
 
 
 MODEL = "openai:gpt-4.1"
