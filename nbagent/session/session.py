@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
-    from nbagent.state import Artifact
 
 Status = Literal["new", "starting", "running", "stopped"]
 Part = TypeVar("Part")
@@ -341,11 +340,6 @@ class Session(AnySession):
     async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         return await self._ready(self._running().conversation).ask(question, files=files, uploaded=uploaded)
 
-    def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
-        from nbagent.session.stream import streamed
-
-        return streamed(partial(self.ask, question, files=files), follow=self.follow)
-
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
@@ -399,16 +393,6 @@ class Session(AnySession):
 
     async def variables(self) -> list[str]:
         return await self._running().kernel.variables()
-
-    async def artifacts(self) -> list[Artifact]:
-        from nbagent.state.views import ViewReader
-
-        return await asyncio.to_thread(ViewReader(self._plan.root).artifacts, self.id)
-
-    async def load_artifact(self, artifact_id: str) -> bytes:
-        from nbagent.state.views import ViewReader
-
-        return (await asyncio.to_thread(ViewReader(self._plan.root).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         log = self._started().log
@@ -472,16 +456,8 @@ class Session(AnySession):
             work.log.emit(saved)
         return written
 
-    def since(self, seq: int = 0) -> Iterator[Record]:
-        return self._started().log.since(seq)
-
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         return self._started().log.follow(reader)
-
-    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
-        from nbagent.session.stream import follow_since
-
-        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
         return self._started().words.follow(reader)

@@ -40,14 +40,6 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ses
         yield session
 
 
-@pytest.fixture
-def told(session: Session) -> list[Any]:
-    """The events from now on."""
-    seen: list[Any] = []
-    session.follow(lambda record: seen.append(record.event))
-    return seen
-
-
 @pytest.mark.parametrize(
     ("engine", "trust"),
     [

@@ -11,7 +11,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Decision, Record
-from nbagent.session.manager import Hit
+from nbagent.session.manager import SearchHit
 from nbagent.session.session_list import SessionInfo, State
 from nbagent.session.wire import Failure
 
@@ -155,7 +155,7 @@ class SessionList(msgspec.Struct, frozen=True):
 
 
 class FoundText(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in which something was found; see `nbagent.session.manager.Hit`."""
+    """A session in which something was found; see `nbagent.session.manager.SearchHit`."""
 
     session: SessionEntry
     turn: int
@@ -163,7 +163,7 @@ class FoundText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
     @classmethod
-    def of(cls, hit: Hit) -> FoundText:
+    def of(cls, hit: SearchHit) -> FoundText:
         """The same, with the session as in a list."""
         return cls(session=SessionEntry.of(hit.session), turn=hit.turn, where=hit.where, text=hit.text)
 
