@@ -378,6 +378,19 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
     assert alarms == []
 
 
+def test_what_nbagent_says_of_outputs_is_no_output() -> None:
+    """A re-run has other cells beside a late output; what stands beside such a sentence is compared in its place."""
+    told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
+    mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
+    more = {**mark, "data": {"text/plain": f"{told} 5"}}
+    context = Context(moments=MOMENTS, reads=Code())
+    assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
+    assert [
+        each.what for each in compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
+    ]
+    assert compare([more], [], context).differences
+
+
 def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
     """A widget that shows itself twice, fifty times over, would otherwise be more than there are atoms."""
     view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
