@@ -383,7 +383,7 @@ def test_what_nbagent_says_of_outputs_is_no_output() -> None:
     told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
     mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
     more = {**mark, "data": {"text/plain": f"{told} 5"}}
-    context = Context(moments=MOMENTS, reads=Code())
+    context = Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
     assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
     assert [
         each.what for each in compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences

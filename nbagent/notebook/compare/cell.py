@@ -22,9 +22,10 @@ from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 _STYLED = re.compile(r"""\b(?:style|color|bgcolor)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
 _NOTE = re.compile(
-    r"nbagent: saved in [^\n]*|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
+    r"nbagent: saved in [^\n]*"
+    r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
 )
-"""What nbagent itself puts among outputs: files that were saved (`results_inside.py`), and what is late (`shown.py`)."""
+"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
 
