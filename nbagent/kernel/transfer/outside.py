@@ -48,7 +48,7 @@ def name_of(source: UploadSource, name: str | None) -> str:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """Open a plain file outside of the sandbox; a pipe is refused, never waited for.
+    """Open a plain file outside of the sandbox, or sealed memory; a pipe is refused, never waited for.
 
     Raises:
         DataError: It isn't there, can't be read, or is no plain file.
@@ -61,7 +61,8 @@ def open_plain(path: Path) -> IO[bytes]:
         raise DataError(f"There is no file {name}.", mend="Check the name and where you are.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{name} can't be read: {getattr(error, 'strerror', None) or error}.") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    # What else is open in a process is reached by its own name, or not at all.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or (is_memory and not Memory(descriptor).is_sealed):
         os.close(descriptor)
         raise DataError(f"{name} is no plain file.", mend="Pack a folder into an archive: unpack=True.")
     return os.fdopen(descriptor, "rb")
