@@ -380,13 +380,7 @@ class Session(AnySession):
         return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
 
     async def pull(self, name: str, to: str | Path) -> Pulled:
-        from nbagent.kernel.variable_files import write_variable
-        from nbagent.session.sandbox_files import Pulled
-
-        files = self._ready(self._running().files)
-        written = await write_variable(self._running().kernel, name)
-        await files.download(written.path, to, overwrite=True, durable=False)
-        return Pulled(kind=written.kind, size=written.size)
+        return await self._ready(self._running().files).pull(name, Path(to))
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)

@@ -441,7 +441,7 @@ export function provenances(panel: NotebookPanel): (Provenance | undefined)[] {
 }
 
 /** Change a notebook so that one undo takes exactly this back. */
-function inOneUndo(panel: NotebookPanel, change: (shared: Shared) => void): void {
+export function inOneUndo(panel: NotebookPanel, change: (shared: Shared) => void): void {
   const shared = sharedOf(panel)!;
   // What was typed just before and will be typed just after is undone by itself.
   shared.undoManager?.stopCapturing();
