@@ -53,15 +53,7 @@ Observe = Callable[[HostDecided | ConnectionEnded], None]
 
 
 class Exchange:
-    """One connection, from its request to the last byte.
-
-    Args:
-        caller: A connected, non-blocking socket; closed here.
-        gate: Decides on the host.
-        dialer: Connects to it.
-        budget: The bytes that the session has left.
-        observe: Gets the decision, and the end.
-    """
+    """One connection, from its request to the last byte; the caller's socket, which doesn't block, is closed here."""
 
     def __init__(
         self, caller: socket.socket, *, gate: Gate, dialer: Dialer, budget: TrafficBudget, observe: Observe

@@ -36,19 +36,7 @@ _UNCOUNT = f"setattr({_SHELL}, 'execution_count', {_SHELL}.execution_count - 1)"
 
 
 class KernelInstaller:
-    """Installs for one kernel.
-
-    Args:
-        process: The kernel's process, whose sandbox gets the packages.
-        queries: Sends the kernel requests.
-        notify: Gets the events.
-        busy: Held by whatever uses the kernel.
-        wait_timer: Counts the time in which a person is asked.
-        cell: Returns the number of the latest cell.
-        confirm: Called with packages before they are installed; raises `InstallRefused` to keep them out.
-        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
-        allowance: Bounds what code may ask the index for; by default it is this sandbox's own.
-    """
+    """Installs for one kernel."""
 
     def __init__(
         self,

@@ -181,13 +181,7 @@ class Kernel:
         self._assemble(await warm.hand_over(self.spec, self._hooks(), patience=patience))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks, *, patience: float) -> KernelProcess:
-        """Give the running process to another kernel; `start_from` calls this.
-
-        Args:
-            spec: What the sandbox is from now on: with an owner, and that owner's data.
-            hooks: Who answers the sandbox from now on.
-            patience: Seconds in which the kernel must answer an empty request.
-        """
+        """Give the running process to another kernel; `start_from` calls this."""
         async with self._busy:
             process, before = self._process, self.spec
             asking = asyncio.create_task(self._queries.answers(patience))
@@ -226,11 +220,7 @@ class Kernel:
             raise
 
     def seed_replay(self, cells: Mapping[int, str]) -> None:
-        """With `restore="replay"`: name the cells that made the state of a kernel that was taken over.
-
-        Args:
-            cells: The code of those that succeeded in it, by their numbers, in order.
-        """
+        """With `restore="replay"`: name the cells that made the state of a kernel that was taken over."""
         if self._replay is not None:
             self._replay.seed(cells)
 

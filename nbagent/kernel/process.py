@@ -94,10 +94,6 @@ class KernelProcess:
     async def launch(self, hooks: Hooks, *, lease: Lease | None = None) -> None:
         """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet.
 
-        Args:
-            hooks: What the sandbox calls.
-            lease: The lease of a sandbox that another process started.
-
         Raises:
             SandboxError: It can't be started, or has ended.
         """

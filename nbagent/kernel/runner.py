@@ -26,17 +26,7 @@ MAX_DROPPED = 5
 
 
 class Runner:
-    """Runs cells; the caller sees to it that it is one at a time.
-
-    Args:
-        process: The kernel's process.
-        router: Sorts its messages.
-        requests: Sends the code, and sees it to its end within the time limit.
-        installs: Installs modules that a cell misses.
-        recovery: Replaces a kernel that died.
-        notify: Gets the events.
-        quota: Counts what is kept of the outputs; None keeps all.
-    """
+    """Runs cells; the caller sees to it that it is one at a time."""
 
     def __init__(
         self,

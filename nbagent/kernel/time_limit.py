@@ -37,11 +37,7 @@ MAX_ASKED = 600
 class TimedRequests:
     """Sends cells' code, and sees each request to its end: by itself, at its time limit, or with its kernel.
 
-    Args:
-        process: The kernel's process.
-        router: Sorts its messages.
-        waited: Returns, for a moment of the monotonic clock, the seconds since then in which code waited for a person,
-            which don't count against its time limit.
+    `waited` returns for how many seconds since a moment code waited for a person; these don't count.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:
@@ -72,9 +68,7 @@ class TimedRequests:
     async def has_turn(self, job: Job, waits: Callable[[], object]) -> bool:
         """Wait until a kernel that others use, too, runs none of their cells; False if the cell is stopped before.
 
-        Args:
-            job: The cell.
-            waits: Called once if that takes long.
+        If that takes long, `waits` is called once.
         """
         connection, started, asked, told = self._process.connection, time.monotonic(), set[str](), False
         while not job.stop and not connection.lost and not await self._process.has_ended():

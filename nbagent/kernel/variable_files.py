@@ -37,10 +37,6 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 async def write_variable(kernel: Kernel, name: str) -> Written:
     """Have a variable written into a file of the sandbox.
 
-    Args:
-        kernel: A running kernel; its namespace is left as it was.
-        name: The variable's name.
-
     Raises:
         TransferError: There is no such variable, it can't be written, or that took too long.
     """

@@ -74,11 +74,7 @@ class KillCount:
         self._seen: deque[tuple[float, int]] = deque(maxlen=MAX_SEEN)
 
     def look(self, usage: Callable[[], GroupUsage | None]) -> None:
-        """Count them, unless that was done just before.
-
-        Args:
-            usage: Returns what the sandbox uses, or None where the engine can't tell.
-        """
+        """Count them, unless that was done just before."""
         now = time.monotonic()
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
@@ -89,13 +85,7 @@ class KillCount:
     def exit(self, status: int, *, killed: bool, usage: GroupUsage | None, words: Mapping[str, Any]) -> Exit:
         """How the kernel ended: by what process 1 said at its end if it could, else by what the engine knows.
 
-        A status alone can't tell a signal from an exit code above 128.
-
-        Args:
-            status: The status that the engine knows, see `Exit.of_status`.
-            killed: Whether the engine knows of a process that was killed for its memory.
-            usage: What the sandbox used, as far as the engine can tell.
-            words: What process 1 said.
+        A status alone, which is as `Exit.of_status` takes it, can't tell a signal from an exit code above 128.
         """
         said = {name: value for name, value in words.items() if isinstance(value, int)}
         kills = said.get("oom_kills", usage.oom_kills() if usage else 0)

@@ -223,15 +223,7 @@ class HeadTail:
 
 
 class Stream:
-    r"""One stream output of a cell while it grows.
-
-    Args:
-        name: `stdout` or `stderr`.
-        head: Characters to keep from the start; live display goes as far too, in raw characters.
-        tail: Characters to keep from the end.
-        edits: How many `\r` and backspaces to obey, see `LineFold`.
-        spill: Gets what is left out.
-    """
+    r"""One stream output of a cell while it grows."""
 
     def __init__(self, name: str, *, head: int, tail: int, edits: int, spill: Spill | None = None) -> None:
         self.name = name

@@ -26,13 +26,6 @@ SETTLE_SECONDS = 0.5
 class Stock:
     """The warm kernels of one engine, on one event loop.
 
-    Args:
-        engine: What isolates them.
-        sizes: How many there are to be of each kind.
-        ttl: Seconds after which an unused kernel is replaced.
-        imports: Modules that each kernel has imported.
-        check: Seconds between two checks of those that wait.
-
     Attributes:
         loop: The event loop that the kernels belong to.
         dropped: Kernels that were ended unused: too old, dead, or without an answer.

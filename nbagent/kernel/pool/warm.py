@@ -27,13 +27,10 @@ _PROBE = Path(__file__).parents[1] / "inside" / "warm_inside.py"
 
 
 async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
-    """Import modules in a kernel, and use them once, without a trace that a cell could see.
+    """Import modules in a new kernel, and use them once, without a trace that a cell could see.
 
+    One that can't be imported is logged.
     Cells come too late to set variables that a library reads when it is imported, such as `POLARS_MAX_THREADS`.
-
-    Args:
-        kernel: A running kernel in which nothing has run.
-        imports: Names of modules; one that can't be imported is logged.
 
     Raises:
         SandboxError: The kernel did not survive it.
@@ -53,12 +50,7 @@ def memory_held(kernel: Kernel) -> int:
 
 
 def shortage(kernels: int, *, each: int) -> str:
-    """Why there is no room for one more kernel, as a clause; empty if there is.
-
-    Args:
-        kernels: How many are warm now.
-        each: Bytes that each of them holds.
-    """
+    """Why there is no room for one more kernel of `each` bytes, as a clause; empty if there is."""
     free = free_memory() + kernels * each
     if (kernels + 1) * each > free / 2:
         return f"with one more, at {each // MIB:,} MB each, it would hold half of the free memory"

@@ -116,11 +116,7 @@ class Collector:
         self.watch = FileWatch(kernel, source, bound=limits.result_files, work=work, others=others)
 
     async def collect(self, *, after: float = 0.0, report: str = "") -> Collected:
-        """Fetch new results, and notice files that changed elsewhere.
-
-        Args:
-            after: Seconds that the cell took.
-            report: The report on files in the reply to the cell.
+        """Fetch new results, and notice files that changed elsewhere, after a cell that took `after` seconds.
 
         Raises:
             OSError: The host's folder can't be written.

@@ -47,16 +47,7 @@ def arguments(
     files: Mapping[str, int],
     variables: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """All arguments for a sandbox.
-
-    Args:
-        trust: What is permitted.
-        made: The kernel environment.
-        site: The folder of installed packages.
-        shared: The folder of the hand-over.
-        data: The data.
-        files: File descriptors of files of /etc that are made for the sandbox, by name.
-        variables: Environment variables that shall be different in this sandbox.
+    """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name.
 
     Raises:
         DataError: They are more than bwrap takes.

@@ -258,12 +258,7 @@ def kind_of(entry: os.DirEntry[str]) -> str:
 
 
 class TreeWatch:
-    """The trees that one session watches.
-
-    Args:
-        roots: The arguments of each `Tree`.
-        bounds: How many files of each tree one look reports.
-    """
+    """The trees that one session watches."""
 
     def __init__(self, roots: list[list[Any]], bounds: list[int]) -> None:
         self.trees = [Tree(*root) for root in roots]

@@ -21,11 +21,7 @@ TICK_NS = 50_000_000
 
 
 class Links:
-    """The links of the working folder, which is the current one, to the data.
-
-    Args:
-        data: The folder of the data, which needn't be there.
-    """
+    """The links of the working folder, which is the current one, to the data."""
 
     def __init__(self, data: str) -> None:
         self.data, self.here = data, os.getcwd()
@@ -58,12 +54,7 @@ class Links:
 
 
 def follow(shell: Any, data: str) -> None:
-    """From now on, keep the links as the data is, and have files that Python writes take their place.
-
-    Args:
-        shell: IPython's.
-        data: The folder of the data.
-    """
+    """From now on, keep the links as the data is, and have files that Python writes take their place."""
     links = Links(data)
     shell.events.register("pre_run_cell", lambda _: links.update())
     let_go(data)

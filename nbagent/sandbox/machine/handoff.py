@@ -58,12 +58,6 @@ PROGRAMS = tuple(sorted((Path(__file__).parents[1] / "inside").glob("[a-z]*.py")
 class Handoff:
     """The sockets and the thread of one sandbox, over its restarts.
 
-    Args:
-        lease: The sandbox's lease; the sockets lie in its folder.
-        install: Serves install requests.
-        ran: Gets each program that is executed inside, if those are reported.
-        results: Takes the files that cells save, if the kernel sends them.
-
     Attributes:
         folder: The private folder: `k-1` … `k-5` are the kernel's sockets, `s` is the one of process 1.
         shared: The folder in it that the sandbox sees read-only at /run/nbagent.
@@ -104,11 +98,7 @@ class Handoff:
         return UnixEndpoint(self.folder / "k", self.lease.terms.key.encode())
 
     def open(self, config: dict[str, Any]) -> None:
-        """Make the sockets for one start of the kernel, and serve them from now on.
-
-        Args:
-            config: The configuration of `inside.py`, beside the connection.
-        """
+        """Make the sockets for one start of the kernel, and serve them; `config` is that of `inside.py` beside them."""
         self.close()
         listening = [self._listen(self.folder / f"k-{number}", mode=0o600) for number in PORTS.values()]
         listening.append(self._listen(self.folder / supervisor.SOCKET, mode=0o600))
@@ -153,10 +143,7 @@ class Handoff:
         self.lease.remove(keep_scratch=keep_scratch)
 
     def hold(self, *, keep: float) -> None:
-        """Connect to process 1 anew, and change how long the sandbox is kept.
-
-        Args:
-            keep: Seconds that it lives on without a controller.
+        """Connect to process 1 anew, and change for how many seconds the sandbox lives on without a controller.
 
         Raises:
             SandboxError: It has ended.
