@@ -139,7 +139,6 @@ class ConnectionEndpoint:
 
     @property
     def key(self) -> bytes:
-        """The key that signs messages."""
         return self.connection.key.encode()
 
     @property
@@ -151,7 +150,6 @@ class ConnectionEndpoint:
         return info | ports
 
     def open(self, name: ChannelName, *, limit: int) -> SocketChannel:
-        """Open a channel."""
         return self._open(name, kind=KINDS[name], limit=limit)
 
     def beat(self) -> SocketChannel:

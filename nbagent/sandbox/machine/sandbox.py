@@ -60,7 +60,6 @@ class MachineSandbox(Sandbox):
     # -- start --------------------------------------------------------------------------------------------------
 
     async def start(self, spec: SandboxSpec) -> None:
-        """Start it, or another one in its place; see `Sandbox.start`."""
         self.spec = spec
         await in_thread(self._refuse_unenforced)
         async with self._starting() as handoff:
@@ -100,7 +99,6 @@ class MachineSandbox(Sandbox):
         self._watch_data()
 
     async def take_over(self, lease: Lease) -> None:
-        """Go on with a sandbox that another process started; see `Sandbox.take_over`."""
         self.spec = lease.terms.spec
         try:
             reaper.sweep_in_background(self._engine)
@@ -178,13 +176,11 @@ class MachineSandbox(Sandbox):
 
     @property
     def endpoint(self) -> UnixEndpoint:
-        """The kernel's Unix sockets."""
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         return self.handoff.endpoint
 
     @property
     def about(self) -> About:
-        """The sandbox's name, environment and folders."""
         output, workspace = self.instance.folders(self.scratch)
         return About(
             name=self.lease.name,
@@ -209,12 +205,10 @@ class MachineSandbox(Sandbox):
 
     @property
     def site(self) -> Path:
-        """The folder of installed packages, which the sandbox sees at /opt/site."""
         return scratch.site(self.scratch)
 
     @property
     def egress(self) -> Egress | None:
-        """The proxy, if the sandbox has one."""
         return self._egress
 
     def byte_stream(self) -> ByteStream | None:
@@ -225,15 +219,12 @@ class MachineSandbox(Sandbox):
         return ByteStream(shared, RUN if self.instance.mirrors else str(shared))
 
     def target(self) -> Target:
-        """What packages must fit to be importable inside."""
         return self.instance.target()
 
     def usage(self) -> cgroup.GroupUsage | None:
-        """What it uses, as far as the engine can tell."""
         return self.instance.usage()
 
     async def tail(self) -> str:
-        """The end of what it printed to its original stdout and stderr."""
         return await self.instance.tail() or (self.handoff.tail() if self.handoff else "")
 
     def _plan(self) -> InstancePlan:
@@ -301,7 +292,6 @@ class MachineSandbox(Sandbox):
         return "\n".join(each.text for each in facts(mentioned))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
-        """Assign it to a person; see `Sandbox.hand_over`."""
         await to_the_end(self._hand_over, spec, hooks)
 
     def _hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
@@ -315,7 +305,6 @@ class MachineSandbox(Sandbox):
     # -- its end ------------------------------------------------------------------------------------------------
 
     async def poll(self) -> Exit | None:
-        """None while the kernel runs, else how it ended."""
         if not self._running:
             return self.last_exit or Exit(0)
         if self.last_exit is None:
@@ -336,7 +325,6 @@ class MachineSandbox(Sandbox):
             await self.instance.signal(signum)
 
     async def wait(self) -> Exit:
-        """Wait until the kernel has ended, and remove what is left of its process."""
         while (found := await self.poll()) is None:
             await asyncio.sleep(0.01)
         self._running = False
@@ -356,7 +344,6 @@ class MachineSandbox(Sandbox):
             await in_thread(egress.close)
 
     async def close(self) -> None:
-        """Remove all that it has on the host."""
         self.data.stop()
         self._running = False
         await self.instance.clean()
@@ -369,7 +356,6 @@ class MachineSandbox(Sandbox):
             self.handoff = None
 
     async def detach(self) -> None:
-        """Leave it running: another process may take it over, as long as its lease says."""
         if self.handoff is not None:
             handoff, self.handoff = self.handoff, None
             _OPEN.pop(id(self), None)

@@ -46,11 +46,9 @@ class OwnGroups(Groups):
 
     @property
     def how(self) -> str:
-        """The version."""
         return f"cgroup v{self.version}"
 
     def make(self, folder: Path, limits: Limits) -> OwnGroup:
-        """Make the group with these limits."""
         group = self.take(folder)
         try:
             group.bound(limits)
@@ -60,11 +58,9 @@ class OwnGroups(Groups):
         return group
 
     def take(self, folder: Path) -> OwnGroup:
-        """The group of that name."""
         return OwnGroup(self.version, {name: each / folder.name for name, each in self.folders.items()})
 
     def existing(self) -> dict[str, float]:
-        """The groups of sandboxes."""
         found: dict[str, float] = {}
         for folder in set(self.folders.values()):
             found |= children(folder)
@@ -221,7 +217,6 @@ class OwnGroup(Group):
         _write(folder / "cpu.cfs_quota_us", str(int(most * PERIOD)))
 
     def processes(self) -> list[int]:
-        """The ids of what runs in it, by any of its controllers."""
         return sorted({int(pid) for file in self._joins for pid in words(Path(file))})
 
     def _delete(self) -> bool:
