@@ -71,7 +71,7 @@ class KernelInstaller:
             InstallRefused: This engine's sandboxes take no packages.
         """
         if self._installer is None:
-            if (site := self._process.site) is None:
+            if (site := self._process.sandbox.site) is None:
                 if not self._process.is_owned:
                     raise InstallRefused(
                         "nbagent installs nothing into a kernel that is not in its sandbox.",
@@ -81,7 +81,7 @@ class KernelInstaller:
                 raise InstallRefused(f"Nothing can be installed into a sandbox of the {engine} engine.")
             self._installer = Installer(
                 site,
-                target=self._process.target(),
+                target=self._process.sandbox.target(),
                 policy=self._process.spec.install,
                 allowance=self._allowance,
             )
@@ -95,7 +95,7 @@ class KernelInstaller:
     @property
     def pins(self) -> dict[str, str]:
         """The versions of the packages that the sandbox has from the start, by normalised name."""
-        return read_pins(self._process.target())
+        return read_pins(self._process.sandbox.target())
 
     def _emit_index_asked(self, names: list[str], unknown: list[str]) -> None:
         self._notify(IndexAsked(cell=self._cell(), names=names, unknown=unknown))

@@ -160,7 +160,7 @@ class Kernel:
             meanwhile()
             await self._process.connect()
             if not self.is_owned:
-                self._process.learn(await self._introduction())
+                self._process.sandbox.learn(await self._introduction())
         except BaseException:
             await self.stop()
             raise
@@ -303,7 +303,7 @@ class Kernel:
         Raises:
             UsageError: The kernel was not started.
         """
-        return self._process.about
+        return self._process.sandbox.about
 
     @property
     def id(self) -> str:
@@ -322,22 +322,22 @@ class Kernel:
         Raises:
             EnvironmentMissing: The image doesn't say.
         """
-        return self._process.target().python
+        return self._process.sandbox.target().python
 
     @property
     def machine(self) -> dict[str, Any]:
         """The properties that can change its results (`sandbox/machine/traits.py`), if it has those of nbagent's."""
-        return traits(self.spec, self._process.target()) if self.is_owned else {}
+        return traits(self.spec, self._process.sandbox.target()) if self.is_owned else {}
 
     @property
     def packages(self) -> list[Package]:
         """The packages that it has from the start, each with the hash of its wheel."""
-        return kernel_packages(self._process.target())
+        return kernel_packages(self._process.sandbox.target())
 
     @property
     def versions(self) -> dict[str, str]:
         """The versions of all packages that it has now, by normalised name."""
-        if self._process.site is None:
+        if self._process.sandbox.site is None:
             return self.pins
         return self.pins | {name: each.version for name, each in self._installs.installer.installed.items()}
 
@@ -432,7 +432,7 @@ class Kernel:
 
     def byte_stream(self) -> ByteStream | None:
         """A socket for one stream of bytes to or from code inside; see `Sandbox.byte_stream`."""
-        return self._process.byte_stream()
+        return self._process.sandbox.byte_stream()
 
     # -- hosts --------------------------------------------------------------------------------------------------
 
@@ -449,7 +449,7 @@ class Kernel:
         Raises:
             UsageError: It is in another form, or this sandbox has no list of hosts.
         """
-        egress = self._process.egress
+        egress = self._process.sandbox.egress
         if egress is None:
             raise UsageError(
                 f"A sandbox that is {self.spec.trust.level} has no list of hosts.",

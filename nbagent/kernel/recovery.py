@@ -57,11 +57,7 @@ class Recovery:
             await self._replace(self._untold, cell=cell)
 
     async def _revive(self, cell: int) -> None:
-        """Make one more attempt to start a kernel that died too often, since somebody needs it again.
-
-        Raises:
-            KernelDied: It did not start.
-        """
+        """Make one more attempt to start a kernel that died too often, since somebody needs it again."""
         reason = f"{self._process.gone or 'The kernel had died.'} {LOST_NOTE}"
         try:
             await self._replace(reason, cell=cell)

@@ -139,7 +139,7 @@ class Runner:
     async def _give_up(self, request: ExecuteRequest, job: Job) -> None:
         """Stop a cell that nobody waits for any longer, and emit its end; the next one finds a kernel."""
         try:
-            await self._requests.abandon(request)
+            await self._requests.abandon(request, job)
             await self._recovery.after(request)
         except BaseException:
             # The kernel may still run that code, so the next cell gets a new one.

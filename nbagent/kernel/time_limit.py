@@ -102,22 +102,12 @@ class TimedRequests:
             if not request.done:
                 await self._watch(request, job)
 
-    async def abandon(self, request: ExecuteRequest) -> None:
+    async def abandon(self, request: ExecuteRequest, job: Job) -> None:
         """Interrupt a request whose caller was cancelled; if it doesn't end within the grace period, note a death."""
-        connection = self._process.connection
-        request.stopped, end = "interrupted", time.monotonic()
+        request.stopped = job.stop = "interrupted"
         if self._may_interrupt(request):
-            self._interrupt(request, end)
-            end += self._process.limits.grace
-        while not request.done and (now := time.monotonic()) < end:
-            if self._came_too_early(request, now):
-                self._interrupt(request, now)
-            for channel, message in await connection.receive(LOOK_SECONDS):
-                self._router.take(channel, message, request)
-            if await self._process.has_ended():
-                break
-            self._end_half_done(request, now)
-        if not request.done:
+            await self.wait(request, job)
+        elif not request.done:
             self._give_up(request)
 
     async def _watch(self, request: ExecuteRequest, job: Job) -> None:

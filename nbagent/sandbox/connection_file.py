@@ -98,11 +98,7 @@ def read(path: Path) -> Connection:
 
 
 def _check(connection: Connection, path: Path) -> None:
-    """Refuse a kernel that can't be reached safely.
-
-    Raises:
-        UsageError: It signs nothing, encrypts, or may be on another machine.
-    """
+    """Refuse a kernel that can't be reached safely."""
     if not connection.key or connection.signature_scheme != "hmac-sha256":
         raise UsageError(
             f"The kernel of {path} doesn't sign its messages with HMAC-SHA256.",

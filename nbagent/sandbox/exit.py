@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.errors import KernelStartError, SandboxError
-
 if TYPE_CHECKING:
     from nbagent.sandbox.limits.cgroup import GroupUsage
 
@@ -98,20 +96,10 @@ class KillCount:
         return ended
 
     def _count_survived(self, alive_at: object) -> int:
-        """How many of the killed processes were not the kernel.
-
-        Args:
-            alive_at: When process 1 last saw the kernel alive, on the clock of this machine.
-        """
+        """How many of the killed processes were not the kernel."""
         now = time.monotonic()
         # The clock of another operating system kernel, such as gVisor's, may be another one.
         latest = now - SURVIVED_SECONDS
         if isinstance(alive_at, float) and self._started < alive_at <= now:
             latest = alive_at
         return max((kills for at, kills in self._seen if at < latest), default=0)
-
-
-def start_failed(engine: str, exit_: Exit, tail: str) -> SandboxError:
-    """The error for a kernel that ended before it answered."""
-    said = f" It said: {tail[-1500:]}" if tail else ""
-    return KernelStartError(f"The kernel in {engine} {exit_} while it started.{said}")

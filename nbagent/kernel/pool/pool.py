@@ -278,11 +278,7 @@ def _spec(security: Trust | TrustLevel | str, chosen: options.Options) -> Sandbo
 
 
 def _sizes(sizes: Sizes, chosen: options.Options) -> dict[SandboxSpec, int]:
-    """How many kernels of which sandbox are to be kept.
-
-    Raises:
-        UsageError: A level is unknown, or a size below zero.
-    """
+    """How many kernels of which sandbox are to be kept."""
     found = {}
     for what, size in (sizes if isinstance(sizes, Mapping) else {chosen.trust: sizes}).items():
         if size < 0:

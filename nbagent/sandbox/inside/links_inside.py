@@ -76,12 +76,7 @@ def let_go(data: str) -> None:
 
 
 def _replace(parts: list[str], *, keep: bool) -> None:
-    """Replace the links on the way to a file of the working folder: by folders of links, the last by a copy or nothing.
-
-    Args:
-        parts: The path below the working folder.
-        keep: Whether the file keeps what is in it.
-    """
+    """Replace the links on the way to a file: by folders of links, the last by a copy if `keep`, else by nothing."""
     for number in range(1, len(parts) + 1):
         path = os.path.join(*parts[:number])
         if not os.path.islink(path):

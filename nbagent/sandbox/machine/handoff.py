@@ -318,11 +318,7 @@ def open_output(folder: Path) -> int:
 
 
 def _read_request(caller: socket.socket) -> dict[str, Any]:
-    """Read what a caller wants, by names; the caller may be hostile code, so the values may be anything.
-
-    Raises:
-        OSError: It takes too long.
-    """
+    """Read what a caller wants, by names; the caller may be hostile code, so the values may be anything."""
     end = time.monotonic() + REQUEST_SECONDS
     request = b""
     while not request.endswith(b"\n") and len(request) < MAX_REQUEST:

@@ -123,11 +123,7 @@ class MachineSandbox(Sandbox):
             raise
 
     def _handoff(self, lease: Lease) -> Handoff:
-        """The hand-over of a lease, whose scratch folder is ready from then on.
-
-        Raises:
-            SandboxError: There is no room.
-        """
+        """The hand-over of a lease, whose scratch folder is ready from then on."""
         try:
             scratch.settle(Path(lease.terms.scratch), lease.folder)
             return Handoff(lease, install=self._install, ran=self._tell_command, results=self._hooks.results)
@@ -156,11 +152,7 @@ class MachineSandbox(Sandbox):
         lease.release()
 
     def _refuse_unenforced(self) -> None:
-        """Refuse to start without a limit, unless the person accepted that by name.
-
-        Raises:
-            LimitUnenforceable: Nobody did; it names all such limits.
-        """
+        """Refuse to start without a limit, unless the person accepted that by name."""
         controls = self.instance.controls(self.spec)
         self._controls = frozenset(each.name for each in controls if each.enforced)
         if lacking := missing(controls, self.spec):

@@ -96,11 +96,7 @@ def _current_group(controller: str) -> Path:
 
 
 def _enable_controllers(parent: Path) -> bool:
-    """Have a group of version 2 give its children all controllers, if it is ours; returns whether it does.
-
-    Raises:
-        OSError: This process may not change that.
-    """
+    """Have a group of version 2 give its children all controllers, if it is ours; returns whether it does."""
     given = parent / "cgroup.subtree_control"
     wanted = set(CONTROLLERS)
     if wanted <= set(words(given)):
@@ -115,11 +111,7 @@ def _enable_controllers(parent: Path) -> bool:
 
 
 def _move_out(group: Path) -> bool:
-    """Move all processes of a group into a leaf, if it was delegated and all are ours; returns whether it is empty.
-
-    Raises:
-        OSError: They can't be moved.
-    """
+    """Move all processes of a group into a leaf, if it was delegated and all are ours; returns whether it is empty."""
     if not _is_delegated(group):
         return False
     for _ in range(20):
