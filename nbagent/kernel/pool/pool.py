@@ -25,8 +25,7 @@ from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import Cell
 from nbagent.core.policy import Trust, TrustLevel
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.pool.shelf import key_for
-from nbagent.kernel.pool.stock import Stock
+from nbagent.kernel.pool.stock import Stock, key_for
 from nbagent.kernel.router import Notify
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine

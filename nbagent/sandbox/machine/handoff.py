@@ -21,9 +21,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.core.fileio import refuse_files
-from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
+from nbagent.sandbox.channels.endpoint import PORTS
+from nbagent.sandbox.connection_file import Connection, ConnectionEndpoint
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine import supervisor
 from nbagent.sandbox.paths import RUN
@@ -93,9 +96,10 @@ class Handoff:
                 (self.shared / program.name).chmod(0o644)
 
     @property
-    def endpoint(self) -> UnixEndpoint:
+    def endpoint(self) -> ConnectionEndpoint:
         """The kernel's sockets."""
-        return UnixEndpoint(self.folder / "k", self.lease.terms.key.encode())
+        said = {"transport": "ipc", "ip": str(self.folder / "k"), "key": self.lease.terms.key, **PORTS}
+        return ConnectionEndpoint(msgspec.convert(said, Connection))
 
     def open(self, config: dict[str, Any]) -> None:
         """Make the sockets for one start of the kernel, and serve them; `config` is that of `inside.py` beside them."""

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EnvironmentMissing, SandboxError
 from nbagent.core.events import DataLeftOut
+from nbagent.core.policy import MIB
 from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
-from nbagent.sandbox.data.live import LiveMirror
 from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
+from nbagent.sandbox.data.watcher import LiveMirror
 from nbagent.sandbox.exit import Exit, KillCount
 from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
@@ -32,14 +33,13 @@ from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
 from nbagent.sandbox.machine.userland import config_inside
-from nbagent.sandbox.machine.way_out import open_egress
 from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec, has_egress
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
-    from nbagent.sandbox.channels.endpoint import UnixEndpoint
+    from nbagent.sandbox.connection_file import ConnectionEndpoint
 
 
 class MachineSandbox(Sandbox):
@@ -135,7 +135,25 @@ class MachineSandbox(Sandbox):
         self.last_exit = None
         self._kills = KillCount()
         # It stays over restarts, and so do its budgets.
-        self._egress = self._egress or open_egress(self.spec.trust, handoff.shared, lambda: self._hooks)
+        if self._egress is None and has_egress(self.spec.trust):
+            self._egress = self._open_egress(handoff.shared)
+
+    def _open_egress(self, folder: Path) -> Egress:
+        """Start the proxy through which a sandbox reaches a list of hosts, with a socket in the folder that it sees."""
+        # Most sandboxes have no use for what this imports.
+        from nbagent.egress.listener import SOCKET, Egress
+
+        trust = self.spec.trust
+        egress = Egress(
+            trust.allowed_hosts or (),
+            # The hooks are others once the sandbox is handed over.
+            ask=lambda host, port: ask(host, port) if (ask := self._hooks.ask) else None,
+            observe=lambda event: tell(event) if (tell := self._hooks.egress) else None,
+            upload=trust.limits.upload_mb * MIB,
+            download=trust.limits.download_mb * MIB,
+        )
+        egress.start(folder / SOCKET)
+        return egress
 
     def _reserve_user(self) -> None:
         """Give the sandbox a user of its own, which it keeps over restarts and take-overs, if root starts it."""
@@ -167,7 +185,7 @@ class MachineSandbox(Sandbox):
         return self.handoff.lease
 
     @property
-    def endpoint(self) -> UnixEndpoint:
+    def endpoint(self) -> ConnectionEndpoint:
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         return self.handoff.endpoint
 
