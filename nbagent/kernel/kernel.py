@@ -26,7 +26,7 @@ from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
-from nbagent.kernel.outputs.outputs import OutputLimits
+from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.outputs.widgets import WidgetTracker
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, QueryClient

@@ -14,7 +14,8 @@ from typing import Any
 from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, OutputLimits
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change
+from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.outputs.widgets import WidgetTracker
 
 MAX_RECENT_REQUESTS = 120
