@@ -39,10 +39,7 @@ class CellReplay:
     async def run(self, execute: Execute, *, cell: int, seconds: float) -> StateRestored | None:
         """Run the cells again in order, up to the first that fails; that one and those after it are forgotten.
 
-        Args:
-            execute: Runs one of them.
-            cell: The cell that the kernel was lost with, for the event.
-            seconds: How long all of them may take together.
+        All together may take `seconds`; `cell` is the one that the kernel was lost with.
 
         Returns:
             What was done; None if there are no cells.

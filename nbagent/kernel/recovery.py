@@ -26,15 +26,7 @@ KEPT_NOTE = "It was connected to again; variables are kept."
 
 
 class Recovery:
-    """Replaces lost kernels.
-
-    Args:
-        process: The kernel's process.
-        queries: Sends it requests that are no cells.
-        router: Shows a death as an output of the cell.
-        notify: Gets the events.
-        replay: The cells to run again after a loss; None if none are.
-    """
+    """Replaces lost kernels."""
 
     def __init__(
         self, process: KernelProcess, queries: QueryClient, router: Router, notify: Notify, *, replay: CellReplay | None
@@ -52,10 +44,7 @@ class Recovery:
     # -- before a cell ------------------------------------------------------------------------------------------
 
     async def ensure_alive(self, cell: int) -> None:
-        """Replace a kernel that ended while no cell ran; no cell is blamed for it.
-
-        Args:
-            cell: The cell that is about to run; 0 if the request is no cell.
+        """Replace a kernel that ended before this cell (0 for a request that is none); no cell is blamed for it.
 
         Raises:
             SandboxError: It could not be replaced.
@@ -70,11 +59,7 @@ class Recovery:
             await self._replace(self._untold, cell=cell)
 
     async def _revive(self, cell: int) -> None:
-        """Make one more attempt to start a kernel that died too often, since somebody needs it again.
-
-        Raises:
-            KernelDied: It did not start.
-        """
+        """Make one more attempt to start a kernel that died too often, since somebody needs it again."""
         reason = f"{self._process.gone or 'The kernel had died.'} {LOST_NOTE}"
         try:
             await self._replace(reason, cell=cell)
