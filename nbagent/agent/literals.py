@@ -6,31 +6,29 @@ A number that the code only prints proves nothing: whoever wrote the code made i
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
-MAX_CODE = 200_000
-"""Characters of a cell that are looked at."""
-MAX_PRINTED = 20_000
-"""Numbers and texts that a cell shows as they stand in its code."""
+MAX_REPEATED = 200_000
+"""Characters of what a cell shows by names beyond which each name counts once more at most, however often it stands
+there."""
 _PRINTS = frozenset(("print", "display", "str", "repr", "format", "round", "float", "int", "Markdown", "HTML"))
 _MAGICS = re.compile(r"(?m)^[^\S\n]*[%!].*$")
 
 
 def parameters(code: str) -> str:
     """The numbers that code gives a name, and uses: `ALPHA = 0.05`, `bins=20`; each on a line."""
-    tree = _tree(code)
+    tree = _tree(code) or ast.Module([], [])
     used = _used(tree)
     found = []
     for node in ast.walk(tree):
         is_named = isinstance(node, ast.Assign) and bool(used & set(_names(node.targets)))
         if isinstance(node, ast.Assign | ast.keyword) and (is_named or (isinstance(node, ast.keyword) and node.arg)):
-            found += [ast.unparse(node.value)] if _is_number(node.value) else []
+            found += _written(node.value) if _is_number(node.value) else []
     return "\n".join(found)
 
 
@@ -51,8 +49,10 @@ def _used(tree: ast.Module) -> set[str]:
 
 
 def printed(code: str) -> str:
-    """The numbers and texts that a cell shows as they stand in its code."""
+    """The numbers and texts that a cell shows as they stand in its code; all of the code if that can't be read."""
     tree = _tree(code)
+    if tree is None:
+        return plain(code)
     fixed = {
         target.id: node.value
         for node in ast.walk(tree)
@@ -61,19 +61,29 @@ def printed(code: str) -> str:
         if isinstance(target, ast.Name)
     }
     changed = _changed(tree)
-    known = {name: value for name, value in fixed.items() if name not in changed}
+    known = {name: "\n".join(_literals(value, lambda _: None)) for name, value in fixed.items() if name not in changed}
+    left, seen = MAX_REPEATED, set[str]()
+
+    def text_of(name: str) -> str | None:
+        nonlocal left
+        text = known.get(name)
+        left -= len(text or "") + 1
+        if left < 0 and name in seen:
+            return None
+        seen.add(name)
+        return text
+
     shown = [argument for node in ast.walk(tree) for argument in _printed_by(node)]
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not _printed_by(tree.body[-1].value):
         shown.append(tree.body[-1].value)
-    texts = (text for each in shown for text in _literals(each, known))
-    return "\n".join(itertools.islice(texts, MAX_PRINTED))
+    return "\n".join(text for each in shown for text in _literals(each, text_of))
 
 
-def _tree(code: str) -> ast.Module:
+def _tree(code: str) -> ast.Module | None:
     try:
-        return parse(_MAGICS.sub("", code[:MAX_CODE]), awaits=True)
+        return parse(_MAGICS.sub("", code), awaits=True)
     except UNREADABLE:
-        return ast.Module([], [])
+        return None
 
 
 def _is_number(node: ast.AST | None) -> bool:
@@ -107,17 +117,23 @@ def _printed_by(node: ast.AST) -> list[ast.expr]:
     return list(node.args) if is_print and isinstance(node, ast.Call) else []
 
 
-def _literals(node: ast.AST, known: dict[str, ast.expr]) -> Iterator[str]:
+def _written(number: ast.expr) -> list[str]:
+    """A number as Python writes it; nothing for one of more than 4,300 digits, which it refuses to write."""
+    try:
+        return [ast.unparse(number)]
+    except ValueError:
+        return []
+
+
+def _literals(node: ast.AST, known: Callable[[str], str | None]) -> Iterator[str]:
     """The constants that a shown expression shows as they are: not those that it reckons with."""
     match node:
         case ast.Constant(value=str() as text):
             yield plain(text)
-        case ast.Constant(value=int() | float() as number):
-            yield repr(number)
-        case ast.UnaryOp(operand=ast.Constant()):
-            yield ast.unparse(node)
-        case ast.Name(id=name) if name in known:
-            yield from _literals(known[name], {})
+        case ast.Constant(value=int() | float()) | ast.UnaryOp(operand=ast.Constant()):
+            yield from _written(node)
+        case ast.Name(id=name):
+            yield known(name) or ""
         case ast.JoinedStr(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             for each in parts:
                 yield from _literals(each, known)

@@ -350,7 +350,8 @@ class Session(AnySession):
         from nbagent.agent.prompts import system_prompt
 
         work = self._running()
-        return system_prompt(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
+        seen = await self._ready(work.cells).describe()
+        return await asyncio.to_thread(system_prompt, seen, images=images, outside=work.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 key = (*_signature(table), *([file.path] if single else []))
                 group = found.setdefault(key, Group([], []))
                 group.tables.append((file, table))
-                if family not in group.families:
+                if not group.families or group.families[-1] is not family:
                     group.families.append(family)
     for group in found.values():
         sides = zip(*(table.columns for _, table in group.tables), strict=True)
