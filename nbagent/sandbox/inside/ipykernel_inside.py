@@ -27,13 +27,7 @@ CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
 
 def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> Any:
-    """An ipykernel application that listens on the sockets that the controller made.
-
-    Args:
-        config: What the controller sent.
-        descriptors: The sockets, in the order of `CHANNELS`.
-        host: The path of the controller's socket, for installs.
-    """
+    """An ipykernel application that listens on the sockets that the controller made, in the order of `CHANNELS`."""
     # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
     # cells would never give the same outputs again.
     ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
