@@ -215,7 +215,7 @@ class SessionFiles:
             async def put_back() -> None:
                 for place, copy in kept:
                     copy.seek(0)
-                    with outside.open_source(copy) as (pieces, size):
+                    with outside.open_source(copy) as (pieces, size, _):
                         carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
                     self._collector.watch.know(place, until=carried.changed)
 
