@@ -567,7 +567,7 @@ export interface SessionList {
   sessions: SessionEntry[];
   total: number;
 }
-/** A session in which something was found; see `nbagent.session.manager.Hit`. */
+/** A session in which something was found; see `nbagent.session.manager.SearchHit`. */
 export interface FoundText {
   session: SessionEntry;
   turn: number;

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(loop_scope="module")
 async def connection(kernel: Kernel) -> AsyncIterator[KernelConnection]:
     """A second connection to the kernel that the module's tests share."""
-    made = KernelConnection(kernel._process._sandbox.endpoint)
+    made = KernelConnection(kernel._process.sandbox.endpoint)
     await until(made, made.kernel_info(), "shell")
     yield made
     made.close()
@@ -117,7 +117,7 @@ async def test_other_tasks_get_their_turn(connection: KernelConnection) -> None:
 
 async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     """Who waits for a connection that is closed meanwhile goes on at once, and can ask again."""
-    made = KernelConnection(kernel._process._sandbox.endpoint)
+    made = KernelConnection(kernel._process.sandbox.endpoint)
     await until(made, made.kernel_info(), "shell")
     while await made.wait(0.1):
         list(made.read())
@@ -218,7 +218,7 @@ async def test_frames_without_a_message(connection: KernelConnection, frames: li
 
 async def test_a_connection_may_be_closed_twice(kernel: Kernel) -> None:
     """A connection can be closed by whoever isn't sure."""
-    connection = KernelConnection(kernel._process._sandbox.endpoint)
+    connection = KernelConnection(kernel._process.sandbox.endpoint)
     connection.close()
     connection.close()
 
