@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbagent.agent.dataset.groups import Group
-from nbagent.kernel.profile import Column, Sketch
+from nbagent.agent.dataset.groups import Group, union
+from nbagent.kernel.profile import LEADING_ZEROS, Column
 
 LEAST_VALUES = 4
 """Different values that a column must have: yes and no are no key."""
@@ -25,7 +22,12 @@ PAIRS = 2_000
 """Pairs that are compared exactly, the likeliest first."""
 KEYS, SAME = 24, 2
 """Pairs that are told, in all and of one column."""
-_AMOUNTS = frozenset("value values count counts total sum amount rank share rate size score percent mean".split())
+_VAGUE = frozenset(
+    "value values count counts total sum amount rank share rate size score percent mean id ids no nr num number key "
+    "code index year month day date quarter week".split()
+)
+"""Words of columns' names that don't make a key of two columns of numbers."""
+_TIMES = frozenset("year years month day week quarter hour".split())
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
 
@@ -37,7 +39,7 @@ class Key:
         left, right: The tables, each as its group's number.
         left_column, right_column: The columns' names.
         exact: Of the different values of the column that has fewer, the share that the other has.
-        folded: The same without regard to case and spaces.
+        folded: The same without regard to case, spaces and leading zeros.
         values: How many different values the column has that has fewer.
     """
 
@@ -56,32 +58,15 @@ class _Values:
     def __init__(self, group: int, column: Column, sides: Sequence[Column]) -> None:
         self.group = group
         self.column = column
-        self.level, self.exact = _union(each.sketch for each in sides)
-        self.folded_level, self.folded = _union(each.folded or each.sketch for each in sides)
-        self.is_number = column.dtype.startswith(("Int", "UInt"))
+        self.level, self.exact = union(each.sketch for each in sides)
+        self.folded_level, self.folded = union(each.folded or each.sketch for each in sides)
+        self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form == LEADING_ZEROS
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
         """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
         exact, count = _share(self.exact, self.level, other.exact, other.level)
         folded, _ = _share(self.folded, self.folded_level, other.folded, other.folded_level)
         return exact, folded, count
-
-
-def _union(sketches: Iterable[Sketch | None]) -> tuple[int, set[int]]:
-    there = [each for each in sketches if each is not None]
-    level = max((min(each.level, 31) for each in there), default=0)
-    return level, {each for sketch in there for each in hashes(sketch) if each % 2**level == 0}
-
-
-def hashes(sketch: Sketch) -> array[int]:
-    """The hashes of a sketch; none if it can't be read."""
-    try:
-        packed = base64.b64decode(sketch.hashes, validate=True)
-    except binascii.Error:
-        packed = b""
-    found = array("I")
-    found.frombytes(packed[: len(packed) // found.itemsize * found.itemsize])
-    return found
 
 
 def _share(left: set[int], left_level: int, right: set[int], right_level: int) -> tuple[float, int]:
@@ -112,7 +97,11 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             names = left.column.name, right.column.name
             found.append(Key(left.group, names[0], right.group, names[1], exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
-    # A column that fits many is told with two of them, so that there is room for other columns.
+    return found
+
+
+def few(found: Iterable[Key]) -> list[Key]:
+    """The first pairs; a column that fits many is told with two of them, so that there is room for other columns."""
     told: Counter[tuple[int, str]] = Counter()
     kept = []
     for key in found:
@@ -142,4 +131,5 @@ def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
 
 def _akin(left: str, right: str) -> bool:
     """Whether two names have a word in common that may name a key."""
-    return bool((set(_WORDS.findall(left.lower())) & set(_WORDS.findall(right.lower()))) - _AMOUNTS)
+    words = [set(_WORDS.findall(each.lower())) for each in (left, right)]
+    return bool(words[0] & words[1] - _VAGUE) or (words[0] == words[1] and not words[0] & _TIMES)

@@ -185,7 +185,7 @@ class Tally:
         if is_key or self.level == 0:
             self.hashes = self._thinned(self.hashes, found.hash())
             if is_key:
-                folded = found.str.strip_chars().str.to_lowercase()
+                folded = found.str.strip_chars().str.to_lowercase().str.strip_chars_start("0")
                 self.folded = self._thinned(self.folded, folded.hash())
 
     def _thinned(self, known: Any, new: Any) -> Any:
@@ -244,10 +244,10 @@ class Tally:
             found["low"], found["high"] = (shown(each, dtype) for each in self.bounds)
         if unit := UNIT.search(self.name):
             found["unit"] = unit[1] or unit[2]
-        if self.sentinels and dtype in ("Int64", "Float64"):
-            found["sentinels"] = dict(self.sentinels.most_common(3))
         if dtype == "String":
             found |= self._oddities()
+        if self.sentinels and (dtype in ("Int64", "Float64") or found.get("form")):
+            found["sentinels"] = dict(self.sentinels.most_common(3))
         found = {name: value for name, value in found.items() if value not in (0, {}, []) or name in ("low", "high")}
         if len(self.hashes) >= 2 and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
             found["sketch"] = self.sketch(self.hashes)
