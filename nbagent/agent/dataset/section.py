@@ -219,7 +219,7 @@ def _by_ending(below: Sequence[Family]) -> dict[str, list[tuple[str, int]]]:
     found: dict[str, list[tuple[str, int]]] = {}
     for ending, by_head in heads.items():
         for head, rests in by_head.items():
-            if len(rests) < 3:
+            if len(rests) < 3 or not ending:
                 found.setdefault(ending, []).extend((f"{head}{rest}{size}", count) for rest, size, count in rests)
             else:
                 entry = ",".join(f"{rest}{size}" for rest, size, _ in rests)
