@@ -241,7 +241,9 @@ def _separator(lines: list[str]) -> str:
 def table_separator(start: bytes) -> str:
     """What separates the fields of a text that is a table, from its header on; empty if it is none."""
     table = TextTable("", start)
-    rows = [row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row]
+    rows = [
+        row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
+    ]
     fitting = sum(len(row) == table.layout.width for row in rows)
     is_one = table.layout.width > 1 and len(rows) > 3 and fitting > 0.9 * len(rows)
     return table.separator if is_one else ""
