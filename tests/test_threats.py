@@ -43,7 +43,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "core/test_session_log.py::test_nothing_is_written_through_a_link_in_the_folder "
         "session/test_session_list.py::test_somebody_elses_folder_is_no_session "
         "sandbox/contract.py::test_nothing_planted_outlives_the_kernel "
-        "kernel/test_results.py::test_nothing_that_landed_is_run_unasked "
+        "sandbox/test_results.py::test_nothing_that_landed_is_run_unasked "
         "core/test_options.py::test_nothing_is_read_from_the_current_folder "
         "packages/test_resolver.py::test_a_projects_configuration_is_not_read "
         "sandbox/test_environment.py::test_no_module_of_the_current_folder_is_run "

@@ -92,7 +92,7 @@ def test_it_goes_on_after_a_stop(files: Path, provider: Provider, evals: Evals, 
     assert set(leftovers()) <= before
     with (files / "r.jsonl").open("a") as file:
         file.write('{"task_id": 1, "ans')
-    provider.say(Say(calls=(python("47.5"),)), Say(text="@mean_bill[47.5]"))
+    provider.say(Say(calls=(python("95 / 2"),)), Say(text="@mean_bill[47.5]"))
     assert evals("--limit", "2").exit_code == 0
     assert [(each["task_id"], each["correct"]) for each in results(files)] == [(0, False), (1, True)]
 

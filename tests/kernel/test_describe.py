@@ -192,8 +192,10 @@ async def found(kernel: Kernel, data: Path) -> dict[str, FileProfile]:
     """The description of each file of the folder, by name."""
     described: list[FileProfile] = []
     names = sorted(each.name for each in data.iterdir())
-    for start in range(0, len(names), 25):
-        paths = [f"/tmp/data/data/{name}" for name in names[start : start + 25]]
+    # The last alone: of a thousand columns, its share of the seconds would not do on a busy machine.
+    names.sort(key=lambda name: name == "wide.csv")
+    for start, end in [*((at, min(at + 25, len(names) - 1)) for at in range(0, len(names) - 1, 25)), (-1, None)]:
+        paths = [f"/tmp/data/data/{name}" for name in names[start:end]]
         part = (await describe(kernel, paths)).files
         shown = {os.fsencode(path).decode("utf-8", "replace"): path for path in paths}
         assert sorted(each.path for each in part) == sorted(shown)
@@ -469,7 +471,7 @@ SLOW = """
 import builtins, time
 real = builtins.open
 def slow(path, *more, **other):
-    if 'notes' in str(path): {how}
+    if 'notes' in str(path) and not other: {how}  # not where its hash is made
     return real(path, *more, **other)
 builtins.open = slow
 """

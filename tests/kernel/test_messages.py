@@ -167,7 +167,7 @@ def cell(output):
     return Cell(cell=1, code="", status="ok", outputs=[output])
 
 OTHERS = {
-    "a description": lambda value: describe._Descriptions().take(b'{"path":"a","columns":' + value + b"}"),
+    "a profile": lambda value: describe._Taken().take(b'{"path":"a","columns":' + value + b"}"),
     "process 1": lambda value: parse(value, limit=MAX_LINE),
     "a request": lambda value: parse(value, limit=2 * MAX_REQUEST),
     "a tool": lambda value: workshop._value(

@@ -318,7 +318,6 @@ def test_a_notebook_is_trusted_only_by_an_option_of_the_command(monkeypatch: pyt
     for name, value in (
         ("ALLOW_HOSTS", '["h.invalid"]'),
         ("SECURITY", '{"network_enabled": true, "allowed_hosts": ["h.invalid"]}'),
-        ("ASK_HOSTS", "true"),
     ):
         monkeypatch.setenv(f"NBAGENT_{name}", value)
         assert not reached(verify.load())

@@ -90,7 +90,7 @@ async def test_a_turn_that_stops_its_own_session_goes_on(tmp_path: Path, more: C
         conversation, folder = session._ready(session._started().conversation), session.folder
         went_on: list[Session] = []
 
-        async def stop(_: object) -> Any:
+        async def stop(*_: object) -> Any:
             await session.stop("The turn wanted it.")
             await asyncio.sleep(0.01)
             went_on.append(session)

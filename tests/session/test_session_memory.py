@@ -31,7 +31,7 @@ MODEL = "openai:gpt-4.1"
 async def test_a_conversation_goes_on_in_another_session(provider: Provider) -> None:
     """With its calls and their results, not only with questions and answers; and with what became of the kernel."""
     async with Session(engine="bubblewrap", model=MODEL) as first:
-        provider.say(Say(calls=(python("secret = 4711; secret"),)), Say(text="It is 4711."))
+        provider.say(Say(calls=(python("secret = 4700 + 11; secret"),)), Say(text="It is 4711."))
         await first.ask("What is the secret?")
     async with Session.resumed(first.id, model=MODEL) as second:
         provider.say(Say(text="4711, as I said."))
