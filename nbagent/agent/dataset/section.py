@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
@@ -277,7 +276,7 @@ def _calls(group: Group) -> list[str]:
     found: dict[str, list[FileProfile]] = {}
     for file, table in group.tables:
         call = table.call.replace(repr(file.path), "path")
-        if table.name and table.name != group.tables[0][1].name or len({each.name for _, each in group.tables}) > 1:
+        if (table.name and table.name != group.tables[0][1].name) or len({each.name for _, each in group.tables}) > 1:
             call = call.replace(repr(table.name), "name")
         if is_plain(call, table):
             call = ""
