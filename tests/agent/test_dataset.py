@@ -135,6 +135,32 @@ def test_notes_come_first_and_nearly_whole() -> None:
     assert told.index("README") < told.index("sales.csv")
 
 
+def test_of_a_long_note_the_question_chooses() -> None:
+    """Its beginning, its headings and what the question touches; what is left out is marked."""
+    parts = [
+        "# Manual",
+        "About.",
+        *(f"## Part {n}\n\n{'Nothing. ' * 30}" for n in range(20)),
+        "Fraud is by volume.",
+        "End.",
+    ]
+    note = FileProfile("/tmp/data/manual.md", kind="text", size=9000, text="\n\n".join(parts), is_note=True)
+    told = section([SALES, note], "Which share is fraudulent?")
+    assert "# Manual" in told
+    assert "…\\nFraud is by volume." in told
+    assert "## Part 9" in told
+
+
+def test_columns_with_the_same_values_are_told_together() -> None:
+    """Many tables by town take one line, not one for each pair."""
+    files = [table(f"/tmp/data/{name}.csv", f"{name} town", f"{name} x") for name in "abcdefgh"]
+    for each in files:
+        each.tables[0].columns[0].sketch, each.tables[0].columns[0].distinct = sketch([f"t {n}" for n in range(9)]), 9
+    lines = [line for line in section(files, "by a town").splitlines() if "↔" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("↔ and 2 more: 100% of 9")
+
+
 def test_columns_with_common_values_are_keys() -> None:
     """They are told with the share of common values, also where only case and spaces differ; yes and no are none."""
     left, right = table("/tmp/data/a.csv", "beach", "flag"), table("/tmp/data/b.csv", "Beach Name", "open")

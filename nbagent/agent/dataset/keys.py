@@ -20,8 +20,10 @@ LOOKED = 400_000
 """Hashes that are looked at to find pairs."""
 PAIRS = 2_000
 """Pairs that are compared exactly, the likeliest first."""
-KEYS, SAME = 24, 2
-"""Pairs that are told, in all and of one column."""
+KEYS = 24
+"""Pairs or groups of columns that are told."""
+SAME = 0.9
+"""The share of common values from which columns are told together."""
 _VAGUE = frozenset(
     "value values count counts total sum amount rank share rate size score percent mean id ids no nr num number key "
     "code index year month day date quarter week".split()
@@ -50,6 +52,11 @@ class Key:
     exact: float
     folded: float
     values: int
+
+    @property
+    def ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Its columns, each with its table's number."""
+        return (self.left, self.left_column), (self.right, self.right_column)
 
 
 class _Values:
@@ -100,16 +107,21 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     return found
 
 
-def few(found: Iterable[Key]) -> list[Key]:
-    """The first pairs; a column that fits many is told with two of them, so that there is room for other columns."""
-    told: Counter[tuple[int, str]] = Counter()
-    kept = []
+def alike(found: Iterable[Key]) -> list[list[Key]]:
+    """The pairs in their order, those together whose columns have nearly the same values."""
+    gathered: list[list[Key]] = []
+    places: dict[tuple[int, str], int] = {}
     for key in found:
-        ends = [(key.left, key.left_column), (key.right, key.right_column)]
-        if all(told[each] < SAME for each in ends):
-            told.update(ends)
-            kept.append(key)
-    return kept[:KEYS]
+        at = next((places[end] for end in key.ends if end in places), None)
+        if max(key.exact, key.folded) < SAME or at is None:
+            gathered.append([])
+            at = len(gathered) - 1
+        if max(key.exact, key.folded) >= SAME:
+            if all(end in places for end in key.ends):
+                continue
+            places.update(dict.fromkeys(key.ends, at))
+        gathered[at].append(key)
+    return [each for each in gathered if each][:KEYS]
 
 
 def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
-from nbagent.agent.dataset.keys import Key, few, keys
-from nbagent.agent.dataset.words import touch_file, touches, words
+from nbagent.agent.dataset.keys import Key, alike, keys
+from nbagent.agent.dataset.words import passages, touch_file, touches, words
 from nbagent.core.text import share, visible
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Table
@@ -28,6 +28,8 @@ VALUE, TYPE, NOTE = 40, 80, 300
 """Characters of a name or value, of a type with what is odd about it, and of a note."""
 CALL, VALUES = 400, 240
 """Characters of a call, and of a column's values."""
+SAME = 6
+"""Columns with the same values that are named."""
 COLUMNS = 60
 """Columns of a table that are told."""
 FULL, BRIEF = 2, 1
@@ -117,7 +119,8 @@ class DataView:
             if left < 200:
                 break
             file = family.files[0]
-            line = f"{quote(file.path, limit=200)} says: {quote(file.text.strip(), limit=min(ONE_NOTE, left))}"
+            text = passages(file.text.strip(), asked, min(ONE_NOTE, left))
+            line = f"{quote(file.path, limit=200)} says: {quote(text, limit=min(ONE_NOTE, left))}"
             lines.append(line)
             left -= len(line)
         return lines
@@ -157,18 +160,22 @@ class DataView:
             return []
         ends = [scores[id(each)] for each in self.groups]
         found = sorted(self.keys, key=lambda each: -min(ends[each.left], ends[each.right]))
-        return ["Columns with common values:", *(self.key(each) for each in few(found))]
+        return ["Columns with common values:", *self.key_lines(found)]
 
-    def key(self, key: Key) -> str:
-        """A pair of columns, with the share of values in common."""
-        left, right = (base_name(self.groups[each].name) for each in (key.left, key.right))
-        share = f"{key.exact:.0%} of {key.values:,}"
-        if key.folded > key.exact + 0.005:
-            share += f", {key.folded:.0%} without case, spaces and leading zeros"
-        return (
-            f"- {quote(left, limit=80)} {quote(key.left_column)} ↔ {quote(right, limit=80)} "
-            f"{quote(key.right_column)}: {share}"
-        )
+    def key_lines(self, found: Iterable[Key]) -> list[str]:
+        """Columns with common values: those that have nearly the same on one line, with the share of the worst pair."""
+        lines = []
+        for pairs in alike(found):
+            places = list(dict.fromkeys(end for key in pairs for end in key.ends))
+            told = [f"{quote(base_name(self.groups[at].name), limit=80)} {quote(name)}" for at, name in places[:SAME]]
+            more = f" ↔ and {len(places) - SAME} more" if len(places) > SAME else ""
+            worst = min(pairs, key=lambda each: max(each.exact, each.folded))
+            exact, folded = min(each.exact for each in pairs), max(worst.exact, worst.folded)
+            share = f"{exact:.0%} of {worst.values:,}"
+            if folded > exact + 0.005:
+                share += f", {folded:.0%} without case, spaces and leading zeros"
+            lines.append(f"- {' ↔ '.join(told)}{more}: {share}")
+        return lines
 
 
 def fitted(lines: Sequence[str], room: int) -> tuple[list[str], int]:

@@ -36,7 +36,8 @@ def touches(question: set[str], groups: Sequence[Group]) -> dict[int, float]:
         tables = [table.name for _, table in group.tables[:50]]
         columns = [column.name for column in group.columns]
         values = [" ".join([*column.values, *map(str, column.sample)]) for column in group.columns]
-        weighted = ((3.0, [*names, *tables]), (2.0, columns), (1.5, values))
+        notes = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
+        weighted = ((3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.0, notes))
         found[id(group)] = [(weight, common(question, words(" ".join(texts)))) for weight, texts in weighted]
     spread = Counter(word for parts in found.values() for word in set().union(*(each for _, each in parts)))
     return {
@@ -59,3 +60,22 @@ def touch_file(question: set[str], family: Family) -> float:
     """How much a question's words touch the names and the text of files."""
     text = words(" ".join(f"{each.path} {each.text[:500]}" for each in family.files[:20]))
     return float(len(common(question, text)))
+
+
+def passages(text: str, question: set[str], room: int) -> str:
+    """A text that is longer than its room: how it begins, its headings, and the passages that a question touches."""
+    if len(text) <= room:
+        return text
+    parts = [each for each in re.split(r"\n\s*\n", text) if each.strip()]
+    if len(parts) < 3:
+        return text
+    order = sorted(range(1, len(parts)), key=lambda at: (-len(common(question, words(parts[at]))), at))
+    headings = {at for at, each in enumerate(parts) if each.startswith("#") and "\n" not in each.strip()}
+    kept, left = {0: parts[0][: room // 3]}, room - min(len(parts[0]), room // 3)
+    for at in [*sorted(headings - {0})[:20], *order]:
+        part = parts[at][: max(room // 3, 400)]
+        if at not in kept and len(part) + 3 <= left:
+            kept[at] = part
+            left -= len(part) + 3
+    told = sorted(kept)
+    return "\n".join(kept[at] if at == 0 or at - 1 in kept else f"…\n{kept[at]}" for at in told)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
-from nbagent.agent.dataset.keys import few
 from nbagent.agent.dataset.section import COLUMNS, FULL, DataView, file_lines, fitted, quote, table_lines
 from nbagent.kernel.find import Hits
 
@@ -97,8 +96,8 @@ def _is_meant(family: Family, wanted: str) -> bool:
 
 def _keys(view: DataView, group: Group) -> list[str]:
     number = view.groups.index(group)
-    own = few(each for each in view.keys if number in (each.left, each.right))
-    return [f"    common values: {view.key(each)[2:]}" for each in own]
+    own = [each for each in view.keys if number in (each.left, each.right)]
+    return [f"    common values: {each[2:]}" for each in view.key_lines(own)]
 
 
 def found(view: DataView, text: str, hits: Hits) -> list[str]:

@@ -111,6 +111,8 @@ class Tally:
             self.dtype = self.dtype or str(values.dtype)
             self.empty += values.null_count()
             self.filled += len(values) - values.null_count()
+            if isinstance(values.dtype, pl.List) and not values.dtype.inner.is_nested():
+                self._lists(values.drop_nulls())
             return
         is_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
         if len(self.sample) < 3:
@@ -122,6 +124,13 @@ class Tally:
         counted.columns = ["value", "n"]
         counts = counted["n"].cast(pl.Int64)
         self._text(counted, counts) if is_text else self._typed(counted["value"], counts)
+
+    def _lists(self, lists: Any) -> None:
+        """Count what is in lists, and those that are empty."""
+        if empty := int((lists.list.len() == 0).sum()):
+            self.missing["[]"] += empty
+        counted = lists.filter(lists.list.len() > 0).explode().cast(pl.String).value_counts(name="n").drop_nulls()
+        self._list(counted[:, 0], counted["n"].cast(pl.Int64))
 
     def _typed(self, found: Any, counts: Any) -> None:
         there = found.is_not_null()

@@ -44,7 +44,7 @@ NOTES = (
     "manual",
 )
 NOTE_ENDINGS = frozenset(".md .txt .rst".split())
-NOTE_BYTES, TEXT_BYTES = 4096, 300
+NOTE_BYTES, TEXT_BYTES = 32 * 1024, 300
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -121,8 +121,8 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     base = path.lower().removesuffix(".gz")
     ending = os.path.splitext(base)[1]
     with open(path, "rb") as file:
-        start = file.read(4096)
-    is_text = b"\0" not in start or start.startswith((b"\xff\xfe", b"\xfe\xff"))
+        start = file.read(NOTE_BYTES)
+    is_text = b"\0" not in start[:4096] or start.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not start:
         return {"kind": "empty file", "note": "0 bytes"}
     if start.startswith(b"SQLite format 3\0"):
@@ -132,7 +132,7 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
         found = {"kind": "CSV", "tables": [text_table(path, size, clock)]}
         # A dictionary of the variables says more by its rows than by its columns.
-        return found | ({"is_note": True, "text": start.decode("utf-8", "replace")} if is_note(path) else {})
+        return found | ({"is_note": True, "text": start[:4096].decode("utf-8", "replace")} if is_note(path) else {})
     if ending in (".ndjson", ".jsonl") and is_text:
         return {"kind": "JSON Lines", **scanned("JSON Lines", path, clock)}
     if ending in (".arrow", ".feather", ".ipc"):
