@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -12,6 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 PROGRAM = Path(sys.executable).with_name("nbagent")
 KEYS = (
@@ -206,10 +209,13 @@ class Terminal:
 
 
 def end_server(server: subprocess.Popen[bytes]) -> None:
-    """End a Jupyter server; a thread of AnyIO's that waits for work may keep it from ending once all is shut down."""
+    """End a Jupyter server, and wait until it has shut its kernels down; a thread of AnyIO's may keep it after that."""
     server.terminate()
-    try:
-        server.wait(timeout=20)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+    end, seen = time.monotonic() + 20, psutil.Process(server.pid)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while server.poll() is None and time.monotonic() < end and (seen.children() or seen.net_connections("inet")):
+            time.sleep(0.05)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(timeout=0.5)
+    server.kill()
+    server.wait()

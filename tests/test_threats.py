@@ -172,6 +172,10 @@ THREATS: dict[int, tuple[str, str]] = {
         "a small reply that parses huge",
         "kernel/test_messages.py::test_a_thousand_hostile_replies_of_every_kind_cost_little_memory "
         "kernel/test_inside_calls.py::test_hostile_results_stall_nobody "
+        "kernel/test_describe.py::test_short_profiles_take_no_more_memory_than_long_ones "
+        "agent/test_dataset.py::test_what_a_sandbox_says_of_its_columns_costs_little "
+        "agent/test_claims.py::test_code_that_was_written_to_be_read_costs_little "
+        "sandbox/test_receiver.py::test_names_take_little_of_the_servers_memory "
         "kernel/test_inside_calls.py::test_whatever_comes_back_is_a_value_or_none "
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),

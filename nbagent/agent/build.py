@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,9 @@ async def build(
     model = await models.open()
     fallback, critic, images = models.fallback, models.critic, model.images != "no"
     seen = await session.describe()
-    view = DataView(seen.data, left_out=seen.left_out)
-    described = view.section(question)
+    # Beside the event loop: a kernel in hostile hands says so much of its data that this takes seconds.
+    view = await asyncio.to_thread(DataView, seen.data, left_out=seen.left_out)
+    described = await asyncio.to_thread(view.section, question)
     # The critic's price counts too: it may cost something where the model is free.
     spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
     outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
@@ -87,8 +89,7 @@ async def build(
         session,
         system_prompt=system_prompt(
             seen,
-            view=view,
-            question=question,
+            described=described,
             images=images,
             outside=tools is not None and not model.structured,
             structured=model.structured,

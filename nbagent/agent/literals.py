@@ -6,7 +6,7 @@ A number that the code only shows proves nothing: whoever wrote the code made it
 from __future__ import annotations
 
 import ast
-import itertools
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +17,16 @@ from nbagent.agent.numerals import numerals
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
-MAX_CODE = 200_000
-"""Characters of a cell that are looked at."""
-MAX_PRINTED = 20_000
-"""Numbers and texts that a cell shows as they stand in its code."""
-MOST_LOOKED_UP = 50
-"""Times that a name is looked up for one expression."""
 AGAIN = 1_000_000
-"""How often a number may be shown that stands in a loop or in a function."""
+"""How often a number may be shown that has a name, or stands in a loop or in a function."""
+ROUNDS = 20
+"""How often names are looked at that are made of other names."""
 _SHOWS = frozenset(("print", "display", "write", "info", "warning"))
 _MAKES = frozenset(
     "str repr format round float int abs sum max min sorted list tuple dict set frozenset zip enumerate reversed "
     "Markdown HTML Decimal Fraction DataFrame LazyFrame Series array asarray Index from_dict from_records from_dicts "
-    "float64 float32 int64 int32 dumps pformat join SimpleNamespace namedtuple deepcopy copy lit literal dedent concat".split()
+    "float64 float32 int64 int32 dumps pformat join SimpleNamespace namedtuple deepcopy copy lit literal dedent "
+    "concat".split()
 )
 """What makes of constants nothing but other forms of them, by the last part of its name."""
 _COLUMNS = frozenset(("lit", "literal", "with_columns", "select", "agg", "assign"))
@@ -56,15 +53,15 @@ class _Known:
 
 def parameters(code: str) -> str:
     """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `bins=20`; each on a line."""
-    tree = _tree(code)
-    known = _learn(tree, _Known())
-    used = _used(tree, known)
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and _is_number(node.value) and used & set(_names(node.targets)):
-            found.append(ast.unparse(node.value))
-        elif isinstance(node, ast.Call) and _name(node.func) not in _PUTS:
-            found += [ast.unparse(each.value) for each in node.keywords if each.arg and _is_number(each.value)]
+    found: list[str] = []
+    with contextlib.suppress(*UNREADABLE):
+        tree = _tree(code)
+        used = _used(tree, _learn(tree, _Known()))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and _is_number(node.value) and used & set(_names(node.targets)):
+                found += _written(node.value)
+            elif isinstance(node, ast.Call) and _name(node.func) not in _PUTS:
+                found += [text for each in node.keywords if each.arg for text in _written(each.value)]
     return "\n".join(found)
 
 
@@ -83,40 +80,73 @@ def _used(tree: ast.Module, known: _Known) -> set[str]:
 
 
 def shown_literals(code: Mapping[int, str]) -> dict[int, Counter[Decimal]]:
-    """The numbers that each cell shows as they stand in the code, here or in a cell before, and how often at most."""
+    """The numbers that each cell shows as they stand in the code, here or in a cell before, and how often at most.
+
+    Of a cell that can't be read, these are all numbers in it.
+    """
     known = _Known()
     found = {}
+    read: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
     for cell in sorted(code):
-        tree = _tree(code[cell])
-        known = _learn(tree, known)
-        counts: Counter[Decimal] = Counter()
-        for text, often in itertools.islice(_shown(tree, known), MAX_PRINTED):
-            for number in numerals(text):
-                counts[number.value] += often
-        found[cell] = counts
+        try:
+            tree = _tree(code[cell])
+            known = _learn(tree, known)
+            found[cell] = _shown(tree, known, read)
+        except UNREADABLE:
+            found[cell] = Counter({each.value: AGAIN for each in numerals(plain(code[cell]))})
     return found
 
 
-def _shown(tree: ast.Module, known: _Known) -> Iterator[tuple[str, int]]:
-    """The constants that a cell shows, each with how often."""
-    repeated = {id(inner) for node in ast.walk(tree) if isinstance(node, _LOOPS) for inner in ast.walk(node)}
-    for node in ast.walk(tree):
+def _shown(
+    tree: ast.Module, known: _Known, read: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]]
+) -> Counter[Decimal]:
+    """The numbers that a cell shows, each with how often.
+
+    Args:
+        tree: The cell.
+        known: What names mean.
+        read: What was read of the values of names already, by their ids: they, their numbers, and the names in them.
+    """
+    counts: Counter[Decimal] = Counter()
+    names: set[str] = set()
+    for expression, often in _shown_expressions(tree, known):
+        for text in _literals(expression, known, names):
+            for number in numerals(text):
+                counts[number.value] += often
+    waiting, seen = list(names), set(names)
+    while waiting:
+        values = known.values[waiting.pop()]
+        if id(values) not in read:
+            inner: set[str] = set()
+            texts = [text for each in values for text in _literals(each, known, inner)]
+            read[id(values)] = values, {number.value for text in texts for number in numerals(text)}, inner
+        _, numbers, inner = read[id(values)]
+        counts.update(dict.fromkeys(numbers, AGAIN))
+        waiting += [each for each in inner if each in known.values and each not in seen]
+        seen |= inner
+    return counts
+
+
+def _shown_expressions(tree: ast.Module, known: _Known) -> Iterator[tuple[ast.expr, int]]:
+    """The expressions that a cell shows, each with how often."""
+    repeated = {
+        id(inner) for node in ast.walk(tree) if isinstance(node, _LOOPS) for inner in ast.iter_child_nodes(node)
+    }
+    for node in ast.walk(tree):  # from the outside to the inside
+        if id(node) in repeated:
+            repeated.update(map(id, ast.iter_child_nodes(node)))
         if isinstance(node, ast.Call) and _name(node.func) in _SHOWS:
-            often = AGAIN if id(node) in repeated else 1
-            yield from ((text, often) for each in node.args for text in _literals(each, known))
+            yield from ((each, AGAIN if id(node) in repeated else 1) for each in node.args)
         elif isinstance(node, ast.Call) and _name(node.func) in _COLUMNS:
             parts = [*(node.args if _name(node.func) in ("lit", "literal") else ()), *(k.value for k in node.keywords)]
-            yield from ((text, AGAIN) for each in parts if _is_fixed(each, known) for text in _literals(each, known))
+            yield from ((each, AGAIN) for each in parts if _is_fixed(each, known))
     if tree.body and isinstance(last := tree.body[-1], ast.Expr):
-        is_shown = isinstance(last.value, ast.Call) and _name(last.value.func) in _SHOWS
-        yield from ((text, 1) for text in (() if is_shown else _literals(last.value, known)))
+        if not (isinstance(last.value, ast.Call) and _name(last.value.func) in _SHOWS):
+            yield last.value, 1
 
 
 def _tree(code: str) -> ast.Module:
-    try:
-        return parse(_MAGICS.sub("", code[:MAX_CODE]), awaits=True)
-    except UNREADABLE:
-        return ast.Module([], [])
+    return parse(_MAGICS.sub("", code), awaits=True)
 
 
 def _names(nodes: Iterable[ast.expr]) -> list[str]:
@@ -152,8 +182,10 @@ def _learn(tree: ast.Module, before: _Known) -> _Known:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=arguments) if attr in _FILLS:
                 given.setdefault(name, [*before.values.get(name, ())]).extend(arguments)
     known = _Known({**before.values, **given}, before.fixed | set(given))
-    for _ in range(len(given)):
-        wrong = {name for name in known.fixed if not all(_is_fixed(each, known) for each in known.values[name])}
+    for _ in range(ROUNDS):
+        wrong = {
+            name for name in known.fixed & set(given) if not all(_is_fixed(each, known) for each in known.values[name])
+        }
         if not wrong:
             break
         known.fixed.difference_update(wrong)
@@ -187,26 +219,30 @@ def _is_fixed(node: ast.AST, known: _Known) -> bool:
     return all(_is_fixed(each, known) for each in inner)
 
 
-def _literals(node: ast.AST, known: _Known, seen: Counter[str] | None = None) -> Iterator[str]:
+def _written(number: ast.expr) -> list[str]:
+    """A number as Python writes it; nothing for what is none, and for more than 4,300 digits, which it refuses."""
+    with contextlib.suppress(ValueError):
+        return [ast.unparse(number)] if _is_number(number) else []
+    return []
+
+
+def _literals(node: ast.AST, known: _Known, names: set[str]) -> Iterator[str]:
     """The constants that a shown expression shows as they are: not those with which it reckons.
 
     Args:
         node: The expression, or a part of it.
         known: What names mean.
-        seen: How often each name was looked up for it.
+        names: Gets the names whose values it shows.
     """
     parts: Iterable[ast.AST] = ()
-    seen = Counter() if seen is None else seen
     match node:
         case ast.Constant(value=str() as text):
             yield plain(text)
-        case ast.Constant(value=int() | float() as number):
-            yield repr(number)
-        case ast.UnaryOp(operand=ast.Constant()):
-            yield ast.unparse(node)
+        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
+            yield from _written(node)
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)) if name in known.values:
-            seen[name] += 1
-            parts = [*(known.values[name] if seen[name] < MOST_LOOKED_UP else ()), *getattr(node, "args", ())]
+            names.add(name)
+            parts = getattr(node, "args", ())
         case ast.Call(func=ast.Lambda(body=body)):
             parts = [body]
         case ast.Call(func=func, args=arguments, keywords=keywords):
@@ -223,4 +259,4 @@ def _literals(node: ast.AST, known: _Known, seen: Counter[str] | None = None) ->
         case _:
             parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.comprehension)]
     for each in parts:
-        yield from _literals(each, known, seen)
+        yield from _literals(each, known, names)

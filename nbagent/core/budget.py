@@ -21,19 +21,19 @@ DEFAULT_STEPS: Final = 30
 MAX_AMOUNT: Final = 1_000_000_000
 """The largest amount of any kind; a larger one is taken for a typing error."""
 _PART = re.compile(
-    r"(?P<dollar>\$)?\s*(?P<amount>[0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*"
-    r"(?:(?P<scale>[km])?\s*(?P<unit>[a-z$]+)|(?P<scaled>[km]))?",
+    r"(?P<dollar>\$?)\s*(?P<amount>[0-9]+(?:_[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>[km]\s+tok[a-z]*|[a-z$]*)",
     re.IGNORECASE,
 )
 _UNITS: Final[Mapping[str, tuple[Kind, float]]] = {
     **dict.fromkeys(("$", "usd", "dollar", "dollars"), ("money", 1.0)),
     **dict.fromkeys(("token", "tokens", "tok"), ("tokens", 1.0)),
+    **dict.fromkeys(("ktoken", "ktokens", "ktok"), ("tokens", 1e3)),
+    **dict.fromkeys(("mtoken", "mtokens", "mtok"), ("tokens", 1e6)),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), ("minutes", 1.0)),
     **dict.fromkeys(("h", "hour", "hours"), ("minutes", 60.0)),
     **dict.fromkeys(("step", "steps", "call", "calls"), ("steps", 1.0)),
 }
 _NAMES: Final[Mapping[Kind, str]] = {"money": "US dollars", "tokens": "tokens", "minutes": "minutes", "steps": "calls"}
-_SCALES: Final = {"": 1, "k": 1000, "m": 1_000_000}
 _FORM = "Write amounts with their units, such as: 0.50usd, 200k tokens, 10min, 20steps."
 
 
@@ -169,25 +169,17 @@ def _number(kind: Kind, value: float) -> str:
 
 
 def _parse_part(part: str) -> tuple[Kind, float | int]:
-    """Read one part of a budget."""
+    """Read one part of a budget: `$2`, `200k tokens`, `2M tok`; `10m` are minutes."""
     match = _PART.fullmatch(part)
-    unit, scale = _parse_unit(match) if match is not None else ("", 1)
+    unit = "".join(match["unit"].lower().split()) if match else ""
+    if match and match["dollar"]:
+        unit = "$" if unit in ("", "usd") else "no unit"
     if match is None or unit not in _UNITS:
         raise UsageError(f"{part!r} is no part of a budget.", mend=_FORM)
     kind, factor = _UNITS[unit]
-    value = float(match["amount"].replace("_", "")) * factor * scale
+    value = float(match["amount"].replace("_", "")) * factor
     if kind in ("tokens", "steps"):
         if value != int(value):
             raise UsageError(f"{part!r} is no whole number.", mend=_FORM)
         return kind, int(value)
     return kind, value
-
-
-def _parse_unit(match: re.Match[str]) -> tuple[str, int]:
-    """The unit and its factor: `200k tokens`, `2M tokens`; `10m` are minutes."""
-    unit, scale = (match["unit"] or match["scaled"] or "").lower(), (match["scale"] or "").lower()
-    if match["dollar"]:
-        return ("$", 1) if not unit or unit == "usd" else ("", 1)
-    if scale and scale + unit in _UNITS:  # `min` are minutes, not a million `in`
-        return scale + unit, 1
-    return (unit, _SCALES[scale]) if not scale or unit.startswith("tok") else ("", 1)

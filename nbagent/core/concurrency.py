@@ -48,8 +48,8 @@ class Hashing:
     It must be closed, by `hexdigest` or `close`. Only a few pieces wait at a time.
     """
 
-    WAITING = 2
-    SMALL = 256 * 1024
+    WAITING = 4
+    SMALL = 64 * 1024
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()

@@ -42,13 +42,7 @@ class _Ruling:
 
 
 class Gate:
-    """Decides on the hosts of one session, and remembers each decision.
-
-    Args:
-        rules: The hosts that are allowed without a question.
-        ask: Asks a person; with None, every other host is denied at once.
-        ask_seconds: See `ASK_SECONDS`.
-    """
+    """Decides on the hosts of one session, and remembers each decision; without `ask`, by the rules alone."""
 
     def __init__(self, rules: Rules, ask: AskPerson | None = None, *, ask_seconds: float = ASK_SECONDS) -> None:
         self._rules = rules

@@ -82,9 +82,6 @@ class Rules:
 
     `*.example.org` is every name below example.org, at any depth, but not example.org itself.
 
-    Args:
-        entries: The list that a person wrote.
-
     Raises:
         UsageError: An entry has another form.
     """

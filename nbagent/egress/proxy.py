@@ -53,15 +53,7 @@ Observe = Callable[[HostDecided | ConnectionEnded], None]
 
 
 class Exchange:
-    """One connection, from its request to the last byte.
-
-    Args:
-        caller: A connected, non-blocking socket; closed here.
-        gate: Decides on the host.
-        dialer: Connects to it.
-        budget: The bytes that the session has left.
-        observe: Gets the decision, and the end.
-    """
+    """One connection, from its request to the last byte; the caller's socket, which doesn't block, is closed here."""
 
     def __init__(
         self, caller: socket.socket, *, gate: Gate, dialer: Dialer, budget: TrafficBudget, observe: Observe
@@ -129,11 +121,7 @@ class Exchange:
             raise Denied(f"The tunnel to {self._host} was closed: {error}.") from error
 
     async def _read_hello(self, data: bytes) -> tuple[bytes, bytes]:
-        """Wait for a ClientHello for this host; returns it, and the bytes that came behind it.
-
-        Raises:
-            Denied: Something else came.
-        """
+        """Wait for a ClientHello for this host; returns it, and the bytes that came behind it."""
         reader = HelloReader()
         try:
             async with asyncio.timeout(HELLO_SECONDS):
@@ -164,11 +152,7 @@ class Exchange:
         await relay.exchange(self._client, h11.Request(method=request.method, target=path, headers=headers))
 
     def _check_host(self, request: h11.Request, *, default_port: int) -> None:
-        """Check that a Host header names the URL's host: servers differ in which of the two they believe.
-
-        Raises:
-            Denied: It names another host.
-        """
+        """Check that a Host header names the URL's host: servers differ in which of the two they believe."""
         for name, value in request.headers:
             if name == b"host":
                 text = value.decode("latin-1")
@@ -176,11 +160,7 @@ class Exchange:
                     raise Denied(f"The Host header {quoted(text)} is not the URL's host.", status=400)
 
     async def _open(self) -> tuple[By, Relay]:
-        """Have the host decided, and connect to it.
-
-        Raises:
-            Denied: It is not allowed, or can't be reached.
-        """
+        """Have the host decided, and connect to it."""
         self._budget.check()
         by = await self._gate.admit(self._host, self._port)
         # The look-up already tells the name to the domain's name server, so the name counts against the budget.
@@ -212,11 +192,7 @@ class Exchange:
 
 
 def _check_framing(request: h11.Request) -> None:
-    """Refuse ambiguous framing, by which a second request could be hidden in the first (request smuggling).
-
-    Raises:
-        Denied: The request states its length twice, or in a way that its HTTP version doesn't have.
-    """
+    """Refuse ambiguous framing, by which a second request could be hidden in the first (request smuggling)."""
     names = [name for name, _ in request.headers]
     lengths, encodings = names.count(b"content-length"), names.count(b"transfer-encoding")
     allowed = 0 if request.method == b"CONNECT" else 1

@@ -55,12 +55,7 @@ class TrafficBudget:
 
 
 class Relay:
-    """One connection to a host, and the caller it was opened for.
-
-    Args:
-        caller: A connected, non-blocking socket.
-        server: A connected, non-blocking socket to the host; `close` closes it.
-        budget: The bytes that the session has left.
+    """One connection to a host, and the caller it was opened for; neither socket blocks.
 
     Attributes:
         sent: Bytes that went to the host.

@@ -163,6 +163,7 @@ class BlockingSession:
     export = _awaited(AnySession.export)
     pull = _awaited(AnySession.pull)
     use_model = _awaited(AnySession.use_model)
+    undo_turn = _awaited(AnySession.undo_turn)
     since = _settled(AnySession.since)
     follow = _settled(AnySession.follow)
     follow_words = _settled(AnySession.follow_words)

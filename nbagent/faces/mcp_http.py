@@ -13,16 +13,16 @@ import os
 import re
 import socket
 import stat
-import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nbagent.core.errors import UsageError
 from nbagent.faces.mcp_access import MAX_BODY_BYTES, AccessControl, allowed_origin, checked_token
+from nbagent.session.wire import is_own
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -115,7 +115,8 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if not _is_own(transport.get_extra_info("socket")):
+        connected = transport.get_extra_info("socket")
+        if connected is not None and connected.family == socket.AF_UNIX and not is_own(connected):
             transport.abort()
             return
         if len(self.connections) > MAX_CONNECTIONS:
@@ -153,14 +154,6 @@ class _Connection(H11Protocol):
         self._waiting = None
         if self.is_silent:
             self.transport.abort()
-
-
-def _is_own(connected: Any) -> bool:
-    """Whether a peer on a Unix socket is this user, or root, who needs no socket; of TCP nothing is known."""
-    if connected is None or connected.family != socket.AF_UNIX:
-        return True
-    _, uid, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid in (0, os.geteuid())
 
 
 # -- serving

@@ -9,11 +9,10 @@ from pathlib import Path
 from nbagent.core import folders, settings
 from nbagent.core.errors import ForgeError
 from nbagent.core.events import Event, ToolStageEntered
-from nbagent.forge import adapter, porting
+from nbagent.forge import adapter, porting, workshop
 from nbagent.forge.library import Library, Listed
 from nbagent.forge.stages import Stage
 from nbagent.forge.tool import Draft, Tool, digest, encode
-from nbagent.forge.workshop import Progress, Workshop, isolating
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.sandbox import registry
@@ -62,7 +61,7 @@ class ToolForge:
         allowance: Allowance | None = None,
     ) -> None:
         self._library = Library(root or folders.state_root(settings.load().state_dir))
-        self._engine = isolating(engine) if isinstance(engine, Engine) else engine
+        self._engine = workshop.isolating(engine) if isinstance(engine, Engine) else engine
         self._spec = spec
         self._notify = notify
         self._confirm = confirm
@@ -114,13 +113,16 @@ class ToolForge:
     async def make(self, draft: Draft) -> Tool:
         """Make a tool from a draft; see `create`."""
         async with self._making:
-            workshop = await self._workshop()
-            progress = workshop.begin(draft, version=await asyncio.to_thread(self._library.next_version, draft.name))
-            tool = await workshop.make(progress)
+            engine, spec = await self._sandbox()
+            version = await asyncio.to_thread(self._library.next_version, draft.name)
+            progress = workshop.Progress(draft, version, self._notify)
+            tool = await workshop.make(
+                progress, engine, spec, confirm=self._confirm, exceed=self._exceed, allowance=self._allowance
+            )
             await self._keep(tool, progress)
             return tool
 
-    async def _keep(self, tool: Tool, progress: Progress) -> None:
+    async def _keep(self, tool: Tool, progress: workshop.Progress) -> None:
         """Put a tool into the library, and emit its stage, even if the caller was cancelled meanwhile."""
         adding = asyncio.get_running_loop().run_in_executor(None, self._library.add, tool)
         try:
@@ -135,20 +137,14 @@ class ToolForge:
             else:
                 progress.enter(Stage.ACTIVE, sha256=digest(encode(tool)))
 
-    async def _workshop(self) -> Workshop:
+    async def _sandbox(self) -> tuple[Engine, SandboxSpec]:
+        """The engine and the spec of a sandbox for a tool, both chosen by the settings where they weren't given."""
         spec = self._spec or SandboxSpec.of(settings.load())
         if not isinstance(self._engine, Engine):
             name = self._engine or settings.load().engine
             self._engine = await registry.choose(name, image=spec.image, specs=[spec])
         self._allowance = self._allowance or Allowance(spec.install)
-        return Workshop(
-            self._engine,
-            spec,
-            notify=self._notify,
-            confirm=self._confirm,
-            exceed=self._exceed,
-            allowance=self._allowance,
-        )
+        return self._engine, spec
 
     # -- the library --------------------------------------------------------------------------------------------
 

@@ -57,17 +57,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     adapts: str = ""
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that has passed its own tests in a fresh sandbox.
+class Tool(Draft, frozen=True, kw_only=True):
+    """A tool that has passed its own tests in a fresh sandbox: its draft, and what is known of it since.
 
     Attributes:
-        name: As in the draft.
         version: From 1, one more each time that it is made anew.
-        description: As in the draft.
-        code: As in the draft.
-        tests: As in the draft.
-        dependencies: As in the draft, and distributions that were installed since it imports them.
-        adapts: As in the draft.
+        dependencies: Those of the draft, and distributions that were installed since it imports them.
         packages: All packages that were installed for its tests, indirect dependencies included.
         schema: Its parameters as JSON Schema, from its type hints.
         doc: The first paragraph of its docstring.
@@ -77,13 +72,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         made: Seconds since the epoch.
     """
 
-    name: str
     version: int
-    description: str
-    code: str
-    tests: str
-    dependencies: tuple[str, ...] = ()
-    adapts: str = ""
     packages: tuple[Package, ...] = ()
     schema: dict[str, Any]
     doc: str = ""

@@ -15,7 +15,6 @@ from typing import Any
 
 from nbagent.core.errors import ForgeError, InstallError, NbagentError
 from nbagent.core.events import Cell, Event, HostDecided, IndexAsked, Package, ToolStageEntered
-from nbagent.core.policy import InstallPolicy
 from nbagent.core.text import cut, ends, legible, one_line
 from nbagent.forge import judge, schema, source
 from nbagent.forge.stages import Stage, advance
@@ -42,13 +41,18 @@ _HERE = Path(__file__).parent
 
 @dataclass
 class Progress:
-    """The stage of a tool that is being made; each new stage is an event."""
+    """The stage of a tool that is being made; each new stage is an event.
+
+    Raises:
+        ForgeError: The draft is malformed.
+    """
 
     draft: Draft
     version: int
     notify: Callable[[Event], object]
 
     def __post_init__(self) -> None:
+        check(self.draft)
         self.stage = Stage.DORMANT
         self._started = time.monotonic()
 
@@ -59,78 +63,53 @@ class Progress:
         name = self.draft.name
         self.notify(ToolStageEntered(tool=name, version=self.version, stage=stage.value, seconds=seconds, **what))
 
-
-class Workshop:
-    """Makes tools, each in a sandbox of its own.
-
-    Args:
-        engine: The engine of the sandboxes.
-        spec: Their spec; they see no data, and end with this process.
-        notify: Called with the events.
-        confirm: Called with packages before they are installed; may raise `InstallRefused`.
-        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
-        allowance: Bounds what all tools may ask the package index for; by default each has its own.
-
-    Attributes:
-        spec: The sandboxes' spec.
-
-    Raises:
-        ForgeError: The engine isolates nothing.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        spec: SandboxSpec,
-        *,
-        notify: Callable[[Event], object] = lambda _: None,
-        confirm: Confirm | None = None,
-        exceed: Exceed | None = None,
-        allowance: Allowance | None = None,
-    ) -> None:
-        isolating(engine)
-        self._engine = engine
-        self.spec = replace(spec, data=(), keep=0.0, late_data=False, install=_with_pytest(spec.install))
-        self._notify = notify
-        self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
-
-    def begin(self, draft: Draft, *, version: int) -> Progress:
-        """Check a draft; returns the progress to give to `make`.
-
-        Raises:
-            ForgeError: The draft is malformed.
-        """
-        check(draft)
-        return Progress(draft, version, self._notify)
-
-    async def make(self, progress: Progress) -> Tool:
-        """Make the tool. It becomes active once the caller has put it into the library.
-
-        Raises:
-            ForgeError: The tool can't be loaded, a dependency can't be installed, or a test failed.
-            SandboxError: The sandbox failed, not the tool.
-        """
-        draft = progress.draft
-        progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
-        kernel = Kernel(self._engine, self.spec, notify=self._pass_on, **self._consent)
-        try:
-            await kernel.start()
-            progress.enter(Stage.INSTALLING)
-            packages = await _install(kernel, draft)
-            progress.enter(Stage.TESTING, packages=packages)
-            return await _test(kernel, draft, packages, version=progress.version)
-        except BaseException as error:
-            progress.enter(Stage.CLEANUP, reason=_reason(error))
-            raise
-        finally:
-            await kernel.stop()
-            if progress.stage is Stage.CLEANUP:
-                progress.enter(Stage.DORMANT)
-
-    def _pass_on(self, event: Event) -> None:
+    def pass_on(self, event: Event) -> None:
         """Pass on the kernel's events about hosts and the package index; the others don't concern the session."""
         if isinstance(event, HostDecided | IndexAsked):
-            self._notify(event)
+            self.notify(event)
+
+
+async def make(
+    progress: Progress,
+    engine: Engine,
+    spec: SandboxSpec,
+    *,
+    confirm: Confirm | None = None,
+    exceed: Exceed | None = None,
+    allowance: Allowance | None = None,
+) -> Tool:
+    """Make a tool. It becomes active once the caller has put it into the library.
+
+    Args:
+        progress: The draft, not begun yet.
+        engine: The sandbox's engine.
+        spec: The sandbox's; see `fitted`.
+        confirm: Called with packages before they are installed; may raise `InstallRefused`.
+        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
+        allowance: Bounds what may be asked of the package index; the tool's own by default.
+
+    Raises:
+        ForgeError: The engine isolates nothing, the tool can't be loaded, a dependency can't be installed, or a test
+            failed.
+        SandboxError: The sandbox failed, not the tool.
+    """
+    isolating(engine)
+    draft = progress.draft
+    progress.enter(Stage.CREATING, code=draft.code, tests=draft.tests, dependencies=list(draft.dependencies))
+    kernel = Kernel(engine, fitted(spec), notify=progress.pass_on, confirm=confirm, exceed=exceed, allowance=allowance)
+    try:
+        await kernel.start()
+        progress.enter(Stage.INSTALLING)
+        packages = await _install(kernel, draft)
+        progress.enter(Stage.TESTING, packages=packages)
+        return await _test(kernel, draft, packages, version=progress.version)
+    except BaseException as error:
+        progress.enter(Stage.CLEANUP, reason=str(error) if isinstance(error, NbagentError) else "It was stopped.")
+        raise
+    finally:
+        await kernel.stop()
+        if progress.stage is Stage.CLEANUP:
+            progress.enter(Stage.DORMANT)
 
 
 def isolating(engine: Engine) -> Engine:
@@ -147,15 +126,12 @@ def isolating(engine: Engine) -> Engine:
     return engine
 
 
-def _with_pytest(policy: InstallPolicy) -> InstallPolicy:
-    """The policy with pytest allowed, which nbagent asks for and not the tool."""
+def fitted(spec: SandboxSpec) -> SandboxSpec:
+    """The spec of a tool's sandbox: it sees no data, ends with this process, and may have pytest, for nbagent asks."""
+    policy = spec.install
     if policy.allow or policy.listed_only:
-        return replace(policy, allow=policy.allow | {"pytest"})
-    return policy
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) if isinstance(error, NbagentError) else "It was stopped."
+        policy = replace(policy, allow=policy.allow | {"pytest"})
+    return replace(spec, data=(), keep=0.0, late_data=False, install=policy)
 
 
 async def _install(kernel: Kernel, draft: Draft) -> list[Package]:

@@ -7,7 +7,7 @@ told which cells were run again. Cells that failed or were stopped the first tim
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.events import CellFinished, CellStarted, Record, StateLost, StateRestored
@@ -39,10 +39,7 @@ class CellReplay:
     async def run(self, execute: Execute, *, cell: int, seconds: float) -> StateRestored | None:
         """Run the cells again in order, up to the first that fails; that one and those after it are forgotten.
 
-        Args:
-            execute: Runs one of them.
-            cell: The cell that the kernel was lost with, for the event.
-            seconds: How long all of them may take together.
+        All together may take `seconds`; `cell` is the one that the kernel was lost with.
 
         Returns:
             What was done; None if there are no cells.
@@ -74,12 +71,21 @@ class SucceededCells:
 
     Attributes:
         cells: The code of each by its number, in order.
+        known: That of all that ever succeeded.
     """
 
     def __init__(self) -> None:
         self.cells: dict[int, str] = {}
-        self._lost: dict[int, str] = {}
+        self.known: dict[int, str] = {}
         self._code: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> SucceededCells:
+        """Those of a whole log."""
+        found = cls()
+        for record in records:
+            found.on_event(record)
+        return found
 
     def on_event(self, record: Record) -> None:
         """Take in the next record."""
@@ -88,11 +94,11 @@ class SucceededCells:
                 # One cell runs at a time, so that the code of earlier ones isn't needed any longer.
                 self._code = {number: code}
             case CellFinished(cell=number, status="ok") if number in self._code:
-                self.cells[number] = self._code[number]
+                self.cells[number] = self.known[number] = self._code[number]
             case StateLost():
-                self._lost, self.cells = self.cells, {}
+                self.cells = {}
             case StateRestored(cells=numbers):
-                self.cells |= {number: self._lost[number] for number in numbers if number in self._lost}
+                self.cells |= {number: self.known[number] for number in numbers if number in self.known}
 
 
 def _why(reply: dict[str, Any] | None) -> str:

@@ -16,7 +16,7 @@ from nbagent.core.events import ColumnType
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.profile import MAX_PROFILE_HEFT, FileProfile, bounded
+from nbagent.kernel.profile import MAX_PROFILE_HEFT, FileProfile, bounded, columns_of
 from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -30,6 +30,8 @@ MAX_PROFILE_BYTES = 4 * MIB
 """Bytes of one profile; 60 columns with their sketches have a fourth of that."""
 MAX_PROFILES_BYTES = 128 * MIB
 """Bytes of all profiles; there are two of each file, from the begin and the end of reading it."""
+MAX_ALL_COLUMNS = 50_000
+"""Columns of all files together: each takes half a kilobyte of memory, however short its text is."""
 NOT_LISTED = "could not be read in time"
 
 
@@ -147,6 +149,7 @@ class _Taken:
     def __init__(self) -> None:
         self.by_path: dict[str, FileProfile] = {}
         self._left = MAX_PROFILES_BYTES
+        self._columns = MAX_ALL_COLUMNS
 
     def take(self, published: bytes) -> None:
         """Take one published profile; anything else is ignored."""
@@ -156,4 +159,7 @@ class _Taken:
         with contextlib.suppress(UnreadableError):
             found = parse(published, FileProfile, limit=MAX_PROFILE_BYTES, heft=MAX_PROFILE_HEFT)
             if found.path in self.by_path or len(self.by_path) < MAX_FILES:
-                self.by_path[found.path] = bounded(found)
+                if found.path in self.by_path:
+                    self._columns += columns_of(self.by_path[found.path])
+                self.by_path[found.path] = bounded(found, columns=self._columns)
+                self._columns -= columns_of(found)

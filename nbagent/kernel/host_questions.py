@@ -95,13 +95,7 @@ class HostAsker:
     # -- on any thread ------------------------------------------------------------------------------------------
 
     def answer(self, id: str, *, allow: bool, remember: bool) -> bool:
-        """Answer a question by its id; returns whether it was still open.
-
-        Args:
-            id: That of the `HostAsked`.
-            allow: Whether the host may be reached.
-            remember: Whether that holds for the session; a denial always does.
-        """
+        """Answer an open question, for the session if `remember`; a denial always holds. False if none has this id."""
         from nbagent.egress.gate import HostAnswer
 
         question = self._open.get(id)

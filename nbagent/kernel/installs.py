@@ -36,19 +36,7 @@ _UNCOUNT = f"setattr({_SHELL}, 'execution_count', {_SHELL}.execution_count - 1)"
 
 
 class KernelInstaller:
-    """Installs for one kernel.
-
-    Args:
-        process: The kernel's process, whose sandbox gets the packages.
-        queries: Sends the kernel requests.
-        notify: Gets the events.
-        busy: Held by whatever uses the kernel.
-        wait_timer: Counts the time in which a person is asked.
-        cell: Returns the number of the latest cell.
-        confirm: Called with packages before they are installed; raises `InstallRefused` to keep them out.
-        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
-        allowance: Bounds what code may ask the index for; by default it is this sandbox's own.
-    """
+    """Installs for one kernel."""
 
     def __init__(
         self,
@@ -83,7 +71,7 @@ class KernelInstaller:
             InstallRefused: This engine's sandboxes take no packages.
         """
         if self._installer is None:
-            if (site := self._process.site) is None:
+            if (site := self._process.sandbox.site) is None:
                 if not self._process.is_owned:
                     raise InstallRefused(
                         "nbagent installs nothing into a kernel that is not in its sandbox.",
@@ -93,7 +81,7 @@ class KernelInstaller:
                 raise InstallRefused(f"Nothing can be installed into a sandbox of the {engine} engine.")
             self._installer = Installer(
                 site,
-                target=self._process.target(),
+                target=self._process.sandbox.target(),
                 policy=self._process.spec.install,
                 allowance=self._allowance,
             )
@@ -107,7 +95,7 @@ class KernelInstaller:
     @property
     def pins(self) -> dict[str, str]:
         """The versions of the packages that the sandbox has from the start, by normalised name."""
-        return read_pins(self._process.target())
+        return read_pins(self._process.sandbox.target())
 
     def _emit_index_asked(self, names: list[str], unknown: list[str]) -> None:
         self._notify(IndexAsked(cell=self._cell(), names=names, unknown=unknown))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +26,7 @@ from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
-from nbagent.kernel.outputs.outputs import OutputLimits
+from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.outputs.widgets import WidgetTracker
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, QueryClient
@@ -160,7 +160,7 @@ class Kernel:
             meanwhile()
             await self._process.connect()
             if not self.is_owned:
-                self._process.learn(await self._introduction())
+                self._process.sandbox.learn(await self._introduction())
         except BaseException:
             await self.stop()
             raise
@@ -181,13 +181,7 @@ class Kernel:
         self._assemble(await warm.hand_over(self.spec, self._hooks(), patience=patience))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks, *, patience: float) -> KernelProcess:
-        """Give the running process to another kernel; `start_from` calls this.
-
-        Args:
-            spec: What the sandbox is from now on: with an owner, and that owner's data.
-            hooks: Who answers the sandbox from now on.
-            patience: Seconds in which the kernel must answer an empty request.
-        """
+        """Give the running process to another kernel; `start_from` calls this."""
         async with self._busy:
             process, before = self._process, self.spec
             asking = asyncio.create_task(self._queries.answers(patience))
@@ -226,11 +220,7 @@ class Kernel:
             raise
 
     def seed_replay(self, cells: Mapping[int, str]) -> None:
-        """With `restore="replay"`: name the cells that made the state of a kernel that was taken over.
-
-        Args:
-            cells: The code of those that succeeded in it, by their numbers, in order.
-        """
+        """With `restore="replay"`: name the cells that made the state of a kernel that was taken over."""
         if self._replay is not None:
             self._replay.seed(cells)
 
@@ -263,6 +253,10 @@ class Kernel:
         if not self.is_owned:
             raise UsageError("This kernel is not nbagent's to restart.", mend="Restart it where it was started.")
         await self._recovery.restart(reason, cell=cell)
+
+    async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Replace the kernel as `restart` does, and run these cells again in the new one; see `Recovery.rebuild`."""
+        await self._recovery.rebuild(cells, reason, prepare=prepare)
 
     async def detach(self) -> None:
         """Leave the sandbox running for another process to take over, as long as its lease says.
@@ -313,7 +307,7 @@ class Kernel:
         Raises:
             UsageError: The kernel was not started.
         """
-        return self._process.about
+        return self._process.sandbox.about
 
     @property
     def id(self) -> str:
@@ -332,22 +326,22 @@ class Kernel:
         Raises:
             EnvironmentMissing: The image doesn't say.
         """
-        return self._process.target().python
+        return self._process.sandbox.target().python
 
     @property
     def machine(self) -> dict[str, Any]:
         """The properties that can change its results (`sandbox/machine/traits.py`), if it has those of nbagent's."""
-        return traits(self.spec, self._process.target()) if self.is_owned else {}
+        return traits(self.spec, self._process.sandbox.target()) if self.is_owned else {}
 
     @property
     def packages(self) -> list[Package]:
         """The packages that it has from the start, each with the hash of its wheel."""
-        return kernel_packages(self._process.target())
+        return kernel_packages(self._process.sandbox.target())
 
     @property
     def versions(self) -> dict[str, str]:
         """The versions of all packages that it has now, by normalised name."""
-        if self._process.site is None:
+        if self._process.sandbox.site is None:
             return self.pins
         return self.pins | {name: each.version for name, each in self._installs.installer.installed.items()}
 
@@ -412,7 +406,7 @@ class Kernel:
 
     def interrupt(self) -> bool:
         """Stop the running cell: interrupt, grace, kill. Returns whether one was running."""
-        return self._runner.interrupt()
+        return self._runner.interrupt() or self._recovery.interrupt()
 
     async def evaluate(
         self,
@@ -442,7 +436,7 @@ class Kernel:
 
     def byte_stream(self) -> ByteStream | None:
         """A socket for one stream of bytes to or from code inside; see `Sandbox.byte_stream`."""
-        return self._process.byte_stream()
+        return self._process.sandbox.byte_stream()
 
     # -- hosts --------------------------------------------------------------------------------------------------
 
@@ -459,7 +453,7 @@ class Kernel:
         Raises:
             UsageError: It is in another form, or this sandbox has no list of hosts.
         """
-        egress = self._process.egress
+        egress = self._process.sandbox.egress
         if egress is None:
             raise UsageError(
                 f"A sandbox that is {self.spec.trust.level} has no list of hosts.",

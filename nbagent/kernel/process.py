@@ -1,29 +1,25 @@
 """Starts, connects, replaces and ends the process of a kernel, in the sandbox of an engine.
 
 The engine's `Sandbox`, with the packages installed for it, outlives the process; each process has a
-`KernelConnection` of its own. Everything above asks the `Sandbox` through `KernelProcess`.
+`KernelConnection` of its own.
 """
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import finished
-from nbagent.core.errors import KernelDied, SandboxError, UsageError
+from nbagent.core.errors import KernelDied, KernelStartError, SandboxError, UsageError
 from nbagent.core.limits import Limits
 from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS, KernelConnection
 from nbagent.kernel.precedence import Precedence
-from nbagent.packages.requirements import Target
-from nbagent.sandbox.contract import About, Engine, Hooks, Sandbox
-from nbagent.sandbox.exit import Exit, start_failed
+from nbagent.sandbox.contract import Engine, Hooks, Sandbox
+from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
-    from nbagent.egress.listener import Egress
-    from nbagent.sandbox.channels.byte_stream import ByteStream
     from nbagent.sandbox.limits.cgroup import GroupUsage
 
 DYING = 60.0
@@ -53,8 +49,8 @@ class KernelProcess:
         self._may_be_dying = False
 
     @property
-    def _sandbox(self) -> Sandbox:
-        """The sandbox.
+    def sandbox(self) -> Sandbox:
+        """The sandbox, to be asked what it is; only this class starts and ends it.
 
         Raises:
             UsageError: Nothing was started.
@@ -94,10 +90,6 @@ class KernelProcess:
     async def launch(self, hooks: Hooks, *, lease: Lease | None = None) -> None:
         """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet.
 
-        Args:
-            hooks: What the sandbox calls.
-            lease: The lease of a sandbox that another process started.
-
         Raises:
             SandboxError: It can't be started, or has ended.
         """
@@ -115,7 +107,7 @@ class KernelProcess:
         Raises:
             SandboxError: The kernel ended, or did not answer in time.
         """
-        connection = KernelConnection(self._sandbox.endpoint)
+        connection = KernelConnection(self.sandbox.endpoint)
         try:
             await (self._wait_for_answer(connection) if self.is_owned else self._join(connection))
         except BaseException:
@@ -126,7 +118,7 @@ class KernelProcess:
 
     def reconnect(self) -> None:
         """Connect to a kernel that was running before, without waiting, since it may be busy."""
-        self._connection = KernelConnection(self._sandbox.endpoint)
+        self._connection = KernelConnection(self.sandbox.endpoint)
 
     async def _wait_for_answer(self, connection: KernelConnection) -> None:
         deadline = time.monotonic() + self.limits.start_timeout
@@ -162,15 +154,15 @@ class KernelProcess:
                 raise _unanswered(lives=heard)
 
     async def _still_starting(self, deadline: float) -> None:
-        sandbox = self._sandbox
+        sandbox = self.sandbox
         if (ended := await sandbox.poll()) is not None:
-            raise start_failed(self.engine.name, ended, await sandbox.tail())
+            said = f" It said: {tail[-1500:]}" if (tail := await sandbox.tail()) else ""
+            raise KernelStartError(f"The kernel in {self.engine.name} {ended} while it started.{said}")
         if time.monotonic() > deadline:
-            said = await sandbox.tail()
-            more = f" It said: {said}" if said else ""
+            said = f" It said: {tail}" if (tail := await sandbox.tail()) else ""
             seconds = self.limits.start_timeout
             raise SandboxError(
-                f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{more}",
+                f"The kernel in {self.engine.name} did not answer within {seconds:g} s.{said}",
                 mend="On a slow or busy machine, give it more: NBAGENT_START_TIMEOUT=SECONDS.",
             )
 
@@ -180,7 +172,7 @@ class KernelProcess:
         """Send a cell's code, and give its sandbox precedence for a moment; returns the message id."""
         connection = self.connection
         self._kills, self._may_be_dying = self._oom_kills(), False
-        self._precedence.begin(self._sandbox.usage())
+        self._precedence.begin(self.sandbox.usage())
         return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
@@ -189,12 +181,12 @@ class KernelProcess:
 
     async def has_ended(self) -> bool:
         """Whether the process has ended; `last_exit` says how. Cheap: called many times a second."""
-        return await self._sandbox.poll() is not None
+        return await self.sandbox.poll() is not None
 
     @property
     def last_exit(self) -> Exit | None:
         """How the process ended, as far as the engine knows."""
-        return self._sandbox.last_exit
+        return self.sandbox.last_exit
 
     async def loss(self) -> str:
         """What a process did that can't be used any longer, as a clause; empty if it can be used."""
@@ -228,37 +220,8 @@ class KernelProcess:
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
         """Give a sandbox that was started ahead its owner, data and hooks; see `Sandbox.hand_over`."""
-        await self._sandbox.hand_over(spec, hooks)
+        await self.sandbox.hand_over(spec, hooks)
         self.spec = spec
-
-    # -- what it is ---------------------------------------------------------------------------------------------
-
-    @property
-    def about(self) -> About:
-        """What the sandbox is."""
-        return self._sandbox.about
-
-    def learn(self, said: object) -> None:
-        """Take in what the kernel says of itself; see `Sandbox.learn`."""
-        self._sandbox.learn(said)
-
-    def target(self) -> Target:
-        """The sandbox's Python and packages; see `Sandbox.target`."""
-        return self._sandbox.target()
-
-    @property
-    def site(self) -> Path | None:
-        """The folder that packages are installed into; None where none can be installed."""
-        return self._sandbox.site
-
-    @property
-    def egress(self) -> Egress | None:
-        """The proxy with its list of hosts, if the sandbox has one."""
-        return self._sandbox.egress
-
-    def byte_stream(self) -> ByteStream | None:
-        """A socket for one stream of bytes to or from code inside, if the sandbox can have one."""
-        return self._sandbox.byte_stream()
 
     # -- its end ------------------------------------------------------------------------------------------------
 
@@ -273,7 +236,7 @@ class KernelProcess:
         """End the process; another one can take its place."""
         self.disconnect()
         self.gone = why
-        await self._sandbox.end()
+        await self.sandbox.end()
 
     async def replace(self) -> None:
         """Start another process in a new sandbox of the same kind; only installed packages stay.
@@ -282,7 +245,7 @@ class KernelProcess:
             SandboxError: The new one did not start; another attempt is possible.
         """
         await self.end(self.gone)
-        await self._sandbox.start(self.spec)
+        await self.sandbox.start(self.spec)
         await self.connect()
 
     async def detach(self) -> bool:

@@ -19,6 +19,9 @@ LEADING_ZEROS = "digits with leading zeros"
 MAX_PROFILE_HEFT = 128 * MIB
 """What one profile may weigh (`sandbox/untrusted.py`); one of 500 columns weighs a third of that."""
 
+MAX_SKETCH = 10_924
+"""Characters of a sketch's hashes: 2,048 numbers of four bytes in base64."""
+
 Value = bool | int | float | str | None
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -32,7 +35,7 @@ class Sketch(msgspec.Struct):
     """
 
     level: int = 0
-    hashes: str = ""
+    hashes: Annotated[str, msgspec.Meta(max_length=MAX_SKETCH)] = ""
 
 
 class Column(msgspec.Struct, omit_defaults=True):
@@ -121,10 +124,15 @@ class FileProfile(msgspec.Struct, omit_defaults=True):
     is_note: bool = False
 
 
-def bounded(found: FileProfile) -> FileProfile:
-    """The same profile, within the bounds of this module."""
+def columns_of(found: FileProfile) -> int:
+    """How many columns are known of a file."""
+    return sum(len(table.columns) for table in found.tables)
+
+
+def bounded(found: FileProfile, *, columns: int = MAX_COLUMNS) -> FileProfile:
+    """The same profile, within the bounds of this module, and without further columns than so many."""
     found.tables = found.tables[:MAX_TABLES]
-    left = MAX_COLUMNS
+    left = min(columns, MAX_COLUMNS)
     for table in found.tables:
         table.columns = table.columns[:left]
         left -= len(table.columns)

@@ -28,12 +28,7 @@ TakeMessage = Callable[[str, dict[str, Any]], None]
 
 
 class QueryClient:
-    """Requests to a kernel's process whose outputs nobody sees.
-
-    Args:
-        process: The kernel's process.
-        router: Gets the messages that answer no request.
-    """
+    """Requests to a kernel's process whose outputs nobody sees."""
 
     def __init__(self, process: KernelProcess, router: Router) -> None:
         self._process = process
@@ -78,13 +73,7 @@ class QueryClient:
         chunks: Chunks | None = None,
         buffers: Sequence[bytes] = (),
     ) -> dict[str, Any] | None:
-        """Evaluate expressions in the kernel, silently.
-
-        Args:
-            expressions: Python expressions, by names that the caller chooses.
-            seconds: After which the request is interrupted.
-            chunks: Gets the buffers of `nbagent_chunk` messages.
-            buffers: Sent along with the request.
+        """Evaluate expressions, by names that the caller chooses, silently; they are interrupted after so many seconds.
 
         Returns:
             The reply's content; None if none came in time, after which the kernel may be given up.

@@ -7,6 +7,7 @@ kernel is replaced at once, but after `MAX_RESTARTS` deaths in a row only when s
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable, Callable, Mapping
 
 from nbagent.core.errors import KernelDied, NbagentError
 from nbagent.core.events import StateLost
@@ -25,15 +26,7 @@ KEPT_NOTE = "It was connected to again; variables are kept."
 
 
 class Recovery:
-    """Replaces lost kernels.
-
-    Args:
-        process: The kernel's process.
-        queries: Sends it requests that are no cells.
-        router: Shows a death as an output of the cell.
-        notify: Gets the events.
-        replay: The cells to run again after a loss; None if none are.
-    """
+    """Replaces lost kernels."""
 
     def __init__(
         self, process: KernelProcess, queries: QueryClient, router: Router, notify: Notify, *, replay: CellReplay | None
@@ -46,14 +39,12 @@ class Recovery:
         self._deaths = 0
         self._untold = ""
         self._restored = ""
+        self._is_restoring = False
 
     # -- before a cell ------------------------------------------------------------------------------------------
 
     async def ensure_alive(self, cell: int) -> None:
-        """Replace a kernel that ended while no cell ran; no cell is blamed for it.
-
-        Args:
-            cell: The cell that is about to run; 0 if the request is no cell.
+        """Replace a kernel that ended before this cell (0 for a request that is none); no cell is blamed for it.
 
         Raises:
             SandboxError: It could not be replaced.
@@ -68,11 +59,7 @@ class Recovery:
             await self._replace(self._untold, cell=cell)
 
     async def _revive(self, cell: int) -> None:
-        """Make one more attempt to start a kernel that died too often, since somebody needs it again.
-
-        Raises:
-            KernelDied: It did not start.
-        """
+        """Make one more attempt to start a kernel that died too often, since somebody needs it again."""
         reason = f"{self._process.gone or 'The kernel had died.'} {LOST_NOTE}"
         try:
             await self._replace(reason, cell=cell)
@@ -167,19 +154,54 @@ class Recovery:
             self._replay.forget()
         await self._replace(reason, cell=cell)
 
-    async def _replace(self, reason: str, *, cell: int) -> None:
+    async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
+
+        Args:
+            cells: The code of each by its number, in order.
+            reason: In a sentence.
+            prepare: Called before, when the new kernel answers.
+
+        Raises:
+            SandboxError: The new one did not start.
+        """
+        replay = self._replay or CellReplay()
+        replay.seed(cells)
+        self._untold = reason
+        await self._replace(reason, cell=0, replay=replay, prepare=prepare)
+
+    async def _replace(
+        self,
+        reason: str,
+        *,
+        cell: int,
+        replay: CellReplay | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         # The event comes first: if this process is killed, whoever takes over the new kernel knows of the loss.
         self._notify(StateLost(cell=cell, reason=reason))
         await self._process.replace()
         self._router.forget()
-        await self._restore(cell)
+        if prepare is not None:
+            await prepare()
+        await self._restore(cell, replay or self._replay)
 
-    async def _restore(self, cell: int) -> None:
+    def interrupt(self) -> bool:
+        """Stop the cell that is run again, and run no further one. Returns whether one was."""
+        if self._is_restoring and self._process.is_connected:
+            self._process.interrupt()
+            return True
+        return False
+
+    async def _restore(self, cell: int, replay: CellReplay | None) -> None:
         """Run the lost kernel's cells again, if that is wanted; the note of the cell that ends next says so."""
-        if self._replay is None:
+        if replay is None:
             return
-        seconds = self._process.limits.timeout
-        restored = await self._replay.run(self._queries.rerun, cell=cell, seconds=seconds)
+        self._is_restoring = True
+        try:
+            restored = await replay.run(self._queries.rerun, cell=cell, seconds=self._process.limits.timeout)
+        finally:
+            self._is_restoring = False
         if restored is None:
             return
         self._notify(restored)

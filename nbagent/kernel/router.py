@@ -14,7 +14,8 @@ from typing import Any
 from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsCleared, OutputUpdated
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, OutputLimits
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change
+from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.outputs.widgets import WidgetTracker
 
 MAX_RECENT_REQUESTS = 120
@@ -45,11 +46,6 @@ def late_sentence(cell: int, during: int, how: str) -> str:
 
 class Router:
     """Sorts the messages of a kernel, and emits what they change in the outputs.
-
-    Args:
-        notify: Gets the events.
-        limits: What is kept of a cell's outputs.
-        spill: Called with a cell's number, returns what takes the stream text that the notebook leaves out.
 
     Attributes:
         widgets: The widget models that are open in the present kernel.
@@ -110,13 +106,7 @@ class Router:
     # -- messages -----------------------------------------------------------------------------------------------
 
     def take(self, channel: str, message: dict[str, Any], request: ExecuteRequest | None = None) -> None:
-        """Sort one message.
-
-        Args:
-            channel: `shell` or `iopub`.
-            message: As the connection gives it.
-            request: That of the cell that runs; None between two cells.
-        """
+        """Sort one message of `shell` or `iopub`; `request` is that of the cell that runs, None between two cells."""
         kind = message["header"].get("msg_type")
         parent = message["parent_header"].get("msg_id")
         if channel == "shell":

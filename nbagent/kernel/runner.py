@@ -26,17 +26,7 @@ MAX_DROPPED = 5
 
 
 class Runner:
-    """Runs cells; the caller sees to it that it is one at a time.
-
-    Args:
-        process: The kernel's process.
-        router: Sorts its messages.
-        requests: Sends the code, and sees it to its end within the time limit.
-        installs: Installs modules that a cell misses.
-        recovery: Replaces a kernel that died.
-        notify: Gets the events.
-        quota: Counts what is kept of the outputs; None keeps all.
-    """
+    """Runs cells; the caller sees to it that it is one at a time."""
 
     def __init__(
         self,
@@ -149,7 +139,7 @@ class Runner:
     async def _give_up(self, request: ExecuteRequest, job: Job) -> None:
         """Stop a cell that nobody waits for any longer, and emit its end; the next one finds a kernel."""
         try:
-            await self._requests.abandon(request)
+            await self._requests.abandon(request, job)
             await self._recovery.after(request)
         except BaseException:
             # The kernel may still run that code, so the next cell gets a new one.

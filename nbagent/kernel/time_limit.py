@@ -37,11 +37,7 @@ MAX_ASKED = 600
 class TimedRequests:
     """Sends cells' code, and sees each request to its end: by itself, at its time limit, or with its kernel.
 
-    Args:
-        process: The kernel's process.
-        router: Sorts its messages.
-        waited: Returns, for a moment of the monotonic clock, the seconds since then in which code waited for a person,
-            which don't count against its time limit.
+    `waited` returns for how many seconds since a moment code waited for a person; these don't count.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:
@@ -72,9 +68,7 @@ class TimedRequests:
     async def has_turn(self, job: Job, waits: Callable[[], object]) -> bool:
         """Wait until a kernel that others use, too, runs none of their cells; False if the cell is stopped before.
 
-        Args:
-            job: The cell.
-            waits: Called once if that takes long.
+        If that takes long, `waits` is called once.
         """
         connection, started, asked, told = self._process.connection, time.monotonic(), set[str](), False
         while not job.stop and not connection.lost and not await self._process.has_ended():
@@ -108,22 +102,12 @@ class TimedRequests:
             if not request.done:
                 await self._watch(request, job)
 
-    async def abandon(self, request: ExecuteRequest) -> None:
+    async def abandon(self, request: ExecuteRequest, job: Job) -> None:
         """Interrupt a request whose caller was cancelled; if it doesn't end within the grace period, note a death."""
-        connection = self._process.connection
-        request.stopped, end = "interrupted", time.monotonic()
+        request.stopped = job.stop = "interrupted"
         if self._may_interrupt(request):
-            self._interrupt(request, end)
-            end += self._process.limits.grace
-        while not request.done and (now := time.monotonic()) < end:
-            if self._came_too_early(request, now):
-                self._interrupt(request, now)
-            for channel, message in await connection.receive(LOOK_SECONDS):
-                self._router.take(channel, message, request)
-            if await self._process.has_ended():
-                break
-            self._end_half_done(request, now)
-        if not request.done:
+            await self.wait(request, job)
+        elif not request.done:
             self._give_up(request)
 
     async def _watch(self, request: ExecuteRequest, job: Job) -> None:

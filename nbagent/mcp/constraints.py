@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
+
+import msgspec
 
 from nbagent.core.errors import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Constraints:
+class Constraints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Constraints on the tools that are chosen for a question.
 
     Attributes:
@@ -42,16 +42,8 @@ class Constraints:
         """
         if isinstance(given, Constraints):
             return given
-        table = dict(given or {})
-        known = [each.name for each in fields(cls)]
-        if unknown := next((name for name in table if name not in known), None):
-            raise UsageError(f"There is no constraint {unknown!r}.", mend=f"Use some of: {', '.join(known)}.")
         try:
-            for name in ("allow_servers", "deny", "capabilities"):
-                if isinstance(table.get(name), str):
-                    raise UsageError(f"The constraint {name} is a list of names.")
-                if table.get(name) is not None:
-                    table[name] = frozenset(table[name])
-            return cls(**table)
-        except TypeError as error:
-            raise UsageError(f"A constraint on tools is of the wrong kind: {error}.") from error
+            return msgspec.convert(dict(given or {}), cls)
+        except msgspec.ValidationError as error:
+            mend = f"Use some of: {', '.join(cls.__struct_fields__)}."
+            raise UsageError(f"A constraint on tools is wrong: {error}.", mend=mend) from error

@@ -91,7 +91,7 @@ class Link:
         if isinstance(self._error, McpError):
             return McpError(self._error.message, mend=self._error.mend)
         why = self.meter.why or (f"answered with {self.meter.status}" if self.meter.status else "")
-        why = why or (f"failed: {words_of(self._error)}" if self._error else "closed the connection")
+        why = why or (f"failed: {message_of(self._error)}" if self._error else "closed the connection")
         lines = self._tail[0].decode("utf-8", "replace").strip().splitlines()[-3:] if self._tail else []
         if said := " / ".join(" ".join(line.split()) for line in lines if line.strip()):
             why = f"{why}; it last said: {printable(said)[:400].rstrip('.')}"
@@ -148,7 +148,7 @@ class Link:
             self._on_change()
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message of an error, or of the first one in a group, as one bounded line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

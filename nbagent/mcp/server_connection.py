@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from nbagent.core.errors import McpError
 from nbagent.core.events import Event, McpRequestDeclined, McpServerChanged
 from nbagent.core.text import printable
-from nbagent.mcp.link import Link, words_of
+from nbagent.mcp.link import Link, message_of
 from nbagent.mcp.meter import ASKS
 
 if TYPE_CHECKING:
@@ -232,10 +232,10 @@ class ServerConnection:
             lost = await self._discard(link)
             return McpError(lost.message, mend="Whether the call took effect is not known.")
         if isinstance(error, ValidationError):
-            return McpError(f"The MCP server {self.server.name} {words_of(error)}.")
+            return McpError(f"The MCP server {self.server.name} {message_of(error)}.")
         status = f" ({link.meter.status})" if link.meter.status else ""
         link.meter.note("")
-        return McpError(f"The MCP server {self.server.name} refused: {words_of(error)}{status}.")
+        return McpError(f"The MCP server {self.server.name} refused: {message_of(error)}{status}.")
 
     async def _discard(self, link: Link) -> McpError:
         """Clean up after a connection that ended; returns the error to raise."""

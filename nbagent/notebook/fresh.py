@@ -40,6 +40,7 @@ class Ran:
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.
         widgets: The models of its widgets at the end, by their names.
+        process: The number of the kernel's process, as it says.
     """
 
     outputs: dict[int, list[Output]] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Ran:
     versions: Mapping[str, str] = field(default_factory=dict)
     features: list[str] = field(default_factory=list)
     widgets: Mapping[str, Any] = field(default_factory=dict)
+    process: int = 0
 
 
 class FreshRuns:
@@ -113,6 +115,8 @@ class FreshRuns:
             ran.environment, ran.machine = kernel.about.environment, kernel.machine
             await self._run_cells(kernel, ran, stable=stable)
             ran.features = words(await kernel.evaluate(sweep.DISPATCH, []))
+            said = await kernel.evaluate(sweep.PROCESS, [])
+            ran.process = said if type(said) is int else 0
             ran.versions = kernel.versions
             ran.widgets = models(kernel.take_widget_state())
         # An export keeps the views of those widgets only that were there at the end.

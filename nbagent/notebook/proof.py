@@ -261,7 +261,7 @@ def compared(
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
         moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
-        context = Context(moments=moments, reads=reads[cell.number], strictness=strictness)
+        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strictness)
         found[cell.number] = compare(stored, ours, context, again=more)
     return found
 

@@ -37,6 +37,7 @@ from nbagent.core.events import (
     Renamed,
     SessionResumed,
     SessionStarted,
+    TurnUndone,
     WidgetsChanged,
     left_output,
 )
@@ -75,6 +76,7 @@ class Recording:
         title: What a person called it; empty if nobody did.
         began: The time at which the sandbox was started.
         answers: By the numbers of their questions.
+        undone: By the numbers of questions that were undone, the cells that had made the kernel's state before.
         late: What came for a cell after its end, by its number.
         updated: By the number of a cell and the place of an output in it, the cell that ran when that was last changed
             after the end.
@@ -98,6 +100,7 @@ class Recording:
     title: str = ""
     began: float = 0.0
     answers: dict[int, Answer] = field(default_factory=dict)
+    undone: dict[int, list[int]] = field(default_factory=dict)
     late: dict[int, list[Late]] = field(default_factory=dict)
     updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
     packages: dict[str, Package] = field(default_factory=dict)
@@ -146,7 +149,7 @@ class Recording:
         return [*cell.outputs, *(each.output for each in self.late.get(cell.cell, ()))]
 
     def snapshot(self) -> Recording:
-        """A copy that another thread can read while this one takes in further records."""
+        """A copy for another thread, while this one takes in further records; what was undone is left out of it."""
         taken = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, list | dict):
@@ -156,7 +159,10 @@ class Recording:
             if isinstance(item, Cell)
             else item
             for item in self.items
+            if getattr(item, "turn", 0) not in self.undone
         ]
+        taken._places = {item.cell: place for place, item in enumerate(taken.items) if isinstance(item, Cell)}
+        taken.answers = {turn: answer for turn, answer in self.answers.items() if turn not in self.undone}
         taken.late = {cell: [*late] for cell, late in self.late.items()}
         return taken
 
@@ -192,6 +198,10 @@ class Recording:
                 self.items.append(reply)
             case Answered(turn=turn) as answer:
                 self.answers[turn] = answer
+            case TurnUndone(turn=turn, undone=True) as taken:
+                self.undone[turn] = taken.cells
+            case TurnUndone(turn=turn):
+                self.undone.pop(turn, None)
             case CellStarted(cell=number, turn=turn, code=code) as begun:
                 tool = begun.tool or ("python" if turn else "person")
                 self.origins[number] = Origin(tool, begun.approver, record.at)

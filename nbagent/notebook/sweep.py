@@ -16,6 +16,11 @@ _SORTS = frozenset(
 )
 _FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
 
+PROCESS = """
+def main():
+    import os
+    return os.getpid()
+"""
 DISPATCH = """
 def main():
     import sys

@@ -63,9 +63,6 @@ def distribution_for(module: str) -> str:
     It takes the whole dotted name that the code imports. The name in a `ModuleNotFoundError` may be the first part
     only, such as `google` for `import google.cloud.storage`.
 
-    Args:
-        module: An import name, dotted or not.
-
     Returns:
         The distribution's name from the table, or else the module's top-level name, normalised.
 

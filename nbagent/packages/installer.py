@@ -118,10 +118,7 @@ class Installer:
         return await self._install(asked, counted=not by_person)
 
     async def install_module(self, module: str) -> list[Package]:
-        """Install the distribution that provides a module. Each module is tried once a session.
-
-        Args:
-            module: The dotted name that the code imports (see `distribution_for`).
+        """Install the distribution that provides a module, by its dotted name; each is tried once a session.
 
         Returns:
             The packages that were added, never empty.

@@ -12,7 +12,7 @@ from nbagent.packages.requirements import Target
 from nbagent.packages.wheels import make_readable
 
 
-def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_bytecode: bool = False) -> None:
+def fill(folder: Path, *, pins: Path, python: str, platform: str) -> None:
     """Install a requirements file with hashes into a folder, which appears atomically.
 
     Args:
@@ -20,7 +20,6 @@ def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_byteco
         pins: A requirements file that names every package, dependencies included, with hashes.
         python: Version of the Python that will use it.
         platform: Its machine and glibc, for example `x86_64-manylinux_2_41`.
-        compile_bytecode: Also compile with the host's Python: of use only if that is the same minor version.
 
     Raises:
         EnvironmentMissing: The install failed; the message ends with uv's reason.
@@ -32,7 +31,17 @@ def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_byteco
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
         work = Path(made)
         (work / "uv.toml").touch()
-        _unpack(work, target, compile_bytecode=compile_bytecode)
+        arguments = uv.install_arguments(work / "site", str(pins.absolute()), uv.target_arguments(target))
+        try:
+            done = subprocess.run(
+                [uv.binary(), *arguments], cwd=work, env=uv.environment(), stdin=subprocess.DEVNULL,
+                capture_output=True, check=False, timeout=uv.FETCH_SECONDS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise EnvironmentMissing(f"Installing {pins} took more than {uv.FETCH_SECONDS:g} s.") from None
+        if done.returncode:
+            reason = uv.shorten(done.stderr.decode(errors="replace"))
+            raise EnvironmentMissing(f"The packages of {pins} can't be installed: {reason}")
         (work / "site" / ".lock").unlink(missing_ok=True)
         make_readable(work / "site")
         try:
@@ -40,20 +49,3 @@ def fill(folder: Path, *, pins: Path, python: str, platform: str, compile_byteco
         except OSError:
             if not folder.is_dir() or not any(folder.iterdir()):
                 raise
-
-
-def _unpack(work: Path, target: Target, *, compile_bytecode: bool) -> None:
-    """Unpack all of the target's pins into `work/site`."""
-    arguments = uv.install_arguments(work / "site", str(target.pins.absolute()), uv.target_arguments(target))
-    if compile_bytecode:
-        arguments.append("--compile-bytecode")
-    try:
-        done = subprocess.run(
-            [uv.binary(), *arguments], cwd=work, env=uv.environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            check=False, timeout=uv.FETCH_SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise EnvironmentMissing(f"Installing {target.pins} took more than {uv.FETCH_SECONDS:g} s.") from None
-    if done.returncode:
-        reason = uv.shorten(done.stderr.decode(errors="replace"))
-        raise EnvironmentMissing(f"The packages of {target.pins} can't be installed: {reason}")

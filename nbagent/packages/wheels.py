@@ -53,12 +53,7 @@ def tidy(folder: Path) -> None:
 
 
 def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) -> None:
-    """Refuse distributions that reach beyond their own modules.
-
-    Args:
-        folder: Where they were unpacked.
-        names: Their normalised names.
-        protected: Import names that only their own distribution may provide.
+    """Refuse unpacked distributions, of these normalised names, that reach beyond their own modules.
 
     Raises:
         InstallRefused: There is a `.pth` file, a kernel's or start-up module, or a link.

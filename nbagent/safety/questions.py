@@ -14,18 +14,8 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from nbagent.core import events
 from nbagent.core.errors import UsageError
-from nbagent.core.events import (
-    ApprovalAsked,
-    ApprovalGiven,
-    Event,
-    HostAsked,
-    HostDecided,
-    Record,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-)
 from nbagent.core.text import cut, visible
 
 ASK_SECONDS: Final = 60.0
@@ -86,10 +76,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float | None = None
 
     @classmethod
-    def of(cls, record: Record) -> Question | None:
+    def of(cls, record: events.Record) -> Question | None:
         """The question that an event asks; None for all other events."""
         match record.event:
-            case HostAsked(id=id) as asked:
+            case events.HostAsked(id=id) as asked:
                 return cls(
                     id=id,
                     kind="host",
@@ -99,7 +89,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
                     default="deny",
                     deadline=record.at + ASK_SECONDS,
                 )
-            case ApprovalAsked() as asked:
+            case events.ApprovalAsked() as asked:
                 return _approval(asked)
         return None
 
@@ -108,22 +98,22 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a person who rejects it may say why, which the model is told; a budget is the person's own affair."""
         return self.kind not in ("budget", "host")
 
-    def is_over(self, event: Event) -> bool:
+    def is_over(self, event: events.Event) -> bool:
         """Whether an event ends this question: its answer, the end of the session, or the start of a new owner.
 
         An owner that was killed emits no end of its questions; so the start of the next owner ends them.
         """
         match event:
-            case HostDecided(id=id):
+            case events.HostDecided(id=id):
                 return self.kind == "host" and self.id == id
-            case ApprovalGiven(id=id):
+            case events.ApprovalGiven(id=id):
                 return self.kind != "host" and self.id == id
-            case SessionStarted() | SessionResumed() | SessionEnded():
+            case events.SessionStarted() | events.SessionResumed() | events.SessionEnded():
                 return True
         return False
 
 
-def still_open(records: Iterable[Record], *, now: float) -> list[Question]:
+def still_open(records: Iterable[events.Record], *, now: float) -> list[Question]:
     """The questions that wait for an answer, in order.
 
     Args:
@@ -176,11 +166,11 @@ def answer(
     return session.approve(question.id, decision, code=code, reason=reason, always=choice == "session")
 
 
-def _place(event: HostAsked) -> str:
+def _place(event: events.HostAsked) -> str:
     return visible(f"{event.host}:{event.port}")
 
 
-def _approval(asked: ApprovalAsked) -> Question:
+def _approval(asked: events.ApprovalAsked) -> Question:
     about = "" if asked.kind == "cell" else f": {visible(asked.what)}"
     offered: dict[Choice, object] = {"approve": True, "session": asked.rules, "edit": asked.code, "reject": True}
     return Question(

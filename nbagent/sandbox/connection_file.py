@@ -1,4 +1,4 @@
-"""The connection file of a kernel that somebody else started, and how that kernel is reached.
+"""How a kernel is reached whose connection is known, also by the connection file of one that somebody else started.
 
 Whoever can write the file, or read its key, can run code as the person. So it must be the person's own, and of a kernel
 on this machine whose messages are signed.
@@ -28,7 +28,7 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection file says, as Jupyter writes it.
+    """What a connection file says, as Jupyter writes it; nbagent's own kernels have no file.
 
     Attributes:
         transport: `tcp`, or `ipc` for Unix sockets.
@@ -98,11 +98,7 @@ def read(path: Path) -> Connection:
 
 
 def _check(connection: Connection, path: Path) -> None:
-    """Refuse a kernel that can't be reached safely.
-
-    Raises:
-        UsageError: It signs nothing, encrypts, or may be on another machine.
-    """
+    """Refuse a kernel that can't be reached safely."""
     if not connection.key or connection.signature_scheme != "hmac-sha256":
         raise UsageError(
             f"The kernel of {path} doesn't sign its messages with HMAC-SHA256.",
@@ -129,29 +125,27 @@ def _is_here(address: str) -> bool:
 
 @dataclass(frozen=True)
 class ConnectionEndpoint:
-    """How the kernel of a connection file is reached.
+    """How the kernel of a connection is reached.
 
     Attributes:
-        connection: What the file says.
+        connection: What its file says, or would say.
     """
 
     connection: Connection = field(repr=False)
 
     @property
     def key(self) -> bytes:
-        """The key that signs messages."""
         return self.connection.key.encode()
 
     @property
     def connection_info(self) -> dict[str, Any]:
-        """What other clients need: what the file says."""
+        """What other clients need."""
         said = self.connection
         ports = {f"{name}_port": getattr(said, f"{name}_port") for name in CHANNELS}
         info = {"transport": said.transport, "ip": said.ip, "key": self.key, "signature_scheme": said.signature_scheme}
         return info | ports
 
     def open(self, name: ChannelName, *, limit: int) -> SocketChannel:
-        """Open a channel."""
         return self._open(name, kind=KINDS[name], limit=limit)
 
     def beat(self) -> SocketChannel:

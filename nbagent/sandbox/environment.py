@@ -8,8 +8,6 @@ requirements (`image.py`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import functools
 import hashlib
 import json
@@ -20,12 +18,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import platformdirs
 
+from nbagent.core import fileio
 from nbagent.core.errors import EnvironmentMissing
 from nbagent.packages import pinned
 from nbagent.packages.requirements import Target
@@ -132,7 +130,7 @@ async def build() -> Environment:
     """
     wanted = describe()
     cache_root().mkdir(parents=True, exist_ok=True)
-    async with _only_one(cache_root() / "lock"):
+    async with fileio.locked(cache_root() / "lock"):
         if (made := find()) is not None:
             return made
         staging = Path(tempfile.mkdtemp(prefix="making-", dir=cache_root()))
@@ -200,17 +198,3 @@ def _make_readable(folder: Path) -> None:
         if not path.is_symlink():
             mode = path.stat().st_mode
             path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
-
-
-@contextlib.asynccontextmanager
-async def _only_one(path: Path) -> AsyncIterator[None]:
-    """Hold a lock against all other builds, of this process and of others."""
-    with path.open("w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                # Not by waiting in flock: the holder may be a task that needs this thread to go on.
-                await asyncio.sleep(0.1)
-        yield

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.errors import KernelStartError, SandboxError
-
 if TYPE_CHECKING:
     from nbagent.sandbox.limits.cgroup import GroupUsage
 
@@ -74,11 +72,7 @@ class KillCount:
         self._seen: deque[tuple[float, int]] = deque(maxlen=MAX_SEEN)
 
     def look(self, usage: Callable[[], GroupUsage | None]) -> None:
-        """Count them, unless that was done just before.
-
-        Args:
-            usage: Returns what the sandbox uses, or None where the engine can't tell.
-        """
+        """Count them, unless that was done just before."""
         now = time.monotonic()
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
@@ -89,13 +83,7 @@ class KillCount:
     def exit(self, status: int, *, killed: bool, usage: GroupUsage | None, words: Mapping[str, Any]) -> Exit:
         """How the kernel ended: by what process 1 said at its end if it could, else by what the engine knows.
 
-        A status alone can't tell a signal from an exit code above 128.
-
-        Args:
-            status: The status that the engine knows, see `Exit.of_status`.
-            killed: Whether the engine knows of a process that was killed for its memory.
-            usage: What the sandbox used, as far as the engine can tell.
-            words: What process 1 said.
+        A status alone, which is as `Exit.of_status` takes it, can't tell a signal from an exit code above 128.
         """
         said = {name: value for name, value in words.items() if isinstance(value, int)}
         kills = said.get("oom_kills", usage.oom_kills() if usage else 0)
@@ -108,20 +96,10 @@ class KillCount:
         return ended
 
     def _count_survived(self, alive_at: object) -> int:
-        """How many of the killed processes were not the kernel.
-
-        Args:
-            alive_at: When process 1 last saw the kernel alive, on the clock of this machine.
-        """
+        """How many of the killed processes were not the kernel."""
         now = time.monotonic()
         # The clock of another operating system kernel, such as gVisor's, may be another one.
         latest = now - SURVIVED_SECONDS
         if isinstance(alive_at, float) and self._started < alive_at <= now:
             latest = alive_at
         return max((kills for at, kills in self._seen if at < latest), default=0)
-
-
-def start_failed(engine: str, exit_: Exit, tail: str) -> SandboxError:
-    """The error for a kernel that ended before it answered."""
-    said = f" It said: {tail[-1500:]}" if tail else ""
-    return KernelStartError(f"The kernel in {engine} {exit_} while it started.{said}")

@@ -145,12 +145,7 @@ class Survey:
 
 
 def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
-    """Ask each engine whether it would start a sandbox here.
-
-    Args:
-        spec: The sandbox.
-        name: The engine that a person names; the best by default.
-    """
+    """Ask each engine whether it would start a sandbox here; only that of `name` is chosen if a person names one."""
     found = {
         each: candidate(engine, image=spec.image, specs=[spec])
         for each, engine in sorted(engines().items())

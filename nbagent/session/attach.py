@@ -16,7 +16,7 @@ import inspect
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
@@ -26,21 +26,18 @@ from nbagent.core.events import (
     Answer,
     Answered,
     Asked,
-    Cell,
     CellFinished,
     CellStarted,
-    Package,
     Record,
     SessionResumed,
     SessionStarted,
 )
-from nbagent.core.session_log import SENT_PREFIX, Tail, read_log
+from nbagent.core.session_log import SENT_PREFIX, Tail
 from nbagent.session import lookup
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
-from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Pulled, Uploaded
-from nbagent.session.stream import Words, follow_since, streamed
-from nbagent.session.wire import Said
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
+from nbagent.session.stream import Words
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -56,11 +53,10 @@ def _awaited(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Attached, P], Coroutine[Any, Any, T]]:
     """A method that has the owner call its own of this name, and is awaited as that is."""
-    signature = inspect.signature(method)
 
     @functools.wraps(method)
     async def call(self: Attached, /, *positional: P.args, **named: P.kwargs) -> T:
-        found: T = await self.call(method.__name__, **_by_name(signature, positional, named))
+        found: T = await self.call(method.__name__, **_by_name(method, positional, named))
         return found
 
     return call
@@ -68,20 +64,24 @@ def _awaited(
 
 def _begun(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Attached, P], asyncio.Task[Any]]:
     """The same for a method that returns at once where the session is: it is called whether or not it is awaited."""
-    signature = inspect.signature(method)
 
     @functools.wraps(method)
     def call(self: Attached, /, *positional: P.args, **named: P.kwargs) -> asyncio.Task[Any]:
-        return self._owner.soon(self.call(method.__name__, **_by_name(signature, positional, named)))
+        return self._owner.soon(self.call(method.__name__, **_by_name(method, positional, named)))
 
     return call
 
 
-def _by_name(signature: inspect.Signature, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a method by their names, as they go over the socket."""
-    bound = signature.bind(None, *positional, **named).arguments
+def _by_name(method: Callable[..., Any], positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a method by their names, as they go over the socket: the owner has another working folder."""
+    bound = inspect.signature(method).bind(None, *positional, **named).arguments
     bound.pop("self")
-    return bound
+    place = _PLACES.get(method.__name__)
+    return {key: _absolute(value) if key == place else value for key, value in bound.items()}
+
+
+_PLACES = {"check_export": "path", "export": "path", "pull": "to"}
+"""Arguments that are paths on the host."""
 
 
 def _absolute(path: str | Path) -> str:
@@ -121,7 +121,7 @@ class Attached:
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
         self._words = Words()
-        self._owner = Owner(self.folder, on_growth=self._read, on_words=self._hear_words)
+        self._owner = Owner(self.folder, on_growth=self._read, on_words=self._words.say)
 
     async def __aenter__(self) -> Attached:
         if not self.is_running:
@@ -137,7 +137,6 @@ class Attached:
         return self._owner.is_there
 
     async def start(self) -> None:
-        """See `AnySession.start`."""
         if self.is_running:
             raise UsageError(f"This is attached to the session {self.id} already.")
         async with self._owner.connecting():
@@ -147,7 +146,6 @@ class Attached:
             await self.attend()
 
     async def detach(self) -> None:
-        """See `AnySession.detach`."""
         await self._owner.leave()
 
     async def closed(self) -> None:
@@ -156,25 +154,12 @@ class Attached:
 
     # -- what happens -------------------------------------------------------------------------------------------
 
-    def since(self, seq: int = 0) -> Iterator[Record]:
-        """See `AnySession.since`."""
-        return read_log(self.folder, since=seq)
-
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
-        """See `AnySession.follow`."""
         self._readers.append(reader)
         return lambda: self._readers.remove(reader)
 
-    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
-        """See `AnySession.follow_since`."""
-        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
-
     def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
-        """See `AnySession.follow_words`."""
         return self._words.follow(reader)
-
-    def _hear_words(self, said: Said) -> None:
-        self._words.say(said.turn, said.text, after=said.after)
 
     def _catch_up(self) -> None:
         """Read what was written before anybody follows; in a thread, for a log may be long."""
@@ -206,18 +191,6 @@ class Attached:
                 self._cell = cell
             case CellFinished() | SessionResumed():
                 self._cell = 0
-
-    async def artifacts(self) -> list[Artifact]:
-        """See `AnySession.artifacts`."""
-        from nbagent.state.views import ViewReader
-
-        return await asyncio.to_thread(ViewReader(self.folder.parent.parent).artifacts, self.id)
-
-    async def load_artifact(self, artifact_id: str) -> bytes:
-        """See `AnySession.load_artifact`."""
-        from nbagent.state.views import ViewReader
-
-        return (await asyncio.to_thread(ViewReader(self.folder.parent.parent).load, artifact_id))[1]
 
     async def open_artifact(self, artifact_id: str) -> tuple[Artifact, IO[bytes]]:
         """One of `artifacts()` and its content as a file, which may be larger than memory.
@@ -259,7 +232,6 @@ class Attached:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
-        """See `AnySession.ask`."""
         before, self.unfinished = self._answered, None
         async with self._shared_folder() if files else contextlib.nullcontext(self.folder) as folder:
             pairs = [each if isinstance(each, tuple) else (None, each) for each in files]
@@ -271,16 +243,9 @@ class Attached:
                 raise
         return answer
 
-    async def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
-        """See `AnySession.stream`."""
-        async with contextlib.aclosing(streamed(lambda: self.ask(question, files=files), follow=self.follow)) as events:
-            async for record in events:
-                yield record
-
     async def upload(
         self, source: UploadSource, name: str | None = None, *, to: str = "/workspace", unpack: bool = False
     ) -> Uploaded:
-        """See `AnySession.upload`."""
         async with self._shared_folder() as folder:
             called, path = await _readable(source, name, folder / "file")
             found: Uploaded = await self.call("upload", source=path, name=called, to=to, unpack=unpack)
@@ -293,7 +258,6 @@ class Attached:
     async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
 
     async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
-        """See `AnySession.download`."""
         if to is not None:
             found: Path = await self.call("download", path=path, to=_absolute(to), overwrite=overwrite)
             return found
@@ -301,35 +265,11 @@ class Attached:
             found = await self.call("download", path=path, to=str(folder / "file"), bound=MAX_BYTES_IN_MEMORY)
             return await asyncio.to_thread(found.read_bytes)
 
-    async def pull(self, name: str, to: str | Path) -> Pulled:
-        """See `AnySession.pull`."""
-        found: Pulled = await self.call("pull", name=name, to=_absolute(to))
-        return found
-
-    async def check_export(self, path: str | Path, *, force: bool = False) -> None:
-        """See `AnySession.check_export`."""
-        await self.call("check_export", path=_absolute(path), force=force)
-
-    async def export(
-        self,
-        path: str | Path,
-        *,
-        force: bool = False,
-        environment: bool = False,
-        keep_attempts: bool | None = None,
-    ) -> Path:
-        """See `AnySession.export`."""
-        how = {"force": force, "environment": environment, "keep_attempts": keep_attempts}
-        written: Path = await self.call("export", path=_absolute(path), **how)
-        return written
-
     def attend(self, answers: bool = True) -> asyncio.Task[None]:
-        """See `AnySession.attend`."""
         self.attended = answers
         return self._owner.soon(self.call("attend", answers=answers))
 
     def interrupt(self) -> None:
-        """See `AnySession.interrupt`."""
         self._owner.send("interrupt")
 
     def interrupt_cell(self) -> bool:
@@ -338,15 +278,18 @@ class Attached:
         return self._cell > 0
 
     async def stop(self, reason: str = "") -> None:
-        """See `AnySession.stop`."""
         with contextlib.suppress(OwnerGone):
             await self.call("stop", reason=reason)
 
     @property
     def runs(self) -> KernelPort:
-        """See `AnySession.runs`."""
-        return _RemoteKernel(self)
+        return cast("KernelPort", _RemoteKernel(self.call))
 
+    since = AnySession.since
+    follow_since = AnySession.follow_since
+    artifacts = AnySession.artifacts
+    load_artifact = AnySession.load_artifact
+    stream = AnySession.stream
     run = _awaited(AnySession.run)
     system_prompt = _awaited(AnySession.system_prompt)
     install = _awaited(AnySession.install)
@@ -354,6 +297,10 @@ class Attached:
     deliver = _awaited(AnySession.deliver)
     variables = _awaited(AnySession.variables)
     use_model = _awaited(AnySession.use_model)
+    undo_turn = _awaited(AnySession.undo_turn)
+    pull = _awaited(AnySession.pull)
+    check_export = _awaited(AnySession.check_export)
+    export = _awaited(AnySession.export)
     rename = _begun(AnySession.rename)
     set_approvals = _begun(AnySession.set_approvals)
     approve = _begun(AnySession.approve)
@@ -362,30 +309,16 @@ class Attached:
 
 
 class _RemoteKernel:
-    """Runs cells in the owner's kernel for an agent of this process."""
+    """The owner's kernel for an agent of this process: each method of `KernelPort` is a call that the owner makes."""
 
-    def __init__(self, session: Attached) -> None:
-        self._call = session.call
+    def __init__(self, call: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        self._call = call
 
-    async def run_cell(self, code: str, *, timeout: float | None = None, tool: str = "python") -> Cell:  # noqa: ASYNC109
-        cell: Cell = await self._call("runs.run_cell", code=code, timeout=timeout, tool=tool)
-        return cell
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        from nbagent.agent.ports import KernelPort
 
-    async def install(self, requirements: list[str]) -> list[Package]:
-        packages: list[Package] = await self._call("runs.install", requirements=requirements)
-        return packages
-
-    async def install_module(self, module: str) -> list[Package]:
-        packages: list[Package] = await self._call("runs.install_module", module=module)
-        return packages
-
-    async def output_files(self, *, limit: int) -> tuple[list[str], int]:
-        found: tuple[list[str], int] = await self._call("runs.output_files", limit=limit)
-        return found
-
-    async def count_in_file(self, path: str, text: str) -> int:
-        count: int = await self._call("runs.count_in_file", path=path, text=text)
-        return count
+        method = getattr(KernelPort, name)
+        return lambda *positional, **named: self._call(f"runs.{name}", **_by_name(method, positional, named))
 
 
 async def _readable(source: UploadSource, name: str | None, place: Path) -> tuple[str, str]:

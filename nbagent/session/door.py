@@ -20,20 +20,8 @@ import msgspec
 
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import to_json
+from nbagent.session import wire
 from nbagent.session.protocol import settled
-from nbagent.session.wire import (
-    CALLS,
-    FROM_CALLER,
-    Failure,
-    Grown,
-    Request,
-    Returned,
-    Said,
-    address,
-    framed,
-    is_own,
-    receive,
-)
 
 if TYPE_CHECKING:
     from nbagent.core.events import Record
@@ -86,7 +74,7 @@ class Door:
         """Listen. If the folder's file system has no sockets, nobody can attach, and the session works all the same."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with address(self._session.folder) as path:
+            with wire.address(self._session.folder) as path:
                 # This process holds the session's lock: a socket that is there was left by a process that was killed.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)  # noqa: PTH108 - the path leads through a descriptor
@@ -106,7 +94,7 @@ class Door:
         """Let nobody attach any more; whoever is attached still sees how the session ends, and open calls go on."""
         if self._server is not None:
             self._server.close()
-            with contextlib.suppress(OSError), address(self._session.folder) as path:
+            with contextlib.suppress(OSError), wire.address(self._session.folder) as path:
                 os.unlink(path)  # noqa: PTH108
             self._server = None
 
@@ -117,7 +105,7 @@ class Door:
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not is_own(writer.get_extra_info("socket")):
+        if not wire.is_own(writer.get_extra_info("socket")):
             writer.close()
             return
         self._writers.add(writer)
@@ -128,17 +116,17 @@ class Door:
         def hear(_: Record) -> None:
             loop.call_soon_threadsafe(grown.set)  # some events come from other threads
 
-        said: list[Said] = []
+        said: list[wire.SpokenWords] = []
 
         def hear_words(turn: int, text: str) -> None:
-            said.append(Said(turn, text, self._session.last))
+            said.append(wire.SpokenWords(turn, text, self._session.last))
             grown.set()
 
         own: set[asyncio.Task[None]] = set()
         unfollow, unhear = self._session.follow(hear), self._session.follow_words(hear_words)
         telling = asyncio.create_task(self._tell(writer, grown, said))
         try:
-            while (data := await receive(reader)) is not None:
+            while (data := await wire.receive(reader)) is not None:
                 # Calls that wait are bounded in number, and never keep an interrupt waiting.
                 call = asyncio.create_task(self._answer(data, writer, is_too_much=len(own) >= MAX_WAITING_CALLS))
                 for calls in (own, self._calls):
@@ -163,7 +151,7 @@ class Door:
         elif before and not self._attending:
             consent.attended = self._attended
 
-    async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event, said: list[Said]) -> None:
+    async def _tell(self, writer: asyncio.StreamWriter, grown: asyncio.Event, said: list[wire.SpokenWords]) -> None:
         """Tell a visitor how far the log has come, once for all that was written since the last message, and words."""
         last = -1
         with contextlib.suppress(OSError):
@@ -172,9 +160,9 @@ class Door:
                 grown.clear()
                 if last != self._session.last:
                     last = self._session.last
-                    writer.write(framed(Grown(last)))
+                    writer.write(wire.framed(wire.Grown(last)))
                 for (turn, after), words in itertools.groupby(said, key=lambda each: (each.turn, each.after)):
-                    writer.write(framed(Said(turn, "".join(each.text for each in words), after)))
+                    writer.write(wire.framed(wire.SpokenWords(turn, "".join(each.text for each in words), after)))
                 said.clear()
                 await writer.drain()
 
@@ -182,27 +170,27 @@ class Door:
         number, task = 0, asyncio.current_task()
         assert task is not None  # noqa: S101 - it runs
         try:
-            request = FROM_CALLER.decode(data)
+            request = wire.FROM_CALLER.decode(data)
             number = request.number
             self._begun[writer, number] = task
             value = await self._call(request, writer, is_too_much=is_too_much)
-            returned = Returned(number, msgspec.Raw(to_json(value)))
+            returned = wire.Returned(number, msgspec.Raw(to_json(value)))
         except asyncio.CancelledError:
-            returned = Returned(number, failure=Failure("UsageError", "It was stopped."))
+            returned = wire.Returned(number, failure=wire.Failure("UsageError", "It was stopped."))
         except NbagentError as error:
-            returned = Returned(number, failure=Failure.of(error))
+            returned = wire.Returned(number, failure=wire.Failure.of(error))
         except Exception as error:
             log.exception("A call through the door of the session failed")
-            returned = Returned(number, failure=Failure("NbagentError", f"nbagent itself failed: {error!r}"))
+            returned = wire.Returned(number, failure=wire.Failure("NbagentError", f"nbagent itself failed: {error!r}"))
         finally:
             self._begun.pop((writer, number), None)
         with contextlib.suppress(OSError, RuntimeError):
-            writer.write(framed(returned))
+            writer.write(wire.framed(returned))
             await writer.drain()
 
-    async def _call(self, request: Request, writer: asyncio.StreamWriter, *, is_too_much: bool) -> Any:
+    async def _call(self, request: wire.RemoteCall, writer: asyncio.StreamWriter, *, is_too_much: bool) -> Any:
         name, arguments = request.name, request.arguments
-        rule = CALLS.get(name)
+        rule = wire.CALLS.get(name)
         if rule is None:
             raise UsageError(f"A session has no call {name[:80]!r}.")
         if is_too_much and not rule.is_urgent:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -33,10 +35,11 @@ from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display, file_at, folder_at
 from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
+from nbagent.kernel.transfer.variable import fetch_variable
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.paths import DATA
+from nbagent.sandbox.paths import DATA, VARIABLES
 from nbagent.sandbox.results.folder import safe_name
-from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, SandboxFile, Uploaded
+from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
 
 DEFAULT_LISTED_FILES = 1000
 """Files and folders that are listed by default."""
@@ -165,26 +168,58 @@ class SessionFiles:
         name = outside.name_of(source, name)
         place = file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
+        origin = Path(source).expanduser().absolute() if isinstance(source, str | Path) else None
+
         async def work() -> Carried:
-            with outside.open_source(source) as (pieces, size):
+            nonlocal origin
+            with outside.open_source(source) as (pieces, size, memory):
+                if memory is not None:
+                    origin = None
+                    if place.path.startswith(f"{VARIABLES}/") and (held := await self._transfer.hold(memory, place)):
+                        return held
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
         carried = await self._one_at_a_time(work)
         self._collector.watch.know(place, until=carried.changed)
-        origin = ""
-        if isinstance(source, str | Path):
-            origin = str(Path(source).expanduser().resolve())
-            self._uploaded[place.path] = (Path(origin), carried.size, carried.changed)
+        if origin is not None:
+            origin = origin.resolve()
+            self._uploaded[place.path] = (origin, carried.size, carried.changed)
         event = FileUploaded(
             path=display(place.path),
             name=display(name.rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
-            source=origin.encode("utf-8", "replace").decode(),
+            source="" if origin is None else str(origin).encode("utf-8", "replace").decode(),
             unpacked=carried.files,
         )
         self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
+
+    @contextlib.asynccontextmanager
+    async def carried(self, uploads: Sequence[FileUploaded]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
+
+        Archives that were unpacked are not kept.
+
+        Yields:
+            What puts them into the new sandbox.
+        """
+        kept: list[tuple[SandboxPath, IO[bytes]]] = []
+        with contextlib.ExitStack() as copies:
+            for path in dict.fromkeys(each.path for each in uploads if not each.unpacked):
+                with contextlib.suppress(TransferError):  # code may have removed it
+                    place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
+                    await self._transfer.download(place, copy.write)
+                    kept.append((place, copy))
+
+            async def put_back() -> None:
+                for place, copy in kept:
+                    copy.seek(0)
+                    with outside.open_source(copy) as (pieces, size, _):
+                        carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
+                    self._collector.watch.know(place, until=carried.changed)
+
+            yield put_back
 
     async def download(
         self,
@@ -193,9 +228,8 @@ class SessionFiles:
         *,
         overwrite: bool = False,
         bound: int | None = None,
-        durable: bool = True,
     ) -> bytes | Path:
-        """See `AnySession.download`; what is not durable may be lost if the machine fails soon afterwards."""
+        """See `AnySession.download`."""
         place = file_at(path, self._kernel.about)
         if to is None:
             most = MAX_BYTES_IN_MEMORY if bound is None else min(bound, MAX_BYTES_IN_MEMORY)
@@ -206,7 +240,7 @@ class SessionFiles:
         outside.check_target(target, overwrite=overwrite)
         fileio.check_not_data(target, [mount.source for mount in self._data])
         return await self._one_at_a_time(
-            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound, durable=durable)
+            lambda: self._download_to(place, target.absolute(), overwrite=overwrite, bound=bound)
         )
 
     async def _download_bytes(self, place: SandboxPath, *, bound: int) -> bytes:
@@ -215,22 +249,37 @@ class SessionFiles:
         self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
-    async def _download_to(
-        self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None, durable: bool
-    ) -> Path:
+    async def _download_to(self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
         """Download to a file beside the target, and move it there when it is whole."""
         try:
             with fileio.staged(target.parent, mode=0o666) as (file, staged):
                 carried = await self._transfer.download(place, file.write, bound=bound)
                 file.flush()
-                if durable:
-                    await asyncio.to_thread(os.fsync, file.fileno())
+                await asyncio.to_thread(os.fsync, file.fileno())
                 outside.put(staged, target, overwrite=overwrite)
         except OSError as error:
             raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
         self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
+
+    async def pull(self, name: str, to: Path) -> Pulled:
+        """See `AnySession.pull`; the file may be lost if the machine fails soon afterwards."""
+
+        async def work() -> tuple[str, int]:
+            with fileio.staged(to.parent, mode=0o666) as (file, staged):
+                found = await fetch_variable(self._kernel, name, file.write)
+                file.flush()
+                outside.put(staged, to, overwrite=True)
+            return found
+
+        try:
+            kind, size = await self._one_at_a_time(work)
+        except OSError as error:
+            raise fileio.cannot_write(to, error, mend="Choose another place.") from error
+        shown = os.fsencode(to).decode("utf-8", "replace")
+        self._emit(FileDownloaded(path=display(f"{VARIABLES}/{name}"), size=size, sha256="", to=shown))
+        return Pulled(kind=kind, size=size)
 
     async def files(self, folder: str | None = None, *, limit: int = DEFAULT_LISTED_FILES) -> Listing:
         """See `AnySession.files`."""

@@ -67,27 +67,19 @@ class Order(msgspec.Struct, frozen=True):
     resumes: bool
 
 
-class Begun(msgspec.Struct, frozen=True, tag=True):
-    """The process is there.
+class StartReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a host tells of its start: first its number, then that its session can be attached to, or why it can't.
 
     Attributes:
-        pid: Its number.
+        pid: The process's number.
+        failure: Why the session could not be started; None if it could.
     """
 
     pid: int
+    failure: Failure | None = None
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The session can be attached to."""
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The session could not be started."""
-
-    failure: Failure
-
-
-_STATUS = msgspec.json.Decoder(Begun | Ready | Failed)
+_REPORT = msgspec.json.Decoder(StartReport)
 
 
 async def host(session: str | None = None, *, new: str | None = None, **keywords: Unpack[Keywords]) -> Attached:
@@ -184,9 +176,7 @@ def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: l
     waiting.register(status, select.POLLIN)
     # The process has forked by now: its first message is there at once, or it has closed the pipe.
     if waiting.poll(BEGIN_SECONDS * 1000) and (line := status.readline()):
-        message = _STATUS.decode(line)
-        assert isinstance(message, Begun)  # noqa: S101 - it is the first message
-        begun.append(message.pid)
+        begun.append(_REPORT.decode(line).pid)
 
 
 def _spawn(order: Order, folder: Path, status: int) -> None:
@@ -223,13 +213,11 @@ async def _wait_for(status: IO[bytes], begun: list[int], folder: Path) -> None:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), status)
     with contextlib.closing(transport):
-        while line := await reader.readline():
-            match _STATUS.decode(line):
-                case Ready():
-                    return
-                case Failed(failure):
-                    begun.clear()  # the host ends by itself
-                    raise failure.as_error()
+        if line := await reader.readline():
+            if (failure := _REPORT.decode(line).failure) is None:
+                return
+            begun.clear()  # the host ends by itself
+            raise failure.as_error()
     with contextlib.suppress(OSError):
         if said := (folder / HOST_LOG_FILE).read_bytes()[-2000:].decode(errors="replace").strip():
             raise SandboxError(f"The process of the session ended at its start: {said.splitlines()[-1]}")
@@ -250,13 +238,13 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    _tell(status, Begun(os.getpid()))
+    _tell(status)
     asyncio.run(_serve(order, status))
 
 
-def _tell(status: IO[bytes], message: Begun | Ready | Failed) -> None:
+def _tell(status: IO[bytes], failure: Failure | None = None) -> None:
     with contextlib.suppress(OSError):  # the starter may have ended; the session goes on
-        status.write(msgspec.json.encode(message) + b"\n")
+        status.write(msgspec.json.encode(StartReport(os.getpid(), failure)) + b"\n")
 
 
 async def _serve(order: Order, status: IO[bytes]) -> None:
@@ -272,7 +260,7 @@ async def _serve(order: Order, status: IO[bytes]) -> None:
                 if session.door is None or not session.door.is_open:
                     mend = "Name a folder of another file system in NBAGENT_STATE_DIR."
                     raise StoreError(f"No socket can be made in {session.folder}.", mend=mend)
-                _tell(status, Ready())
+                _tell(status)
                 status.close()
                 await _stay(session)
             finally:
@@ -280,10 +268,10 @@ async def _serve(order: Order, status: IO[bytes]) -> None:
     except NbagentError as error:
         if status.closed:
             raise
-        _tell(status, Failed(Failure.of(error)))
+        _tell(status, Failure.of(error))
     except Exception as error:
         if not status.closed:
-            _tell(status, Failed(Failure("NbagentError", f"nbagent itself failed: {error!r}")))
+            _tell(status, Failure("NbagentError", f"nbagent itself failed: {error!r}"))
         raise
 
 

@@ -39,11 +39,11 @@ MAX_READ_BYTES = 256 * 1024 * 1024
 """Bytes of logs that a search reads."""
 EXCERPT_CHARACTERS = 160
 """Characters of a hit that are shown."""
-LET_GO_SECONDS = 10.0
+LET_GO_SECONDS = 60.0
 """Seconds for an owner to let go of a session that is to be deleted."""
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     """A session in which something was found.
 
     Attributes:
@@ -67,7 +67,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         is_whole: Whether all sessions were searched; if not, older ones may have more.
     """
 
-    hits: list[Hit]
+    hits: list[SearchHit]
     is_whole: bool
 
 
@@ -148,12 +148,12 @@ class SessionManager:
 
     def _search(self, text: str, most: int) -> SearchResult:
         wanted, left = text.casefold(), MAX_READ_BYTES
-        hits: builtins.list[Hit] = []
+        hits: builtins.list[SearchHit] = []
         for each in session_list.listed(self._root):
             if len(hits) >= most or left <= 0:
                 return SearchResult(hits=hits[:most], is_whole=False)
             if wanted in each.title.casefold():
-                hits.append(Hit(session=each, turn=0, where="title", text=each.title))
+                hits.append(SearchHit(session=each, turn=0, where="title", text=each.title))
             with contextlib.suppress(OSError):
                 left -= (each.folder / LOG_FILE).stat().st_size
                 hits += _matches(each, wanted)
@@ -182,14 +182,14 @@ class SessionManager:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
             await self._end(session)
         if not await self._remove([base]) and base.is_dir():
-            raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
+            raise UsageError(f"The session {session} did not end.", mend="Try again in a moment.")
 
     async def _end(self, session: str) -> None:
-        with contextlib.suppress(NbagentError):
-            async with Attached(session, state_dir=self._root) as attached:
-                await attached.stop("It was deleted.")
         end = time.monotonic() + LET_GO_SECONDS
         while lookup.is_running(self._root / "sessions" / session) and time.monotonic() < end:
+            with contextlib.suppress(NbagentError):  # one that still starts can't be attached to yet
+                async with Attached(session, state_dir=self._root) as attached:
+                    await attached.stop("It was deleted.")
             await asyncio.sleep(0.05)
 
     async def delete_ended(self, *, unused: float) -> builtins.list[SessionInfo]:
@@ -264,7 +264,7 @@ def _remove_folder(folder: Path) -> None:
         raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 
 
-def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
+def _matches(session: SessionInfo, wanted: str) -> Iterator[SearchHit]:
     """The first question and the first answer of a session that have a text in them."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
@@ -281,7 +281,7 @@ def _matches(session: SessionInfo, wanted: str) -> Iterator[Hit]:
                 at = text.casefold().find(wanted)
                 if at >= 0 and where in missing:
                     missing.discard(where)
-                    yield Hit(session=session, turn=event.turn, where=where, text=_around(text, at))
+                    yield SearchHit(session=session, turn=event.turn, where=where, text=_around(text, at))
 
 
 def _around(text: str, at: int) -> str:

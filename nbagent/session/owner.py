@@ -13,8 +13,7 @@ import msgspec
 
 from nbagent.core.errors import OwnerGone, StoreError, UsageError
 from nbagent.core.events import from_json
-from nbagent.session import lookup
-from nbagent.session.wire import CALLS, FROM_OWNER, CallRule, Request, Returned, Said, address, framed, is_own, receive
+from nbagent.session import lookup, wire
 
 T = TypeVar("T")
 
@@ -25,10 +24,10 @@ class Owner:
     Args:
         folder: The session's folder.
         on_growth: Called when the log has grown, and before each call returns, since what it did is in the log.
-        on_words: Called with the words of a reply that isn't whole yet.
+        on_words: Called with the words of a reply that isn't whole yet, as `Words.say` is.
     """
 
-    def __init__(self, folder: Path, *, on_growth: Callable[[], None], on_words: Callable[[Said], None]) -> None:
+    def __init__(self, folder: Path, *, on_growth: Callable[[], None], on_words: Callable[..., None]) -> None:
         self._folder = folder
         self._session = folder.name
         self._on_growth = on_growth
@@ -53,9 +52,9 @@ class Owner:
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with address(self._folder) as path:
+            with wire.address(self._folder) as path:
                 connection.connect(path)
-            if not is_own(connection):
+            if not wire.is_own(connection):
                 raise PermissionError("it is somebody else's")
         except OSError as error:
             connection.close()
@@ -104,12 +103,12 @@ class Owner:
         """
         if self._writer is None or not self.is_there:
             raise self._gone("isn't there")
-        rule = CALLS.get(name, CallRule())
+        rule = wire.CALLS.get(name, wire.CallRule())
         self._number += 1
         number, waiting = self._number, asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         try:
-            self._writer.write(framed(Request(number, name, arguments)))
+            self._writer.write(wire.framed(wire.RemoteCall(number, name, arguments)))
             await self._writer.drain()
             value: msgspec.Raw = await waiting
         except OSError:
@@ -126,7 +125,7 @@ class Owner:
         """Have the owner make a call, without waiting for its end."""
         if self._writer is not None and self.is_there:
             self._number += 1
-            self._writer.write(framed(Request(self._number, name, arguments)))
+            self._writer.write(wire.framed(wire.RemoteCall(self._number, name, arguments)))
 
     def soon(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin a call that is made whether or not somebody awaits it."""
@@ -144,14 +143,14 @@ class Owner:
     async def _hear(self, reader: asyncio.StreamReader) -> None:
         gone = self._gone("has ended")
         try:
-            while (data := await receive(reader)) is not None:
-                message = FROM_OWNER.decode(data)
+            while (data := await wire.receive(reader)) is not None:
+                message = wire.FROM_OWNER.decode(data)
                 # What a call has done stands in the log before the call returns.
                 self._on_growth()
-                if isinstance(message, Returned):
+                if isinstance(message, wire.Returned):
                     self._take(message)
-                elif isinstance(message, Said):
-                    self._on_words(message)
+                elif isinstance(message, wire.SpokenWords):
+                    self._on_words(message.turn, message.text, after=message.after)
             self._on_growth()
         except (StoreError, msgspec.DecodeError) as error:
             gone = OwnerGone(f"The session {self._session} can't be followed any more: {error}", mend=gone.mend)
@@ -162,7 +161,7 @@ class Owner:
                 if not waiting.done():
                     waiting.set_exception(gone)
 
-    def _take(self, message: Returned) -> None:
+    def _take(self, message: wire.Returned) -> None:
         waiting = self._waiting.pop(message.number, None)
         if waiting is None or waiting.done():
             return

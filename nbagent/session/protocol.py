@@ -30,6 +30,8 @@ T = TypeVar("T")
 class AnySession(Protocol):
     """A session, wherever it runs. A call that needs the sandbox raises a `UsageError` unless the session runs.
 
+    The calls that need the log alone are made here, for every session.
+
     From another process each call may also raise `OwnerGone`: the process that owned the session has ended.
 
     Attributes:
@@ -130,6 +132,9 @@ class AnySession(Protocol):
 
     def since(self, seq: int = 0) -> Iterator[Record]:
         """The records of the log after number `seq`."""
+        from nbagent.core.session_log import read_log
+
+        return read_log(self.folder, since=seq)
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         """Call `reader` with each record from now on, once and in order; returns a function that ends this."""
@@ -143,6 +148,9 @@ class AnySession(Protocol):
         Raises:
             StoreError: The log can't be read.
         """
+        from nbagent.session.stream import follow_since
+
+        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
         """Call `reader` with the words of each reply as the model writes them; returns a function that ends this.
@@ -153,6 +161,9 @@ class AnySession(Protocol):
 
     async def artifacts(self) -> list[Artifact]:
         """The files that reached the host, and the figures of the cells: each with its size, hash, type and cell."""
+        from nbagent.state.views import ViewReader
+
+        return await asyncio.to_thread(ViewReader(self.folder.parent.parent).artifacts, self.id)
 
     async def load_artifact(self, artifact_id: str) -> bytes:
         """The content of one of `artifacts()`.
@@ -160,6 +171,9 @@ class AnySession(Protocol):
         Raises:
             StoreError: There is none of that id, or its file is gone or was changed since.
         """
+        from nbagent.state.views import ViewReader
+
+        return (await asyncio.to_thread(ViewReader(self.folder.parent.parent).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         """Write a figure that this face shows to a file of the session's, and return its path.
@@ -196,6 +210,9 @@ class AnySession(Protocol):
         Raises:
             NbagentError: As for `ask`, after the events that came before.
         """
+        from nbagent.session.stream import streamed
+
+        return streamed(lambda: self.ask(question, files=files), follow=self.follow)
 
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
         """Run a cell without the model; cancelling this call stops this cell, and no other one.
@@ -357,6 +374,21 @@ class AnySession(Protocol):
 
         Raises:
             UsageError: A question is being answered, or the model can't be had; the one before it stays.
+        """
+
+    async def undo_turn(self, turn: int, *, undo: bool = True) -> None:
+        """Take back what a question did to the kernel, or have it back: a new kernel runs the other cells again.
+
+        The question is left out of exports. Uploaded files stay. What cells did outside of the sandbox stays, such as
+        files that they saved. What can't be run again is told by `StateRestored`.
+
+        Args:
+            turn: The question's number.
+            undo: False to have it back.
+
+        Raises:
+            UsageError: There is no such question, another one is being answered, or the kernel is not nbagent's.
+            SandboxError: The new kernel did not start.
         """
 
     def set_approvals(self, mode: str) -> Awaitable[None] | None:

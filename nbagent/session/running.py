@@ -14,9 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import UsageError
-from nbagent.core.events import ApprovalAsked, ApprovalGiven, ApprovalsSet, Cell, Event, Package, Record, RedactionSet
+from nbagent.core.events import (
+    ApprovalAsked,
+    ApprovalGiven,
+    ApprovalsSet,
+    Cell,
+    Event,
+    Package,
+    Record,
+    RedactionSet,
+    TurnUndone,
+)
 from nbagent.core.policy import MIB
 from nbagent.core.session_log import SessionLog
+from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
 from nbagent.observability.audit import Audit
@@ -276,6 +287,25 @@ class Running:
         self.conversation.renew()
         await self._close_state()
         await before.aclose()
+
+    async def undo_turn(self, turn: int, *, undo: bool) -> None:
+        """See `AnySession.undo_turn`."""
+        recording, cells = self.recording, self.cells
+        if cells is None or self.conversation is None or self.conversation.is_asking:
+            raise UsageError("A question is being answered.", mend="Wait for it, or interrupt it.")
+        if turn not in recording.models or (turn in recording.undone) == undo:
+            raise UsageError(f"There is no question {turn} to {'undo' if undo else 'bring back'}.")
+        if not self.kernel.is_owned:
+            mend = "Restart it where it was started, and run there what is to stay."
+            raise UsageError("This kernel is not nbagent's, so what ran in it can't be undone.", mend=mend)
+        state = await in_thread(lambda: SucceededCells.of(self.log.since()))
+        before = sorted({*state.cells, *(() if undo else recording.undone[turn])})
+        self.log.emit(TurnUndone(turn=turn, cells=before, undone=undo))
+        turns = {cell.cell: cell.turn for cell in recording.cells}
+        if turn in {turns[number] for number in before}:
+            wanted = {number: state.known[number] for number in before if turns[number] not in recording.undone}
+            what = "undone: what its cells did to variables and files is" if undo else "brought back: its cells are run"
+            await cells.rebuild(wanted, f"Question {turn} was {what} {'gone' if undo else 'again'}.")
 
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""

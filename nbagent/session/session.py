@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
-    from nbagent.state import Artifact
 
 Status = Literal["new", "starting", "running", "stopped"]
 Part = TypeVar("Part")
@@ -291,6 +290,9 @@ class Session(AnySession):
     async def use_model(self, name: str) -> None:
         await self._running().use_model(name)
 
+    async def undo_turn(self, turn: int, *, undo: bool = True) -> None:
+        await self._running().undo_turn(turn, undo=undo)
+
     def set_approvals(self, mode: str) -> None:
         from nbagent.safety.approvals import Mode
 
@@ -338,11 +340,6 @@ class Session(AnySession):
     async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         return await self._ready(self._running().conversation).ask(question, files=files, uploaded=uploaded)
 
-    def stream(self, question: str, *, files: Sequence[Attachment] = ()) -> AsyncGenerator[Record, None]:
-        from nbagent.session.stream import streamed
-
-        return streamed(partial(self.ask, question, files=files), follow=self.follow)
-
     # -- for agents of other people's -------------------------------------------------------------------------
 
     @property
@@ -353,7 +350,8 @@ class Session(AnySession):
         from nbagent.agent.prompts import system_prompt
 
         work = self._running()
-        return system_prompt(await self._ready(work.cells).describe(), images=images, outside=work.tools is not None)
+        seen = await self._ready(work.cells).describe()
+        return await asyncio.to_thread(system_prompt, seen, images=images, outside=work.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
@@ -383,29 +381,13 @@ class Session(AnySession):
         return await self._ready(self._running().files).download(path, to, overwrite=overwrite, bound=bound)
 
     async def pull(self, name: str, to: str | Path) -> Pulled:
-        from nbagent.kernel.variable_files import write_variable
-        from nbagent.session.sandbox_files import Pulled
-
-        files = self._ready(self._running().files)
-        written = await write_variable(self._running().kernel, name)
-        await files.download(written.path, to, overwrite=True, durable=False)
-        return Pulled(kind=written.kind, size=written.size)
+        return await self._ready(self._running().files).pull(name, Path(to))
 
     async def files(self, folder: str | None = None, *, limit: int = 1000) -> Listing:
         return await self._ready(self._running().files).files(folder, limit=limit)
 
     async def variables(self) -> list[str]:
         return await self._running().kernel.variables()
-
-    async def artifacts(self) -> list[Artifact]:
-        from nbagent.state.views import ViewReader
-
-        return await asyncio.to_thread(ViewReader(self._plan.root).artifacts, self.id)
-
-    async def load_artifact(self, artifact_id: str) -> bytes:
-        from nbagent.state.views import ViewReader
-
-        return (await asyncio.to_thread(ViewReader(self._plan.root).load, artifact_id))[1]
 
     def keep_figure(self, name: str, content: bytes) -> Path | None:
         log = self._started().log
@@ -469,16 +451,8 @@ class Session(AnySession):
             work.log.emit(saved)
         return written
 
-    def since(self, seq: int = 0) -> Iterator[Record]:
-        return self._started().log.since(seq)
-
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         return self._started().log.follow(reader)
-
-    async def follow_since(self, reader: Callable[[Record], None], seq: int) -> Callable[[], None]:
-        from nbagent.session.stream import follow_since
-
-        return await follow_since(reader, seq, folder=self.folder, follow=self.follow)
 
     def follow_words(self, reader: Callable[[int, str], None]) -> Callable[[], None]:
         return self._started().words.follow(reader)

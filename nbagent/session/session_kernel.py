@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nbagent.agent.ports import Evidence, Surroundings
@@ -97,6 +97,19 @@ class SessionKernel:
             turn.files += saved
             turn.cells.append(cell)
         return cell
+
+    async def rebuild(self, cells: Mapping[int, str], reason: str) -> None:
+        """Replace the kernel by one that has what these cells made, and the files that were uploaded.
+
+        Args:
+            cells: The code of each by its number, in order.
+            reason: In a sentence.
+
+        Raises:
+            SandboxError: The new one did not start.
+        """
+        async with self._alone, self._files.carried(self._recording.uploads) as put_back:
+            await self._kernel.rebuild(cells, reason, prepare=put_back)
 
     # -- for agents, the session's own and other people's -------------------------------------------------------
 

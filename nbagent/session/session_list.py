@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -86,7 +87,7 @@ _CACHE = msgspec.json.Decoder(dict[str, _Entry])
 def listed(root: Path) -> list[SessionInfo]:
     """All sessions below a state folder, the latest first."""
     cached, keep, found, now = _cached(root), dict[str, _Entry](), list[SessionInfo](), time.time_ns()
-    sandboxes = _Sandboxes()
+    sandboxes = functools.cache(_sandboxes)
     for folder in folders(root):
         try:
             status = folder.stat(follow_symlinks=False)
@@ -101,7 +102,8 @@ def listed(root: Path) -> list[SessionInfo]:
         if summary_of is not None:
             found.append(_info(folder.name, folder.path, summary_of, sandboxes))
     if keep != cached:
-        _write_cache(root, keep)
+        with contextlib.suppress(OSError):
+            fileio.write(root / CACHE_FILE, msgspec.json.encode(keep), mode=fileio.PRIVATE_MODE)
     found.sort(key=lambda each: each.started, reverse=True)
     return found
 
@@ -116,39 +118,33 @@ def look_up(root: Path, session: str) -> SessionInfo:
     found = summary.read(folder) or _of_log(str(folder))
     if found is None:
         raise UsageError(f"The session {folder.name} never started: nothing was logged.", mend="Start a new one.")
-    return _info(folder.name, str(folder), found, _Sandboxes())
+    return _info(folder.name, str(folder), found, _sandboxes)
 
 
 def is_waiting(session: str) -> bool:
     """Whether a session, given by its whole id, has a kernel that waits to be taken over."""
-    sandboxes = _Sandboxes()
-    return sandboxes.lives(sandboxes.of(session))
+    return _lives(_sandboxes().get(session))
 
 
-class _Sandboxes:
-    """The sandboxes of this person by their sessions, looked up once and only when needed."""
+def _sandboxes() -> dict[str, Path]:
+    """The sandboxes of this person by their sessions."""
+    from nbagent.sandbox.leases import lease
 
-    @functools.cached_property
-    def _folders(self) -> dict[str, Path]:
-        from nbagent.sandbox.leases import lease
-
-        return lease.owned()
-
-    def of(self, session: str) -> Path | None:
-        return self._folders.get(session)
-
-    def lives(self, folder: Path | None) -> bool:
-        from nbagent.sandbox.machine import supervisor
-
-        return folder is not None and supervisor.is_alive(folder)
+    return lease.owned()
 
 
-def _info(id: str, folder: str, found: Summary, sandboxes: _Sandboxes) -> SessionInfo:
+def _lives(sandbox: Path | None) -> bool:
+    from nbagent.sandbox.machine import supervisor
+
+    return sandbox is not None and supervisor.is_alive(sandbox)
+
+
+def _info(id: str, folder: str, found: Summary, sandboxes: Callable[[], dict[str, Path]]) -> SessionInfo:
     state: State = "ended"
     sandbox = None
     if not found.has_ended:  # a session that was ended on purpose has no process and no sandbox
-        sandbox = sandboxes.of(id)
-        state = "running" if is_running(folder) else "waiting" if sandboxes.lives(sandbox) else "ended"
+        sandbox = sandboxes().get(id)
+        state = "running" if is_running(folder) else "waiting" if _lives(sandbox) else "ended"
     return SessionInfo(
         id=id,
         path=folder,
@@ -192,8 +188,3 @@ def _cached(root: Path) -> dict[str, _Entry]:
         return _CACHE.decode((root / CACHE_FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return {}
-
-
-def _write_cache(root: Path, entries: dict[str, _Entry]) -> None:
-    with contextlib.suppress(OSError):
-        fileio.write(root / CACHE_FILE, msgspec.json.encode(entries), mode=fileio.PRIVATE_MODE)

@@ -64,6 +64,7 @@ CALLS: dict[str, CallRule] = {
     "export": CallRule(Path),
     "rename": CallRule(),
     "use_model": CallRule(),
+    "undo_turn": CallRule(),
     "set_approvals": CallRule(),
     "attend": CallRule(is_urgent=True),
     "approve": CallRule(bool, is_urgent=True),
@@ -82,7 +83,7 @@ CALLS: dict[str, CallRule] = {
 """What can be called through a session's door: methods of `AnySession`, and `cancel`."""
 
 
-class Request(msgspec.Struct, frozen=True, tag=True):
+class RemoteCall(msgspec.Struct, frozen=True, tag=True):
     """A call of the session's that somebody attached wants.
 
     Attributes:
@@ -146,7 +147,7 @@ class Grown(msgspec.Struct, frozen=True, tag=True):
     last: int
 
 
-class Said(msgspec.Struct, frozen=True, tag=True):
+class SpokenWords(msgspec.Struct, frozen=True, tag=True):
     """Words of a reply that a model is writing.
 
     Attributes:
@@ -160,11 +161,11 @@ class Said(msgspec.Struct, frozen=True, tag=True):
     after: int
 
 
-FROM_OWNER = msgspec.json.Decoder(Returned | Grown | Said)
-FROM_CALLER = msgspec.json.Decoder(Request)
+FROM_OWNER = msgspec.json.Decoder(Returned | Grown | SpokenWords)
+FROM_CALLER = msgspec.json.Decoder(RemoteCall)
 
 
-def framed(message: Request | Returned | Grown | Said) -> bytes:
+def framed(message: RemoteCall | Returned | Grown | SpokenWords) -> bytes:
     """A message as it goes over the socket."""
     data = to_json(message)
     return len(data).to_bytes(4, "big") + data

@@ -2,7 +2,6 @@
 
     manager     `StateManager`: states, artifacts and events in one
     scopes      who shares a state, how long it lives, and how it is kept
-    states      states in LangGraph's store
     artifacts   large content, as files named by their hash
     bus         events between agents, sessions and processes
     views       read-only states, artifacts and events of sessions and of the library of tools

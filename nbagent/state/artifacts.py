@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core import fileio
 from nbagent.core.errors import StoreError
 from nbagent.core.fileio import cannot_write
-from nbagent.state.scopes import ROOT, check_name, from_json, has_expired, items, to_json
+from nbagent.state.scopes import ROOT, check_name, decode, encode, has_expired, items
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
@@ -96,7 +96,7 @@ class ArtifactStore:
         )
         # The fields by which artifacts are searched stand beside the JSON.
         value = {
-            "artifact": to_json(asdict(artifact), what="The artifact"),
+            "artifact": encode(asdict(artifact), what="The artifact"),
             "agent": agent_id,
             "task": task_id,
             "sha256": artifact.sha256,
@@ -151,7 +151,7 @@ class ArtifactStore:
         return True
 
     async def sweep(self) -> None:
-        """Remove files to which no artifact refers. `States.sweep` removes expired descriptions before."""
+        """Remove files to which no artifact refers. `StateManager.sweep` removes expired descriptions before."""
         if not await asyncio.to_thread(self._folder.is_dir):
             return
         async with self._locked():
@@ -183,7 +183,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _artifact(value: dict[str, Any]) -> Artifact:
-    known = from_json(value.get("artifact"), what="The description of an artifact")
+    known = decode(value.get("artifact"), what="The description of an artifact")
     try:
         return Artifact(**known)
     except TypeError:

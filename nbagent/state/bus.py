@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from nbagent.core.errors import StoreError
-from nbagent.state.scopes import check_name, from_json, to_json
+from nbagent.state.scopes import check_name, decode, encode
 
 PAYLOAD_LIMIT = 64 * 1024
 """Bytes of an event's payload as JSON."""
@@ -233,7 +233,7 @@ class Bus:
         for name, what in ((event.target_agent, "target_agent"), (event.task_id, "task_id")):
             if name is not None:
                 check_name(name, what)
-        return await self._log.append(event, payload=to_json(event.payload, what="The payload", limit=PAYLOAD_LIMIT))
+        return await self._log.append(event, payload=encode(event.payload, what="The payload", limit=PAYLOAD_LIMIT))
 
     async def subscribe(self, agent_id: str, *, since: int | None = None, size: int = QUEUE_SIZE) -> Subscription:
         """Follow the events from now on, or those after the number `since`.
@@ -294,6 +294,6 @@ def event_of(row: Mapping[str, Any]) -> BusEvent:
         source_agent=row["source"],
         target_agent=row["target"] or None,
         task_id=row["task"] or None,
-        payload=from_json(row["payload"], what="An event"),
+        payload=decode(row["payload"], what="An event"),
         created=float(row["created"]),
     )

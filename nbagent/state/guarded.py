@@ -7,23 +7,20 @@ LangGraph calls the checkpointer in the middle of an agent's turn. So the driver
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
 from nbagent.core import compat
 from nbagent.core.errors import StoreError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Translate = Callable[[BaseException], StoreError | None]
 """Makes a `StoreError` of a driver's exception; returns None for any other exception."""
 
@@ -82,51 +79,33 @@ def _loading() -> Iterator[None]:
         raise StoreError(f"The saved conversation can't be read: {error}.", mend="Begin a new one.") from error
 
 
+def _guarded(name: str, *guards: Callable[[], AbstractContextManager[None]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """A method that calls the one of its name in the class that does the work."""
+
+    async def call(self: GuardedSaver, *arguments: Any, **keywords: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(store_errors(self.translate))
+            for each in guards:
+                stack.enter_context(each())
+            return await getattr(super(GuardedSaver, self), name)(*arguments, **keywords)
+
+    return call
+
+
 class GuardedSaver(BaseCheckpointSaver[Any]):
     """A checkpointer whose failures are `StoreError`; to be inherited from before the class that does the work."""
 
     translate: Translate
+    aget_tuple = _guarded("aget_tuple", _loading)
+    aput = _guarded("aput", _saving)
+    aput_writes = _guarded("aput_writes", _saving)
+    adelete_thread = _guarded("adelete_thread")
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint."""
-        with store_errors(self.translate), _loading():
-            return await super().aget_tuple(config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+    async def alist(self, config: RunnableConfig | None, **how: Any) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, the newest first."""
         with store_errors(self.translate), _loading():
-            async for found in super().alist(config, filter=filter, before=before, limit=limit):
+            async for found in super().alist(config, **how):
                 yield found
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Write a checkpoint."""
-        with store_errors(self.translate), _saving():
-            return await super().aput(config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Write the results that a task has so far."""
-        with store_errors(self.translate), _saving():
-            await super().aput_writes(config, writes, task_id, task_path)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread."""
-        with store_errors(self.translate):
-            await super().adelete_thread(thread_id)
 
 
 def end_batches(store: BaseStore) -> None:
@@ -157,3 +136,11 @@ class GuardedStore(BaseStore):
                 for index, answer in zip(part, answers, strict=True):
                     results[index] = answer
         return results
+
+
+def guard(kind: Callable[P, T], translate: Translate) -> Callable[P, T]:
+    """A checkpointer's or a store's class as one whose failures are `StoreError`."""
+    works = cast(type, kind)
+    guards = GuardedSaver if issubclass(works, BaseCheckpointSaver) else GuardedStore
+    made = type(f"Guarded{works.__name__}", (guards, works), {"translate": staticmethod(translate)})
+    return cast(Callable[P, T], made)

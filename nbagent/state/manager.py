@@ -19,16 +19,28 @@ from nbagent.core.folders import state_root
 from nbagent.state import backends
 from nbagent.state.artifacts import ARTIFACT_TTL, Artifact, ArtifactStore
 from nbagent.state.bus import Bus, BusEvent, EventType, Subscription, end
-from nbagent.state.scopes import DEFAULT_TTL, StateEntry, StateScope, check_name
-from nbagent.state.states import StateTable
+from nbagent.state.scopes import (
+    DEFAULT_TTL,
+    ROOT,
+    StateEntry,
+    StateScope,
+    check_name,
+    decode,
+    encode,
+    has_expired,
+    items,
+    namespace,
+)
 from nbagent.state.views import SessionBusLog, ViewReader
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.store.base import BaseStore
+    from langgraph.store.base import BaseStore, Item
 
 SWEEP_SECONDS = 300.0
 """Seconds between two sweeps."""
+_UNNAMED = "state"
+"""The key of a scope's unnamed state."""
 _Part = TypeVar("_Part")
 
 
@@ -64,7 +76,6 @@ class StateManager:
         self._backend: backends.Backend | None = None
         self._bus: Bus | None = None
         self._artifacts: ArtifactStore | None = None
-        self._states: StateTable | None = None
         self._sessions: dict[str, tuple[SessionBusLog, Bus]] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -79,7 +90,6 @@ class StateManager:
         self._backend = await backends.open(self._url, folder=self.folder)
         self._bus = Bus(self._backend.log)
         self._artifacts = ArtifactStore(self._backend.store, self.folder / "artifacts")
-        self._states = StateTable(self._backend.store, session_id=self.session_id, views=self.views)
         self._sweeper = asyncio.create_task(self._sweep_on(), name="sweep of states")
 
     async def close(self) -> None:
@@ -94,7 +104,7 @@ class StateManager:
         self._sessions.clear()
         if self._backend is not None:
             await self._backend.close()
-        self._sweeper = self._bus = self._artifacts = self._states = self._backend = None
+        self._sweeper = self._bus = self._artifacts = self._backend = None
 
     async def __aenter__(self) -> StateManager:
         await self.initialize()
@@ -151,8 +161,18 @@ class StateManager:
         Raises:
             StoreError: The data is not JSON or too large, or it can't be written.
         """
-        lives = self.ttl[scope] if ttl == "default" else ttl
-        await self._require(self._states).set(scope, key, agent_id=agent_id, task_id=task_id, data=data, ttl=lives)
+        where = self._namespace(scope, agent_id, task_id)
+        check_name(agent_id, "agent_id")
+        self.views.check_not_view(scope, key)
+        now, lives = time.time(), self.ttl[scope] if ttl == "default" else ttl
+        value = {
+            "data": encode(data, what="The state"),
+            "agent": agent_id,
+            "task": task_id,
+            "updated": now,
+            "expires": None if lives is None else now + lives,
+        }
+        await self.store.aput(where, check_name(key or _UNNAMED, "key"), value)
         payload = {"scope": scope.value, "key": key, "session_id": self.session_id}
         await self._publish(EventType.STATE_CHANGED, agent_id, task_id, payload)
 
@@ -164,7 +184,12 @@ class StateManager:
         Raises:
             StoreError: It can't be read, or the scope needs a name that is empty.
         """
-        return await self._require(self._states).get(scope, key, agent_id=agent_id, task_id=task_id)
+        where, store = self._namespace(scope, agent_id, task_id), self.store
+        if (viewed := self.views.state(scope, key, session_id=self.session_id)) is not None:
+            return viewed.data
+        item = await store.aget(where, key or _UNNAMED)
+        entry = _entry(scope, item) if item else None
+        return None if entry is None or has_expired(entry.expires) else entry.data
 
     async def delete_state(
         self, agent_id: str = "", task_id: str = "", scope: StateScope = StateScope.TASK, *, key: str = ""
@@ -174,7 +199,9 @@ class StateManager:
         Raises:
             StoreError: It can't be written, or the scope needs a name that is empty.
         """
-        there = await self._require(self._states).delete(scope, key, agent_id=agent_id, task_id=task_id)
+        self.views.check_not_view(scope, key)
+        there = await self.get_state(agent_id, task_id, scope, key=key) is not None
+        await self.store.adelete(self._namespace(scope, agent_id, task_id), key or _UNNAMED)
         if there and agent_id:
             payload = {"scope": scope.value, "key": key, "session_id": self.session_id, "deleted": True}
             await self._publish(EventType.STATE_CHANGED, agent_id, task_id, payload)
@@ -188,7 +215,20 @@ class StateManager:
         Raises:
             StoreError: They can't be read.
         """
-        return await self._require(self._states).find_all(scope, agent_id=agent_id, task_id=task_id)
+        below = self._namespace(scope, "", "") if scope is StateScope.SESSION else (ROOT, "state", scope.value)
+        found = self.views.states(scope, session_id=self.session_id)
+        found += [_entry(scope, item) async for item in items(self.store, below)]
+        wanted = [
+            entry
+            for entry in found
+            if not has_expired(entry.expires)
+            and agent_id in {None, entry.agent_id}
+            and task_id in {None, entry.task_id}
+        ]
+        return sorted(wanted, key=lambda entry: entry.updated)
+
+    def _namespace(self, scope: StateScope, agent_id: str, task_id: str) -> tuple[str, ...]:
+        return namespace(scope, agent_id=agent_id, task_id=task_id, session_id=self.session_id)
 
     async def save_artifact(
         self,
@@ -309,10 +349,13 @@ class StateManager:
         Raises:
             StoreError: It can't be written.
         """
-        removed = await self._require(self._states).sweep()
+        # Descriptions of artifacts expire as states do; `ArtifactStore.sweep` removes the files of those that are gone.
+        expired = [item async for item in items(self.store, (ROOT,), wanted={"expires": {"$lt": time.time()}})]
+        for item in expired:
+            await self.store.adelete(item.namespace, item.key)
         await self.artifacts.sweep()
         await self.bus.trim(now=time.time())
-        return removed
+        return len(expired)
 
     async def _sweep_on(self) -> None:
         while True:
@@ -320,3 +363,16 @@ class StateManager:
             with contextlib.suppress(StoreError):
                 await self.sweep()
             await asyncio.sleep(SWEEP_SECONDS)
+
+
+def _entry(scope: StateScope, item: Item) -> StateEntry:
+    value = item.value
+    return StateEntry(
+        scope=scope,
+        agent_id=str(value.get("agent", "")),
+        task_id=str(value.get("task", "")),
+        key="" if item.key == _UNNAMED else item.key,
+        data=decode(value.get("data"), what="A state"),
+        updated=float(value.get("updated", 0.0)),
+        expires=value.get("expires"),
+    )

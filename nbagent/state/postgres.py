@@ -19,14 +19,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from nbagent.core.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guarded import (
-    GuardedSaver,
-    GuardedStore,
-    PlainSerializer,
-    Translate,
-    end_batches,
-    store_errors,
-)
+from nbagent.state.guarded import PlainSerializer, Translate, end_batches, guard, store_errors
 
 CONNECT_SECONDS = 5
 WAIT_SECONDS = 10.0
@@ -107,12 +100,10 @@ async def open_parts(
         with store_errors(translate):
             await pool.open(wait=True, timeout=CONNECT_SECONDS)
             async with _alone(first):
-                saver = PostgresSaver(pool, serde=PlainSerializer())
-                saver.translate = translate
+                saver = guard(AsyncPostgresSaver, translate)(pool, serde=PlainSerializer())
                 await saver.setup()
-                store = PostgresStore(pool)
+                store = guard(AsyncPostgresStore, translate)(pool)
                 stack.callback(end_batches, store)
-                store.translate = translate
                 await store.setup()
                 log = PostgresLog(pool, url, translate=translate)
                 await log.setup()
@@ -133,14 +124,6 @@ async def _alone(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None
             break
         await asyncio.sleep(0.05)
     yield  # the lock ends with the connection
-
-
-class PostgresSaver(GuardedSaver, AsyncPostgresSaver):
-    """LangGraph's checkpointer for Postgres, guarded."""
-
-
-class PostgresStore(GuardedStore, AsyncPostgresStore):
-    """LangGraph's store for Postgres, guarded."""
 
 
 class PostgresLog:

@@ -21,7 +21,7 @@ from redis.backoff import ExponentialBackoff
 
 from nbagent.core.errors import StoreError
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guarded import GuardedSaver, GuardedStore, PlainSerializer, Translate, store_errors
+from nbagent.state.guarded import PlainSerializer, Translate, guard, store_errors
 from nbagent.state.redis_saver import PREFIX, PlainRedisSaver
 from nbagent.state.redis_store import PlainRedisStore
 
@@ -76,19 +76,9 @@ async def open_parts(
         raise sentence(place, error) from None
     except TypeError:  # an option of the URL that redis-py passes on unchecked
         raise StoreError(f"{place} has options that Redis's client doesn't know.") from None
-    saver = RedisSaver(client, serde=PlainSerializer())
-    saver.translate = translate
-    store = RedisStore(client)
-    store.translate = translate
+    saver = guard(PlainRedisSaver, translate)(client, serde=PlainSerializer())
+    store = guard(PlainRedisStore, translate)(client)
     return saver, store, RedisLog(client, translate=translate)
-
-
-class RedisSaver(GuardedSaver, PlainRedisSaver):
-    """The checkpointer for Redis, guarded."""
-
-
-class RedisStore(GuardedStore, PlainRedisStore):
-    """The store for Redis, guarded."""
 
 
 class RedisLog:

@@ -10,7 +10,8 @@ LangGraph allows no dot in a label, so a prefix of labels is a prefix of names. 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,6 +34,10 @@ from nbagent.state.redis_saver import PREFIX
 _NAMES = f"{PREFIX}items"
 _ITEM = f"{PREFIX}item:"
 _NAMES_AT_ONCE = 500
+_OPERATORS = {
+    **{"$eq": operator.eq, "$ne": operator.ne, "$gt": operator.gt},
+    **{"$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le},
+}
 
 
 class PlainRedisStore(BaseStore):
@@ -97,7 +102,7 @@ class PlainRedisStore(BaseStore):
                 if text is not None:
                     namespace, key = _parts(name)
                     item = _item(namespace, key, text)
-                    if _matches(item.value, op.filter or {}):
+                    if all(_compares(item.value.get(key), test) for key, test in (op.filter or {}).items()):
                         found.append(SearchItem(namespace, key, item.value, item.created_at, item.updated_at))
         found.sort(key=lambda item: item.updated_at, reverse=True)
         return found[op.offset : op.offset + op.limit]
@@ -147,32 +152,16 @@ def _fits(space: tuple[str, ...], condition: MatchCondition) -> bool:
     return all(wanted in {"*", label} for label, wanted in zip(part, path, strict=True))
 
 
-def _matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_compares(value.get(key), test) for key, test in wanted.items())
-
-
 def _compares(value: Any, test: Any) -> bool:
     if not (isinstance(test, dict) and any(key.startswith("$") for key in test)):
         return bool(value == test)
-    return all(_holds(value, operator, other) for operator, other in test.items())
+    return all(_holds(value, name, other) for name, other in test.items())
 
 
-def _holds(value: Any, operator: str, other: Any) -> bool:
-    match operator:
-        case "$eq":
-            return bool(value == other)
-        case "$ne":
-            return bool(value != other)
+def _holds(value: Any, name: str, other: Any) -> bool:
+    if name not in _OPERATORS:
+        raise ValueError(f"Unsupported operator: {name}")
+    if name in ("$eq", "$ne"):
+        return bool(_OPERATORS[name](value, other))
     # As in Postgres, nothing is greater or less than a value that is missing.
-    if value is None:
-        return False
-    match operator:
-        case "$gt":
-            return float(value) > float(other)
-        case "$gte":
-            return float(value) >= float(other)
-        case "$lt":
-            return float(value) < float(other)
-        case "$lte":
-            return float(value) <= float(other)
-    raise ValueError(f"Unsupported operator: {operator}")
+    return value is not None and bool(_OPERATORS[name](float(value), float(other)))

@@ -125,7 +125,7 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-def to_json(data: Any, *, what: str, limit: int = STATE_LIMIT) -> str:
+def encode(data: Any, *, what: str, limit: int = STATE_LIMIT) -> str:
     """A dictionary as JSON text; tuples become lists.
 
     Args:
@@ -163,8 +163,8 @@ def _check_keys(data: Any) -> None:
             _check_keys(value)
 
 
-def from_json(text: Any, *, what: str) -> dict[str, Any]:
-    """Read a dictionary that `to_json` wrote.
+def decode(text: Any, *, what: str) -> dict[str, Any]:
+    """Read a dictionary that `encode` wrote.
 
     Raises:
         StoreError: It is something else.

@@ -29,7 +29,7 @@ from nbagent.core.errors import StoreError
 from nbagent.core.fileio import cannot_write
 from nbagent.state.bell import Bell
 from nbagent.state.bus import BusEvent, event_of
-from nbagent.state.guarded import GuardedSaver, GuardedStore, PlainSerializer, Translate, end_batches, store_errors
+from nbagent.state.guarded import PlainSerializer, Translate, end_batches, guard, store_errors
 
 BUSY_SECONDS = 10.0
 """Seconds for which a write waits for other processes' writes."""
@@ -60,12 +60,10 @@ async def open_parts(stack: AsyncExitStack, path: Path) -> tuple[BaseCheckpointS
     with store_errors(translate):
         # One process at a time makes the tables: LangGraph's migrations take no heed of each other.
         async with fileio.locked(path.with_suffix(".lock")):
-            saver = SqliteSaver(await _connect(stack, path), serde=PlainSerializer())
-            saver.translate = translate
+            saver = guard(AsyncSqliteSaver, translate)(await _connect(stack, path), serde=PlainSerializer())
             await saver.setup()
-            store = SqliteStore(await _connect(stack, path, isolation_level=None))
+            store = guard(AsyncSqliteStore, translate)(await _connect(stack, path, isolation_level=None))
             stack.callback(end_batches, store)
-            store.translate = translate
             await store.setup()
             bell = path.with_suffix(".bell")
             log = SqliteLog(await _connect(stack, path, isolation_level=None), bell=bell, translate=translate)
@@ -96,14 +94,6 @@ def _make(path: Path) -> None:
             os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise cannot_write(path, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
-
-
-class SqliteSaver(GuardedSaver, AsyncSqliteSaver):
-    """LangGraph's checkpointer for SQLite, guarded."""
-
-
-class SqliteStore(GuardedStore, AsyncSqliteStore):
-    """LangGraph's store for SQLite, guarded."""
 
 
 class SqliteLog:

@@ -20,22 +20,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
+from nbagent.core import events
 from nbagent.core.errors import StoreError
-from nbagent.core.events import (
-    Answered,
-    ApprovalAsked,
-    ApprovalGiven,
-    Asked,
-    CellFinished,
-    FileSaved,
-    HostAsked,
-    HostDecided,
-    LateOutputAdded,
-    Output,
-    Record,
-    SessionEnded,
-    figures,
-)
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import Tail, read_log
 from nbagent.state.artifacts import Artifact
@@ -115,7 +101,7 @@ class ViewReader:
         raise StoreError(f"There is no artifact {artifact_id[:80]!r}.")
 
 
-def artifacts_of(records: Iterable[Record], session_id: str) -> list[Artifact]:
+def artifacts_of(records: Iterable[events.Record], session_id: str) -> list[Artifact]:
     """The files of a session that reached the host, and the figures of its cells, in order.
 
     A file that was written several times is listed once, as it was last.
@@ -128,14 +114,14 @@ def artifacts_of(records: Iterable[Record], session_id: str) -> list[Artifact]:
     return list(latest.values())
 
 
-def rules_of(records: Iterable[Record]) -> list[str]:
+def rules_of(records: Iterable[events.Record]) -> list[str]:
     """What a person allowed for the rest of a session, as rules of its consent, each once."""
-    given = (record.event for record in records if isinstance(record.event, ApprovalGiven))
+    given = (record.event for record in records if isinstance(record.event, events.ApprovalGiven))
     return list(dict.fromkeys(rule for event in given for rule in event.rules))
 
 
-def _approvals(records: Iterable[Record]) -> StateEntry | None:
-    given = [each for each in records if isinstance(each.event, ApprovalGiven) and each.event.rules]
+def _approvals(records: Iterable[events.Record]) -> StateEntry | None:
+    given = [each for each in records if isinstance(each.event, events.ApprovalGiven) and each.event.rules]
     data = {"rules": rules_of(given)}
     return _state(StateScope.SESSION, APPROVALS, data, given[-1].at) if given else None
 
@@ -155,31 +141,31 @@ def _state(scope: StateScope, key: str, data: dict[str, Any], updated: float) ->
     return StateEntry(scope=scope, agent_id=AGENT, task_id="", key=key, data=data, updated=updated, expires=None)
 
 
-def _contents(records: Iterable[Record], session_id: str) -> Iterator[tuple[Artifact, Path | bytes]]:
+def _contents(records: Iterable[events.Record], session_id: str) -> Iterator[tuple[Artifact, Path | bytes]]:
     """Artifacts with their places on the host, or their content."""
     for record in records:
         match record.event:
-            case FileSaved(path=path, size=size, sha256=sha256, cell=cell):
+            case events.FileSaved(path=path, size=size, sha256=sha256, cell=cell):
                 kind = "application/x-ipynb+json" if path.endswith(".ipynb") else mimetypes.guess_type(path)[0]
                 what = (Path(path).name, kind or "application/octet-stream", size, sha256)
                 yield _artifact(record, session_id, *what, cell=cell), Path(path)
-            case CellFinished(cell=cell, outputs=outputs):
+            case events.CellFinished(cell=cell, outputs=outputs):
                 yield from _figures(record, session_id, outputs, cell)
-            case LateOutputAdded(cell=cell, output=output):
+            case events.LateOutputAdded(cell=cell, output=output):
                 yield from _figures(record, session_id, [output], cell)
 
 
 def _figures(
-    record: Record, session_id: str, outputs: list[Output], cell: int
+    record: events.Record, session_id: str, outputs: list[events.Output], cell: int
 ) -> Iterator[tuple[Artifact, Path | bytes]]:
-    for number, figure in enumerate(figures(cell, outputs), start=1):
+    for number, figure in enumerate(events.figures(cell, outputs), start=1):
         digest = hashlib.sha256(figure.content).hexdigest()
         what = (figure.name, figure.mime_type, len(figure.content), digest)
         yield _artifact(record, session_id, *what, cell=cell, part=f".{number}"), figure.content
 
 
 def _artifact(
-    record: Record, session_id: str, name: str, kind: str, size: int, sha256: str, *, cell: int, part: str = ""
+    record: events.Record, session_id: str, name: str, kind: str, size: int, sha256: str, *, cell: int, part: str = ""
 ) -> Artifact:
     return Artifact(
         id=f"{session_id}:{record.seq}{part}",
@@ -256,25 +242,25 @@ class SessionBusLog:
         self._bell.close()
 
 
-def _bus_events(record: Record, session_id: str) -> Iterator[tuple[EventType, dict[str, Any]]]:
+def _bus_events(record: events.Record, session_id: str) -> Iterator[tuple[EventType, dict[str, Any]]]:
     """The types and payloads of the bus's events for an event of a session."""
     match record.event:
-        case Asked(turn=turn, question=question):
+        case events.Asked(turn=turn, question=question):
             yield EventType.TASK_STARTED, {"turn": turn, "question": question[:1000]}
-        case Answered(turn=turn, text=text, success=success):
+        case events.Answered(turn=turn, text=text, success=success):
             kind = EventType.TASK_COMPLETED if success else EventType.TASK_FAILED
             yield kind, {"turn": turn, "text": text[:1000]}
-        case ApprovalAsked(id=id, kind=kind, what=what):
+        case events.ApprovalAsked(id=id, kind=kind, what=what):
             yield EventType.MESSAGE, {"waits": id, "for": kind, "what": what}
-        case HostAsked(id=id, host=host):
+        case events.HostAsked(id=id, host=host):
             yield EventType.MESSAGE, {"waits": id, "for": "host", "what": host}
-        case ApprovalGiven(id=id, decision=decision, rules=rules):
+        case events.ApprovalGiven(id=id, decision=decision, rules=rules):
             yield EventType.MESSAGE, {"answered": id, "decision": decision}
             if rules:
                 yield EventType.STATE_CHANGED, {"scope": "session", "key": APPROVALS, "session_id": session_id}
-        case HostDecided(id=id, host=host, allowed=allowed):
+        case events.HostDecided(id=id, host=host, allowed=allowed):
             yield EventType.MESSAGE, {"answered": id, "host": host, "allowed": allowed}
-        case SessionEnded(reason=reason):
+        case events.SessionEnded(reason=reason):
             yield EventType.MESSAGE, {"ended": True, "reason": reason}
         case _:
             for artifact, _ in _contents([record], session_id):

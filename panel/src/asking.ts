@@ -17,7 +17,7 @@ export interface Subject {
 }
 
 /** What is being done for a question. */
-export type Step = 'starting' | 'uploading' | 'asking' | 'resuming';
+export type Step = 'starting' | 'uploading' | 'asking' | 'resuming' | 'undoing';
 
 const AGAIN = 500;
 
@@ -53,16 +53,22 @@ export class Asking {
     return Promise.race([promise, this.halted]);
   }
 
-  /** Have a session run that was opened: resumed if it rests, once it is known whether it does. */
-  async resume(session: OpenSession): Promise<void> {
+  /**
+   * Have a session run that was opened: resumed if it rests, once it is known whether it does.
+   *
+   * @param wanted The model for a session that had recorded replies, which are not found again by their name.
+   */
+  async resume(session: OpenSession, wanted: string | undefined): Promise<void> {
     for (;;) {
       await this.unlessStopped(session.settled());
       if (session.channel.state === 'running') {
         return;
       }
       this.at('resuming');
+      const { about } = session.conversation;
+      const model = session.model || (about.replay ? wanted : about.model) || null;
       try {
-        await this.unlessStopped(session.channel.call('resume', session.model ? { model: session.model } : {}));
+        await this.unlessStopped(session.channel.call('resume', { model }));
         return;
       } catch (error) {
         if (!isLost(error)) {
@@ -70,6 +76,12 @@ export class Asking {
         }
       }
     }
+  }
+
+  /** Take back what a question did to the kernel, or have it back: its other cells run again. */
+  async undo(session: OpenSession, turn: number, undo: boolean): Promise<void> {
+    this.at('undoing');
+    await session.channel.call('undo_turn', { turn, undo });
   }
 
   /** Put files into the sandbox; returns their paths there. */

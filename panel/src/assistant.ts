@@ -191,7 +191,7 @@ export class Assistant {
     try {
       // A session that is stopped while it starts is open nevertheless, for the next question.
       const session = this.session ?? (await this.create());
-      await pending.resume(session);
+      await pending.resume(session, this.wanted.model);
       const uploaded = await pending.send(session, files);
       const whole = subject ? `${question}\n\n${subject.text}` : question;
       const { turn } = await pending.ask(session, whole, uploaded, error => this.fail(error));
@@ -205,6 +205,24 @@ export class Assistant {
       if (this.pending === pending) {
         this.set(null);
       }
+    }
+  }
+
+  /** Take back what a question did, in the kernel and in the notebook, or have it back; what goes wrong is in `failure`. */
+  async undo(turn: number, undo: boolean): Promise<void> {
+    const { session } = this;
+    if (!session || this.busy) {
+      return;
+    }
+    const pending = this.begin('');
+    try {
+      await pending.resume(session, this.wanted.model);
+      await pending.undo(session, turn, undo);
+      await this.documents?.undo(session, turn, undo);
+    } catch (error) {
+      this.failure = pending.stopped ? null : problemOf(error);
+    } finally {
+      this.set(null);
     }
   }
 
@@ -226,7 +244,7 @@ export class Assistant {
       pending.stop();
       this._changed.emit();
     }
-    if (session?.conversation.asking || session?.conversation.running || pending?.step === 'asking') {
+    if (session?.conversation.asking || session?.conversation.running || pending?.step === 'asking' || pending?.step === 'undoing') {
       this.stopping = true;
       this._changed.emit();
       await this.call('interrupt');
@@ -339,6 +357,15 @@ export class Assistant {
     const { hits } = await this.server.get<{ hits: { session: SessionEntry }[] }>('sessions', { search });
     const byId = new Map(hits.map(({ session }) => [session.id, session]));
     return [...byId.values()];
+  }
+
+  /** The variables of the session's kernel, each as `name: type`; none while it is at work, for which nothing waits. */
+  async variables(): Promise<string[]> {
+    const { session } = this;
+    if (session?.channel.state !== 'running' || this.busy || session.conversation.running) {
+      return [];
+    }
+    return session.channel.call<string[]>('variables').catch(() => []);
   }
 
   /** The session's files whose paths have these letters. */

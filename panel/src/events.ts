@@ -45,6 +45,13 @@ export interface Asked {
   model?: string;
   replay?: boolean;
 }
+/** A person took back what a question had done to the kernel, or (`undone` is False) wants it after all. */
+export interface TurnUndone {
+  type: 'TurnUndone';
+  turn: number;
+  cells: number[];
+  undone?: boolean;
+}
 /** A question entered a phase. */
 export interface PhaseEntered {
   type: 'PhaseEntered';
@@ -491,7 +498,7 @@ export interface SessionEnded {
   reason?: string;
 }
 /** What happened. */
-export type Event = SessionStarted | Asked | PhaseEntered | ModelReplied | SentToModel | CodeGenerated | Reflected | ModelFailed | CellStarted | CellWaits | CommandRun | OutputAdded | OutputUpdated | OutputsCleared | IndexAsked | PackagesInstalled | InstallFailed | HostAsked | HostDecided | ApprovalAsked | ApprovalGiven | ApprovalsSet | RedactionSet | CellFinished | LateOutputAdded | StateLost | StateRestored | WidgetsChanged | FileSaved | FilesLeft | QuotaReached | FilesChanged | DataLeftOut | DataDescribed | DataHashed | FileUploaded | FileDownloaded | McpServerChanged | McpToolsChanged | McpToolsSelected | McpRequestDeclined | McpToolCalled | ToolStageEntered | ToolRefused | Answered | SessionResumed | Renamed | SessionEnded;
+export type Event = SessionStarted | Asked | TurnUndone | PhaseEntered | ModelReplied | SentToModel | CodeGenerated | Reflected | ModelFailed | CellStarted | CellWaits | CommandRun | OutputAdded | OutputUpdated | OutputsCleared | IndexAsked | PackagesInstalled | InstallFailed | HostAsked | HostDecided | ApprovalAsked | ApprovalGiven | ApprovalsSet | RedactionSet | CellFinished | LateOutputAdded | StateLost | StateRestored | WidgetsChanged | FileSaved | FilesLeft | QuotaReached | FilesChanged | DataLeftOut | DataDescribed | DataHashed | FileUploaded | FileDownloaded | McpServerChanged | McpToolsChanged | McpToolsSelected | McpRequestDeclined | McpToolCalled | ToolStageEntered | ToolRefused | Answered | SessionResumed | Renamed | SessionEnded;
 /** An event with its place in the log. */
 export interface Record {
   seq: number;
@@ -742,6 +749,11 @@ export interface ModelArguments {
 export interface ApprovalsArguments {
   mode: string;
 }
+/** See `AnySession.undo_turn`. */
+export interface UndoArguments {
+  turn: number;
+  undo?: boolean;
+}
 /** See `AnySession.install`. */
 export interface InstallArguments {
   requirements: string[];
@@ -754,7 +766,7 @@ export interface StopArguments {
 export interface CancelArguments {
   call: number;
 }
-/** Options that hold from now on; None for those that held before. */
+/** Options that hold from now on; without them those of the settings, and no laxer approvals than before. */
 export interface ResumeArguments {
   model?: string | null;
   approvals?: string | null;

@@ -11,6 +11,7 @@ import { Assistant, IAssistant } from './assistant';
 import { Badges } from './badges';
 import { addCellCommands } from './commands';
 import { addFileCommands } from './files';
+import { serveMagic } from './magic';
 import { Documents, InsertMode } from './notebook';
 
 const ID = '@nbagent/panel:notebook';
@@ -35,6 +36,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('nbagent');
     const documents = new Documents(assistant, tracker, rendermime, trans, saved);
     new Badges(tracker, trans);
+    serveMagic(tracker);
     addFileCommands(app, assistant, tracker, palette, trans);
     addCellCommands(app, assistant, documents, tracker, palette, trans);
     void settings?.load(ID).then(loaded => {

@@ -1,4 +1,4 @@
-/** What `@` can stand for in a question: the session's files and cells. */
+/** What `@` can stand for in a question: the session's files, variables and cells. */
 import type { Assistant } from './assistant';
 import { Mention, bytes } from './view/env';
 
@@ -20,7 +20,12 @@ export async function findMentions(word: string, assistant: Assistant): Promise<
   for (const path of session.conversation.about.data) {
     found.push({ kind: 'file', text: path, about: assistant.server.trans.__('data') });
   }
-  for (const { path, size } of await assistant.files(word)) {
+  const [variables, files] = await Promise.all([assistant.variables(), assistant.files(word)]);
+  for (const each of variables) {
+    const [text, about = ''] = each.split(/: (.*)/);
+    found.push({ kind: 'variable', text, about });
+  }
+  for (const { path, size } of files) {
     found.push({ kind: 'file', text: path, about: bytes(size) });
   }
   const letters = word.toLowerCase();

@@ -144,6 +144,8 @@ export class Conversation {
     memoryLimit: 0
   };
   readonly spent: Spent = { tokens: 0, calls: 0, cost: 0 };
+  /** The questions that were undone. */
+  readonly undone = new Set<number>();
   /** The number of the question that is being answered; 0 for none. */
   asking = 0;
   /** When it was asked, in milliseconds of this page's clock. */
@@ -260,6 +262,10 @@ export class Conversation {
         this.push({
           kind: 'question', ...place, text: event.question, model: event.model ?? '', replay: event.replay ?? false
         });
+        break;
+      case 'TurnUndone':
+        this.undone[event.undone === false ? 'delete' : 'add'](event.turn);
+        this.items.filter(item => item.turn === event.turn).forEach(item => item.version++);
         break;
       case 'ModelReplied':
         this.phase = event.tools?.length ? 'working' : 'finishing';

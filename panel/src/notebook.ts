@@ -18,6 +18,7 @@ import type { Cell, Conversation } from './model';
 import { proposed } from './question';
 import { Problem } from './request';
 import { inert } from './safe';
+import type { OpenSession } from './session';
 
 /** When the cells of an answer go into the notebook: at a click, after the person has seen them, or by themselves. */
 export type InsertMode = 'click' | 'ask' | 'auto';
@@ -35,6 +36,8 @@ export interface Place {
   readonly fixes: boolean;
   /** What became of that. */
   outcome: '' | 'accepted' | 'rejected';
+  /** Whether its cells were taken out when the question was undone. */
+  removed?: boolean;
 }
 
 /** A cell as an answer says that it should be. */
@@ -204,12 +207,21 @@ export class Documents {
       this.assistant.fail(state === 'closed' ? closed : new Problem(why));
       return;
     }
-    const found = this.cells(open.conversation, turn);
+    await this.put(panel, open, turn);
+  }
+
+  /** Put the cells of an answer that are not in the notebook into it. */
+  private async put(panel: NotebookPanel, { id: session, conversation }: OpenSession, turn: number): Promise<void> {
+    const found = this.cells(conversation, turn);
     await Promise.all(found.filter(cell => cell.whole).map(cell => this.assistant.fetchWhole(cell)));
-    if (panel.isDisposed || this.inserted(panel, session, turn)) {
+    if (panel.isDisposed) {
       return;
     }
-    const cells = found.map(cell => this.made(cell, open.conversation, session));
+    const there = provenances(panel).filter(each => each?.session === session && each.turn === turn).map(each => each!.cell);
+    const cells = found.filter(cell => !there.includes(cell.number)).map(cell => this.made(cell, conversation, session));
+    if (cells.length === 0) {
+      return;
+    }
     const at = this.position(panel, session, turn);
     inOneUndo(panel, shared => shared.insertCells(at, cells));
     const place = this.places.get(key(session, turn));
@@ -218,6 +230,28 @@ export class Documents {
       this.save();
     }
     this.shown = null;
+    this._changed.emit();
+  }
+
+  /** Take the cells of an answer that was undone out of their notebook, but for edited ones, or put them in again. */
+  async undo(open: OpenSession, turn: number, undo: boolean): Promise<void> {
+    const session = open.id;
+    const place = this.places.get(key(session, turn));
+    const panel = place && this.target(session, turn);
+    const { state } = this.state(session, turn);
+    if (!panel || (undo ? state !== 'inserted' : !place.removed || !['inserted', 'ready'].includes(state))) {
+      return;
+    }
+    place.removed = undo;
+    this.save();
+    if (!undo) {
+      return this.put(panel, open, turn);
+    }
+    const cells = [...panel.content.model!.cells];
+    const found = provenances(panel).map((each, at) =>
+      each?.session === session && each.turn === turn && each.source_sha256 === sha256(cells[at].sharedModel.getSource()) ? at : -1
+    );
+    inOneUndo(panel, shared => found.filter(at => at >= 0).reverse().forEach(at => shared.deleteCell(at)));
     this._changed.emit();
   }
 
@@ -407,7 +441,7 @@ export function provenances(panel: NotebookPanel): (Provenance | undefined)[] {
 }
 
 /** Change a notebook so that one undo takes exactly this back. */
-function inOneUndo(panel: NotebookPanel, change: (shared: Shared) => void): void {
+export function inOneUndo(panel: NotebookPanel, change: (shared: Shared) => void): void {
   const shared = sharedOf(panel)!;
   // What was typed just before and will be typed just after is undone by itself.
   shared.undoManager?.stopCapturing();

@@ -275,3 +275,14 @@ def test_a_thousand_answers() -> None:
         forms.append(f"{value / 1e6:.2f} million" if value > 2e6 else f"{value:_}")
         right = claims(f"The sum is {random.choice(forms)}.", shown, given=["The sum?"], code=code)
         assert [each.supported for each in right] == [True], (value, forms)
+
+
+def test_code_that_was_written_to_be_read_costs_little() -> None:
+    """However often a cell shows a long text, that is read once, and what stands behind it is still no evidence."""
+    code = f"X = '{'7 ' * 45_000}'\nY = 0x{'f' * 5000}\nprint({'X, ' * 2_000}Y, 40)"
+    too_long = "print(40)\n" + "[]\n" * 30_000
+    start = time.process_time()
+    for each in (code, too_long):
+        found = claims("They are 40 and 41.", printed("40"), code={1: each})
+        assert [(claim.text, claim.supported) for claim in found] == [("40", False), ("41", False)]
+    assert time.process_time() - start < 2

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
+import tracemalloc
 from array import array
 from zlib import crc32
 
+import msgspec
 import pytest
 
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.section import DataView
+from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
 
@@ -197,3 +200,20 @@ def test_what_can_not_be_read_is_said() -> None:
     assert 'note: "can\'t be read: ValueError: no"' in section([broken, SALES])
     assert "There are no data files." in section([])
     assert "left out:" in DataView(Profiles(), left_out=["Not shown: links."]).section()
+
+
+def test_what_a_sandbox_says_of_its_columns_costs_little() -> None:
+    """However many values thousands of columns claim to have, the controller looks at a bounded number of them."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"hashes": "A" * 20_000}, Sketch)
+    packed = [base64.b64encode(array("I", range(at, at + 2048 * 64, 64))).decode() for at in range(64)]
+    files = []
+    for name in "abcdefgh":
+        columns = [Column(f"{name}{at}", distinct=9, sketch=Sketch(0, each)) for at, each in enumerate(packed)]
+        files.append(FileProfile(f"{name}.csv", tables=[Table(columns=columns)]))
+    tracemalloc.start()
+    try:
+        assert DataView(Profiles(files)).keys
+        assert tracemalloc.get_traced_memory()[1] < 80 * MIB
+    finally:
+        tracemalloc.stop()

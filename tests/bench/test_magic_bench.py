@@ -54,7 +54,7 @@ def test_a_table_in_and_back(benchmark: Any, loop: asyncio.AbstractEventLoop, sa
 
     async def ours() -> None:
         began = time.perf_counter()
-        await give(session, await asyncio.to_thread(pack, "frame", frame, tmp_path))
+        await give(session, await asyncio.to_thread(pack, "frame", frame))
         found = await take(session, "frame", tmp_path)
         pair.ours.append(time.perf_counter() - began)
         assert found.equals(frame)

@@ -17,7 +17,7 @@ from bench.conftest import Bare, Pair, at, timed
 from nbagent import Session
 from nbagent.core.policy import MIB
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
-from nbagent.kernel.pool.warm import ESTIMATED_KERNEL_BYTES
+from nbagent.kernel.pool.stock import ESTIMATED_KERNEL_BYTES
 from nbagent.sandbox.leases import lease
 
 ENGINES = ("bubblewrap", "docker")

@@ -42,6 +42,7 @@ def test_what_a_person_writes_is_a_budget(text: str, budget: Budget) -> None:
         ("2.5 steps", "no whole number"),
         ("10k usd", "no part"),
         ("$5 tokens", "no part"),
+        ("$20k usd", "no part"),
         ("0.5 eur", "no part"),
         ("nan usd", "no part"),
         ("1e9 usd", "no part"),

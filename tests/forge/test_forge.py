@@ -18,7 +18,7 @@ from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.forge import Stage, Tool, ToolForge
 from nbagent.forge.library import Library
 from nbagent.forge.porting import draft_of
-from nbagent.forge.workshop import Progress, Workshop
+from nbagent.forge.workshop import Progress
 from nbagent.sandbox.spec import SandboxSpec
 
 WEATHER = '''\
@@ -166,7 +166,7 @@ async def test_a_stop_that_comes_too_late(tmp_path: Path, monkeypatch: pytest.Mo
     begun, going_on = threading.Event(), threading.Event()
     add = Library.add
 
-    async def make(_workshop: Workshop, progress: Progress) -> Tool:
+    async def make(progress: Progress, *_sandbox: Any, **_consent: Any) -> Tool:
         for stage in (Stage.CREATING, Stage.INSTALLING, Stage.TESTING):
             progress.enter(stage)
         return made()
@@ -178,7 +178,7 @@ async def test_a_stop_that_comes_too_late(tmp_path: Path, monkeypatch: pytest.Mo
             raise StoreError("The disk is full.")
         add(library, tool)
 
-    monkeypatch.setattr(Workshop, "make", make)
+    monkeypatch.setattr("nbagent.forge.workshop.make", make)
     monkeypatch.setattr(Library, "add", slowly)
     told: list[Any] = []
     forge = ToolForge(tmp_path, engine=machine.works("bubblewrap"), notify=keep(told))

@@ -14,7 +14,8 @@ from forge.shared import draft, keep
 from nbagent.core.errors import ForgeError, InstallRefused, SandboxError
 from nbagent.core.events import CellStarted, HostDecided, Package, ToolStageEntered
 from nbagent.core.policy import InstallPolicy, TrustLevel, trust_for
-from nbagent.forge.workshop import OUTPUT, Workshop, shortened
+from nbagent.forge.tool import Draft, Tool
+from nbagent.forge.workshop import OUTPUT, Progress, fitted, make, shortened
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -51,10 +52,11 @@ HOSTILE: dict[str, tuple[str, str, float, str]] = {
 """By name: code, tests, the limit in seconds, and what is said."""
 
 
-def workshop(told: list[Any], *, seconds: float = 30, **options: Any) -> Workshop:
-    """One whose sandboxes are small."""
+async def made(wanted: Draft, told: list[Any], *, seconds: float = 30, **options: Any) -> Tool:
+    """A tool from a small sandbox."""
     trust = trust_for(TrustLevel.ISOLATED, timeout=seconds, grace=1, memory_mb=400, pids=64)
-    return Workshop(machine.works("bubblewrap"), SandboxSpec(trust=trust), notify=keep(told), **options)
+    progress = Progress(wanted, 1, keep(told))
+    return await make(progress, machine.works("bubblewrap"), SandboxSpec(trust=trust), **options)
 
 
 async def test_hostile_tools(leftovers: Callable[[], list[str]]) -> None:
@@ -64,9 +66,8 @@ async def test_hostile_tools(leftovers: Callable[[], list[str]]) -> None:
     async def attempt(code: str, tests: str, seconds: float, said: str) -> None:
         told: list[ToolStageEntered] = []
         async with room:
-            making = workshop(told, seconds=seconds)
             with pytest.raises(ForgeError) as caught:
-                await making.make(making.begin(draft(code=code, tests=f"{tests}\n"), version=1))
+                await made(draft(code=code, tests=f"{tests}\n"), told, seconds=seconds)
         error = caught.value
         assert [each.stage for each in told] == ["creating", "installing", "testing", "cleanup", "dormant"]
         assert told[3].reason == str(error)
@@ -87,9 +88,8 @@ async def test_what_is_not_approved_is_not_installed(leftovers: Callable[[], lis
         asked.extend(each.name for each in packages)
         raise InstallRefused("pytest is not approved.")
 
-    making = workshop(told, confirm=confirm)
     with pytest.raises(ForgeError, match=r"What word_count needs was not installed. pytest is not approved."):
-        await making.make(making.begin(draft(), version=1))
+        await made(draft(), told, confirm=confirm)
     assert "pytest" in asked
     assert [each.stage for each in told] == ["creating", "installing", "cleanup", "dormant"]
     assert leftovers() == []
@@ -98,9 +98,8 @@ async def test_what_is_not_approved_is_not_installed(leftovers: Callable[[], lis
 async def test_stopped_while_it_is_made(leftovers: Callable[[], list[str]]) -> None:
     """Whoever waits for a tool may stop waiting; its sandbox ends with that."""
     told: list[ToolStageEntered] = []
-    making = workshop(told)
     endless = draft(code=ONE, tests=f"{CALL}while True:\n        word_count('')\n")
-    work = asyncio.create_task(making.make(making.begin(endless, version=1)))
+    work = asyncio.create_task(made(endless, told))
     while "testing" not in [each.stage for each in told]:
         await asyncio.sleep(0.05)
     work.cancel()
@@ -122,25 +121,23 @@ async def test_hosts_that_a_tool_reaches_for_are_told(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("nbagent.forge.workshop.Kernel", Reaching)
     told: list[Any] = []
-    making = workshop(told)
     with pytest.raises(SandboxError):
-        await making.make(making.begin(draft(), version=1))
+        await made(draft(), told)
     assert [each for each in told if not isinstance(each, ToolStageEntered)] == [decided]
 
 
 async def test_a_draft_that_is_wrong_starts_nothing() -> None:
     """It is told before there is any stage."""
     told: list[ToolStageEntered] = []
-    making = workshop(told)
     with pytest.raises(ForgeError, match="The code has no function"):
-        await making.make(making.begin(draft(code="x = 1"), version=1))
+        await made(draft(code="x = 1"), told)
     assert told == []
 
 
-def test_never_on_the_host() -> None:
+async def test_never_on_the_host() -> None:
     """An engine that isolates nothing makes no tools."""
     with pytest.raises(ForgeError, match="The engine local isolates nothing, and tools are never made on the host"):
-        Workshop(machine.works("local"), SandboxSpec())
+        await make(Progress(draft(), 1, keep([])), machine.works("local"), SandboxSpec())
 
 
 def test_pytest_is_nbagents_own_wish() -> None:
@@ -150,8 +147,7 @@ def test_pytest_is_nbagents_own_wish() -> None:
         (InstallPolicy(listed_only=True), {"pytest"}),
         (InstallPolicy(allow=frozenset({"polars"})), {"polars", "pytest"}),
     ):
-        made = Workshop(machine.works("bubblewrap"), SandboxSpec(install=policy))
-        assert made.spec.install.allow == allowed
+        assert fitted(SandboxSpec(install=policy)).install.allow == allowed
 
 
 def test_long_output_is_shortened() -> None:

@@ -122,7 +122,7 @@ async def test_a_kernel_that_dies_in_a_replay_is_replaced_without_another_replay
 async def test_a_loss_between_two_cells_is_told_with_the_next(restoring: Kernel, told: Events) -> None:
     """The cell that finds another kernel is the one with which it is told, restored or not."""
     await restoring.run("z = 26")
-    await restoring._process._sandbox.signal(signal.SIGKILL)
+    await restoring._process.sandbox.signal(signal.SIGKILL)
     while not await restoring._process.has_ended():
         await asyncio.sleep(0.02)
     cell = await restoring.run("z")

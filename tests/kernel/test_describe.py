@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import chdir, closing
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -22,9 +23,9 @@ import pytest
 import pytest_asyncio
 
 from nbagent.core.policy import TrustLevel, trust_for
-from nbagent.kernel.describe import describe, schemas
+from nbagent.kernel.describe import _Taken, describe, schemas
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.profile import Column, FileProfile
+from nbagent.kernel.profile import Column, FileProfile, columns_of
 from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec
@@ -428,8 +429,14 @@ async def test_what_is_known_is_not_read_again(kernel: Kernel, tmp_path: Path) -
     await kernel.run("1")
     await describe(kernel, [path], cache=other)
     assert not list((tmp_path / "other").glob("*/*"))
-    async with Kernel(machine.works("bubblewrap"), kernel.spec) as fresh:
+    # The data has plain names in the working folder, but no library is imported from there before the first cell.
+    (evil := tmp_path / "polars.py").write_text("raise SystemExit")
+    spec = replace(kernel.spec, data=(*kernel.spec.data, Mount(evil, "/tmp/data/polars.py")))
+    async with Kernel(machine.works("bubblewrap"), spec) as fresh:
         first = await describe(fresh, [path], cache=kept)
+        assert [each.kind for each in first.files] == ["CSV"]
+        seen = await fresh.run("import os, sys; print(os.path.exists('polars.py'), repr(sys.path[0]))")
+        assert seen.text.strip() == "True ''"
     again = await describe(kernel, [path], cache=kept)
     assert (first.cached, again.cached) == (0, 1)
     assert msgspec.json.encode(first.files) == msgspec.json.encode(again.files)
@@ -508,3 +515,12 @@ async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, m
     assert [each.path for each in described.files] == paths
     assert described.files[0].kind == "JSON"
     assert [each.note for each in described.files[1:]] == ["took too long to read", "could not be read in time"]
+
+
+def test_short_profiles_take_no_more_memory_than_long_ones() -> None:
+    """Of all files, a bounded number of columns is kept; a later profile of a file takes the place of the earlier."""
+    taken = _Taken()
+    for number in range(150):
+        for _ in range(2):
+            taken.take(json.dumps({"path": f"{number}", "tables": [{"columns": [{"name": ""}] * 600}]}).encode())
+    assert [columns_of(each) for each in taken.by_path.values()] == [500] * 100 + [0] * 50

@@ -22,8 +22,8 @@ from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
 from nbagent.core.events import Output
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
-from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared, OutputLimits
-from nbagent.kernel.outputs.streams import LineFold, left_out
+from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change, Cleared
+from nbagent.kernel.outputs.streams import LineFold, OutputLimits, left_out
 
 v4: Any = nbformat.v4
 coalesce: Any = cast("Any", CoalesceStreamsPreprocessor)()

@@ -28,7 +28,7 @@ from nbagent.core.events import Cell, CellStarted, HostDecided, PackagesInstalle
 from nbagent.core.policy import TRUST_PRESETS, TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.pool.pool import KernelConfig, KernelPool
-from nbagent.kernel.pool.warm import ESTIMATED_KERNEL_BYTES, FILES_PER_KERNEL, free_memory, shortage
+from nbagent.kernel.pool.stock import ESTIMATED_KERNEL_BYTES, FILES_PER_KERNEL, free_memory, shortage
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import mirror
 from nbagent.sandbox.leases import lease

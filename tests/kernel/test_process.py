@@ -82,7 +82,7 @@ async def test_a_process_that_is_gone_is_not_handed_over(engine: Engine) -> None
         await taker.start_from(giver, patience=1)
     try:
         await giver.start()
-        await giver._process._sandbox.end()
+        await giver._process.sandbox.end()
         with pytest.raises(SandboxError):
             await taker.start_from(giver, patience=1)
         assert not taker.is_alive

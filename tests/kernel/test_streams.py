@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nbagent.core.text import ends
-from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, Stream, clean_text
+from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, OutputLimits, Stream, clean_text
 from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 tokens = ["a", "b", "cdefg", "\u00e9\u6f22\U0001f600", "\r", "\r", "\b", "\b\b\b", "\n", "\r\n", "\x1b[32m", " "]
@@ -215,7 +215,7 @@ def test_text_of_100_mb_leaves_memory_flat() -> None:
 
 def streams(*, head: int = 100, tail: int = 10, total: int = 1000, count: int = 100) -> CellStreams:
     """The streams of a cell with small bounds."""
-    return CellStreams(head=head, tail=tail, total=total, count=count, edits=1000)
+    return CellStreams(OutputLimits(stream_head=head, stream_tail=tail, stream_total=total, streams=count, edits=1000))
 
 
 def write(cell: CellStreams, *texts: tuple[str, str]) -> list[tuple[str, str]]:
@@ -256,7 +256,7 @@ def test_all_streams_together_are_bounded() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_clear_gives_the_room_back(count: int) -> None:
     """After a clear, as much can be kept as before; the edits that were spent stay spent."""
-    cell = CellStreams(head=5, tail=5, total=10, count=count, edits=1)
+    cell = CellStreams(OutputLimits(stream_head=5, stream_tail=5, stream_total=10, streams=count, edits=1))
     write(cell, ("stdout", "a\rb"), ("stderr", "x" * 100), ("stdout", "y"))
     assert cell.apart
     cell.clear()

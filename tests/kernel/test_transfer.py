@@ -27,7 +27,9 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer import transfer
 from nbagent.kernel.transfer.sandbox_paths import file_at, folder_at
 from nbagent.kernel.transfer.transfer import PIECE_BYTES, Carried, Transfer
-from nbagent.sandbox.channels.byte_stream import ByteStream
+from nbagent.kernel.transfer.variable import fetch_variable
+from nbagent.sandbox.channels.byte_stream import ByteStream, Memory
+from nbagent.sandbox.paths import VARIABLES
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -129,6 +131,60 @@ async def test_the_controllers_memory_stays_flat(carry: Carry) -> None:
     received = await carry.transfer.download(place, len)
     assert carried.sha256 == received.sha256
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 * 1024
+
+
+async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
+    """It has its name until the next cell has ended, takes no room in the sandbox, and can't be written to."""
+    memory, place = Memory(), file_at(f"{VARIABLES}/frame", carry.kernel.about)
+    memory.add(DATA)
+    memory.seal()
+    held = await carry.transfer.hold(memory, place)
+    memory.close()
+    assert held == Carried(len(DATA), hashlib.sha256(DATA).hexdigest())
+    code = f"import hashlib; it = open('{VARIABLES}/frame', 'rb'); digest = hashlib.sha256(it.read()).hexdigest()\n"
+    code += "used = os.statvfs('/workspace'); used = (used.f_blocks - used.f_bfree) * used.f_frsize\n"
+    code += f"try: os.write(os.open('{VARIABLES}/frame', os.O_RDWR), b'x')\nexcept OSError as error: print(used, error)"
+    used, told = (await run(carry.kernel, code)).split(" ", 1)
+    assert int(used) < MIB
+    assert "not permitted" in told or "denied" in told
+    assert await run(carry.kernel, f"print(digest, os.path.lexists('{VARIABLES}/frame'))") == f"{held.sha256} False"
+
+
+@pytest.mark.parametrize("way", ["socket", "file"])
+async def test_a_variable_is_fetched(carry: Carry, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As what it is, without room in the sandbox's folders where there is a socket; what can't be had is a sentence."""
+    if way == "file":
+        monkeypatch.setattr(carry.kernel, "byte_stream", lambda: None)
+    code = f"import random, numpy\narray = numpy.frombuffer(random.Random(1).randbytes({len(DATA)}), dtype='u1')"
+    await run(carry.kernel, code + "\ntext = 'ä' * 3; odd = object()")
+    content = bytearray()
+    kind, size = await fetch_variable(carry.kernel, "array", content.extend)
+    assert (kind, size) == ("numpy.ndarray", len(content))
+    assert content.endswith(DATA)
+    assert (await carry.left() == []) is (way == "socket")
+    content.clear()
+    assert await fetch_variable(carry.kernel, "text", content.extend) == ("text", 6)
+    assert content.decode() == "äää"
+    for name, told in (("none", "no such variable"), ("odd", "a object is no table")):
+        with pytest.raises(TransferError, match=told):
+            await fetch_variable(carry.kernel, name, content.extend)
+
+
+async def test_no_more_of_a_variable_comes_than_the_sandbox_has_memory(carry: Carry) -> None:
+    """Whatever code inside sends in its place."""
+    code = "class Frame:\n    def write_ipc(self, file, **_):\n        for _ in range(257): file.write(bytes(2**20))\n"
+    code += "Frame.__module__, Frame.__name__ = 'polars', 'DataFrame'; endless = Frame()"
+    await run(carry.kernel, code)
+    taken = 0
+
+    def take(chunk: bytes) -> None:
+        nonlocal taken
+        taken += len(chunk)
+
+    with pytest.raises(TransferLimit, match=r"more than .*, the sandbox's memory"):
+        await fetch_variable(carry.kernel, "endless", take)
+    assert taken <= 256 * MIB
+    assert await run(carry.kernel, "print('alive')") == "alive"
 
 
 async def test_an_upload_that_is_given_up_leaves_nothing(carry: Carry) -> None:

@@ -378,6 +378,29 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
     assert alarms == []
 
 
+def test_the_number_of_a_process_may_be_the_same_in_all_fresh_runs() -> None:
+    """It is one of few in a sandbox. A number that is not that of the fresh run's process is a result."""
+    context = Context(moments=MOMENTS, reads=Code().take("print(os.getpid(), total)"), process=7)
+    same = [stream("7 42")]
+    assert compare([stream("6 42")], same, context, again=[same]).excused == {"id"}
+    assert compare([stream("6 41")], same, context, again=[same]).differences
+    nothing = Context(moments=MOMENTS, reads=Code().take("print(total)"), process=7)
+    assert compare([stream("6")], [stream("7")], nothing, again=[[stream("7")]]).differences
+
+
+def test_what_nbagent_says_of_outputs_is_no_output() -> None:
+    """A re-run has other cells beside a late output; what stands beside such a sentence is compared in its place."""
+    told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
+    mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
+    more = {**mark, "data": {"text/plain": f"{told} 5"}}
+    context = Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
+    assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
+    assert [
+        each.what for each in compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
+    ]
+    assert compare([more], [], context).differences
+
+
 def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
     """A widget that shows itself twice, fifty times over, would otherwise be more than there are atoms."""
     view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]

@@ -14,7 +14,7 @@ from nbagent.sandbox.spec import SandboxSpec
 
 def sandbox_of(kernel: Kernel) -> MachineSandbox:
     """The sandbox that a kernel runs in at the moment."""
-    found = kernel._process._sandbox
+    found = kernel._process.sandbox
     assert isinstance(found, MachineSandbox)
     return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.sandbox.channels.byte_stream import BYTES, DESCRIPTOR, ByteStream, Window
+from nbagent.sandbox.channels.byte_stream import BYTES, DESCRIPTOR, ByteStream, Memory
 
 SIZE = 100_000
 
@@ -41,30 +41,30 @@ def inside(stream: ByteStream, work: Callable[[socket.socket], object]) -> threa
     return thread
 
 
-def sealed(content: bytes) -> Window:
+def sealed(content: bytes) -> Memory:
     """Memory that was handed over."""
-    window = Window()
-    window.add(content)
-    window.seal()
-    return window
+    memory = Memory()
+    memory.add(content)
+    memory.seal()
+    return memory
 
 
 def test_sealed_memory_can_not_be_changed() -> None:
     """Neither by its descriptor, nor opened again, nor mapped; nor can it shrink under a reader."""
-    window = sealed(b"person's")
-    again = f"/proc/self/fd/{window.descriptor}"
+    memory = sealed(b"person's")
+    again = f"/proc/self/fd/{memory.descriptor}"
     changes: list[Callable[[], object]] = [
-        lambda: os.pwrite(window.descriptor, b"x", 0),
-        lambda: os.ftruncate(window.descriptor, 0),
-        lambda: os.ftruncate(window.descriptor, 100),
-        lambda: mmap.mmap(window.descriptor, 8, prot=mmap.PROT_READ | mmap.PROT_WRITE),
+        lambda: os.pwrite(memory.descriptor, b"x", 0),
+        lambda: os.ftruncate(memory.descriptor, 0),
+        lambda: os.ftruncate(memory.descriptor, 100),
+        lambda: mmap.mmap(memory.descriptor, 8, prot=mmap.PROT_READ | mmap.PROT_WRITE),
         lambda: os.pwrite(os.open(again, os.O_RDWR), b"x", 0),
     ]
     for change in changes:
         with pytest.raises(OSError):  # noqa: PT011 - each has another message
             change()
-    assert os.pread(window.descriptor, 100, 0) == b"person's"
-    window.close()
+    assert os.pread(memory.descriptor, 100, 0) == b"person's"
+    memory.close()
 
 
 async def test_what_is_sent_arrives(stream: ByteStream) -> None:
@@ -86,10 +86,10 @@ async def test_what_is_sent_arrives(stream: ByteStream) -> None:
 
     thread = inside(stream, take)
     for content in (b"a" * SIZE, b"b" * SIZE):
-        window = Window()
-        window.add(content)
-        await stream.send(window)
-        window.close()
+        memory = Memory()
+        memory.add(content)
+        await stream.send(memory)
+        memory.close()
     await stream.end()
     await asyncio.to_thread(thread.join)
     assert got == [b"a" * SIZE, b"b" * SIZE]

@@ -94,6 +94,14 @@ def test_the_quota_counts_names_and_what_is_replaced_once(handoff: Handoff) -> N
     assert refused
 
 
+def test_names_take_little_of_the_servers_memory(handoff: Handoff, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code can't save empty files without end; one that was saved can be saved again."""
+    monkeypatch.setattr("nbagent.sandbox.results.receiver.MAX_KEPT", 3000)
+    assert [save(handoff, path, b"") for path in ("/workspace/a", "/workspace/b")] == [{"saved": "a"}, {"saved": "b"}]
+    assert "too many files" in save(handoff, "/workspace/c", b"")["error"]
+    assert save(handoff, "/workspace/a", b"1") == {"saved": "a"}
+
+
 def test_a_slow_caller_keeps_nobody_from_installing(handoff: Handoff) -> None:
     """While a file is on its way, other requests are answered, and a second file is refused."""
     handoff.install = lambda wanted: [{"name": each, "version": "1"} for each in wanted]

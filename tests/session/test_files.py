@@ -40,14 +40,6 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ses
         yield session
 
 
-@pytest.fixture
-def told(session: Session) -> list[Any]:
-    """The events from now on."""
-    seen: list[Any] = []
-    session.follow(lambda record: seen.append(record.event))
-    return seen
-
-
 @pytest.mark.parametrize(
     ("engine", "trust"),
     [
@@ -147,6 +139,9 @@ async def test_what_cannot_be_uploaded_is_told(session: Session, tmp_path: Path)
     for name in (".", "pipe"):
         with pytest.raises(DataError, match="is no plain file"):
             await asyncio.wait_for(session.upload(tmp_path / name, "x"), 5)
+    (tmp_path / "open").write_text("x")
+    with (tmp_path / "open").open("rb") as file, pytest.raises(DataError, match="is no plain file"):
+        await session.upload(f"/proc/{os.getpid()}/fd/{file.fileno()}", "x")
     with pytest.raises(UsageError, match="has no name"):
         await session.upload(b"x")
     with pytest.raises(UsageError, match="open as text"):

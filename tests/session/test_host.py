@@ -220,18 +220,16 @@ async def test_a_new_session_takes_nobodys_name(tmp_path: Path) -> None:
 
 async def test_a_host_that_is_killed_at_its_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, and the next start works."""
-    was = hosts._STATUS.decode
+    was = hosts._REPORT.decode
 
     def kill(line: bytes) -> object:
-        message = was(line)
-        if isinstance(message, hosts.Begun):
-            os.kill(message.pid, signal.SIGKILL)
-        return message
+        os.kill(was(line).pid, signal.SIGKILL)
+        return was(line)
 
     class Killing:
         decode = staticmethod(kill)
 
-    monkeypatch.setattr(hosts, "_STATUS", Killing)
+    monkeypatch.setattr(hosts, "_REPORT", Killing)
     with pytest.raises(SandboxError, match="killed at its start"):
         await host(new="one", engine="bubblewrap", state_dir=tmp_path)
     monkeypatch.undo()
@@ -258,7 +256,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
     mark = f"MARK_{tmp_path.name}".replace("-", "_")
     monkeypatch.setenv(mark, "1")
     begun = asyncio.Event()
-    loop, was = asyncio.get_running_loop(), hosts._STATUS.decode
+    loop, was = asyncio.get_running_loop(), hosts._REPORT.decode
 
     class Heard:
         @staticmethod
@@ -266,7 +264,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
             loop.call_soon_threadsafe(begun.set)
             return was(line)
 
-    monkeypatch.setattr(hosts, "_STATUS", Heard)
+    monkeypatch.setattr(hosts, "_REPORT", Heard)
     starting = asyncio.create_task(host(new="one", engine="bubblewrap", state_dir=tmp_path))
     if moment == "it has begun":
         await begun.wait()
@@ -287,14 +285,14 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
 
 async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is cancelled meanwhile gets on at once, and the host ends as soon as it can."""
-    was, stopped, released = hosts._STATUS.decode, threading.Event(), threading.Event()
+    was, stopped, released = hosts._REPORT.decode, threading.Event(), threading.Event()
     pids: list[int] = []
 
     class Stopping:
         @staticmethod
         def decode(line: bytes) -> object:
             message = was(line)
-            if isinstance(message, hosts.Begun):
+            if not pids:
                 os.kill(message.pid, signal.SIGSTOP)
                 pids.append(message.pid)
                 stopped.set()
@@ -304,7 +302,7 @@ async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monke
         released.set()
         os.kill(pids[0], signal.SIGCONT)
 
-    monkeypatch.setattr(hosts, "_STATUS", Stopping)
+    monkeypatch.setattr(hosts, "_REPORT", Stopping)
     starting = asyncio.create_task(host(new="one", engine="bubblewrap", state_dir=tmp_path))
     await asyncio.to_thread(stopped.wait)
     await asyncio.sleep(0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -10,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from nbagent import Session, SessionManager
+from nbagent import Session, SessionManager, host
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Answered, Asked, OutputAdded, SessionEnded
 from nbagent.core.session_log import SessionLog
 from nbagent.observability.audit.verification import verify
 from nbagent.sandbox.leases import lease as leases
+from nbagent.session import lookup
 from nbagent.session import manager as managers
 from nbagent.session.session_list import SessionInfo
 
@@ -76,7 +78,7 @@ async def test_a_session_that_ended_is_renamed(tmp_path: Path) -> None:
 
 
 async def test_what_runs_is_deleted_only_by_force(tmp_path: Path) -> None:
-    """Then it is ended first; one whose kernel waits is ended too."""
+    """Then it is ended first, also while it starts; one whose kernel waits is ended too."""
     manager = SessionManager(state_dir=tmp_path)
     async with Session(engine="bubblewrap", state_dir=tmp_path) as session:
         with pytest.raises(UsageError, match="is running"):
@@ -85,6 +87,14 @@ async def test_what_runs_is_deleted_only_by_force(tmp_path: Path) -> None:
         await manager.delete(session.id, force=True)
         assert session.status == "stopped"
     assert list((tmp_path / "sessions").iterdir()) == []
+    starting = asyncio.create_task(host(new="starts", engine="bubblewrap", state_dir=tmp_path, keep_minutes=5))
+    while not lookup.is_running(tmp_path / "sessions" / "starts"):
+        await asyncio.sleep(0.01)
+    await manager.delete("starts", force=True)
+    for each in await asyncio.gather(starting, return_exceptions=True):
+        if not isinstance(each, BaseException):
+            await each.detach()
+    assert await manager.list() == []
     waiting = Session(engine="bubblewrap", state_dir=tmp_path)
     await waiting.start()
     await waiting.detach()

@@ -41,16 +41,6 @@ def final(text: str) -> Say:
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    """A provider on loopback."""
-    stub = Provider()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENAI_BASE_URL", stub.url)
-        yield stub
-    stub.close()
-
-
-@pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """An index that uv takes for the only one."""
     made = Index()
@@ -72,49 +62,40 @@ async def session(provider: Provider, index: Index) -> AsyncIterator[Session]:
         yield started
 
 
-@pytest.fixture
-def events(session: Session) -> Iterator[list[Any]]:
-    """What happens in a test."""
-    told: list[Any] = []
-    unfollow = session.follow(lambda record: told.append(record.event))
-    yield told
-    unfollow()
-
-
-def of(events: list[Any], kind: type[Any]) -> list[Any]:
+def of(told: list[Any], kind: type[Any]) -> list[Any]:
     """The events of a kind."""
-    return [each for each in events if isinstance(each, kind)]
+    return [each for each in told if isinstance(each, kind)]
 
 
-async def test_fibonacci(session: Session, provider: Provider, events: list[Any]) -> None:
+async def test_fibonacci(session: Session, provider: Provider, told: list[Any]) -> None:
     """One cell, and an answer whose number stands in its output."""
     provider.say(code(FIBONACCI, why="Recursion is short.", sure=0.95), final("It is 55."))
     found = await session.ask("Calculate the 10th Fibonacci number")
     assert (found.text, found.success, found.attempts, found.usage.calls) == ("It is 55.", True, 1, 2)
     assert [cell.text for cell in found.cells] == ["55"]
     assert [(claim.text, claim.cell) for claim in found.claims] == [("55", found.cells[0].cell)]
-    (generated,) = of(events, CodeGenerated)
+    (generated,) = of(told, CodeGenerated)
     assert (generated.code, generated.reasoning, generated.confidence) == (FIBONACCI, "Recursion is short.", 0.95)
-    assert [each.tool for each in of(events, CellStarted)] == ["python"]
+    assert [each.tool for each in of(told, CellStarted)] == ["python"]
     system = provider.requests[-1]["messages"][0]["content"]
     assert "You can't call tools" in system
     assert "with your tools" not in system
 
 
-async def test_users_json_and_its_correction(session: Session, provider: Provider, events: list[Any]) -> None:
+async def test_users_json_and_its_correction(session: Session, provider: Provider, told: list[Any]) -> None:
     """What fails is read and mended, and what happens is told on the way."""
     provider.say(code(READ_USERS), code(SAMPLE_USERS, sure=0.8), final("alice, bob, charlie"))
     found = await session.ask("Read data from users.json and print usernames")
     assert [cell.status for cell in found.cells] == ["error", "ok"]
     assert (found.text, found.attempts) == ("alice, bob, charlie", 2)
-    assert [(each.attempt, each.state) for each in of(events, Reflected)] == [(1, "retry")]
-    assert [each.confidence for each in of(events, CodeGenerated)] == [0.95, 0.8]
+    assert [(each.attempt, each.state) for each in of(told, Reflected)] == [(1, "retry")]
+    assert [each.confidence for each in of(told, CodeGenerated)] == [0.95, 0.8]
     told = provider.requests[-2]["messages"][-1]["content"]
     assert "FileNotFoundError: [Errno 2] No such file or directory: 'users.json'" in told
 
 
 async def test_dependencies_before_the_first_run(
-    session: Session, provider: Provider, index: Index, events: list[Any]
+    session: Session, provider: Provider, index: Index, told: list[Any]
 ) -> None:
     """Each is an event of its own, by the session's policy; hostile names reach nothing, and the code runs."""
     index.add("plain-tool", files={"plain_tool/__init__.py": "value = 7\n"})
@@ -122,22 +103,22 @@ async def test_dependencies_before_the_first_run(
     provider.say(code("import plain_tool\nplain_tool.value", "plain-tool", "json", *hostile), final("It is 7."))
     found = await session.ask("What is its value?")
     assert (found.text, [cell.text for cell in found.cells]) == ("It is 7.", ["7"])
-    assert [each.requirements for each in of(events, InstallFailed)] == [[each] for each in hostile]
-    assert all(each.refused for each in of(events, InstallFailed))
-    kinds = [type(each) for each in events if isinstance(each, PackagesInstalled | InstallFailed | CellStarted)]
+    assert [each.requirements for each in of(told, InstallFailed)] == [[each] for each in hostile]
+    assert all(each.refused for each in of(told, InstallFailed))
+    kinds = [type(each) for each in told if isinstance(each, PackagesInstalled | InstallFailed | CellStarted)]
     assert kinds == [PackagesInstalled, *[InstallFailed] * len(hostile), CellStarted]
-    assert [each.packages[0].name for each in of(events, PackagesInstalled)] == ["plain-tool"]
+    assert [each.packages[0].name for each in of(told, PackagesInstalled)] == ["plain-tool"]
     assert [each.name for each in found.installed] == ["plain-tool"]
     assert "is not a plain package name" in provider.requests[-1]["messages"][-1]["content"]
 
 
-async def test_a_reply_that_is_never_right(session: Session, provider: Provider, events: list[Any]) -> None:
+async def test_a_reply_that_is_never_right(session: Session, provider: Provider, told: list[Any]) -> None:
     """The person reads one sentence, the log has each attempt with its cost, and the next question works."""
     provider.say(*[Say(text="I would print it.")] * 3)
     with pytest.raises(ModelCallError, match="replied 3 times with what is neither code nor an answer"):
         await session.ask("Go")
-    assert len(of(events, ModelFailed)) == 3
-    (answered,) = of(events, Answered)
+    assert len(of(told, ModelFailed)) == 3
+    (answered,) = of(told, Answered)
     assert (answered.success, answered.usage.calls, answered.usage.input_tokens) == (False, 3, 300)
     provider.say(final("Hello."))
     assert (await session.ask("Hello?")).text == "Hello."

@@ -29,14 +29,6 @@ async def session() -> AsyncIterator[Session]:
         yield session
 
 
-@pytest.fixture
-def told(session: Session) -> list[Any]:
-    """The events from now on."""
-    seen: list[Any] = []
-    session.follow(lambda record: seen.append(record.event))
-    return seen
-
-
 @on_one_loop
 async def test_what_a_thread_prints_later_belongs_to_its_cell(session: Session, told: list[Any]) -> None:
     """Files are collected behind each cell by silent requests, and what a thread prints is sent under their name."""

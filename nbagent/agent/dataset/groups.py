@@ -12,6 +12,8 @@ from pathlib import PurePosixPath
 
 from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Table
 
+MERGED = 4096
+"""Hashes by which the different values of several tables are counted."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -125,7 +127,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 key = (*_signature(table), *([file.path] if single else []))
                 group = found.setdefault(key, Group([], []))
                 group.tables.append((file, table))
-                if family not in group.families:
+                if not group.families or group.families[-1] is not family:
                     group.families.append(family)
     for group in found.values():
         sides = zip(*(table.columns for _, table in group.tables), strict=True)
@@ -162,11 +164,17 @@ def merged(columns: Sequence[Column]) -> Column:
     return whole
 
 
-def union(sketches: Iterable[Sketch | None]) -> tuple[int, set[int]]:
-    """The hashes of several sketches together: of all values, each in 2 ** level, and that level."""
+def union(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, set[int]]:
+    """The hashes of several sketches together, `most` of them: of all values, each in 2 ** level, and that level."""
     there = [each for each in sketches if each is not None]
     level = max((min(each.level, 31) for each in there), default=0)
-    return level, {each for sketch in there for each in _hashes(sketch) if each % 2**level == 0}
+    found: set[int] = set()
+    for sketch in there:
+        found.update(each for each in _hashes(sketch) if each % 2**level == 0)
+        while len(found) > most:  # of four bytes, two are left at most
+            level += 1
+            found = {each for each in found if each % 2**level == 0}
+    return level, found
 
 
 def _hashes(sketch: Sketch) -> array[int]:

@@ -16,8 +16,10 @@ LEAST_VALUES = 4
 LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
 LEAST_COMMON = 3
-LOOKED = 400_000
-"""Hashes that are looked at to find pairs."""
+LOOKED, LEAST_LOOKED = 200_000, 8
+"""Hashes that are looked at, in all and at least of one column: code under suspicion says what there are."""
+COUNTED = 100_000
+"""Pairs of columns whose common values are counted."""
 PAIRS = 2_000
 """Pairs that are compared exactly, the likeliest first."""
 KEYS = 24
@@ -62,11 +64,12 @@ class Key:
 class _Values:
     """The hashes of a column's values, from all tables of its group."""
 
-    def __init__(self, group: int, column: Column, sides: Sequence[Column]) -> None:
+    def __init__(self, group: int, column: Column, sides: Sequence[Column], most: int) -> None:
         self.group = group
         self.column = column
-        self.level, self.exact = union(each.sketch for each in sides)
-        self.folded_level, self.folded = union(each.folded or each.sketch for each in sides)
+        self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
+        if any(each.folded for each in sides):
+            self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
         self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form == LEADING_ZEROS
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
@@ -89,12 +92,14 @@ def _share(left: set[int], left_level: int, right: set[int], right_level: int) -
 
 def keys(gathered: Sequence[Group]) -> list[Key]:
     """The pairs of columns by which tables of different groups can be joined, the most promising first."""
-    sides = []
+    wanted = []
     for number, group in enumerate(gathered):
         for at, column in enumerate(group.columns):
             same = [table.columns[at] for _, table in group.tables]
             if any(each.sketch for each in same) and max(each.distinct for each in same) >= LEAST_VALUES:
-                sides.append(_Values(number, column, same))
+                wanted.append((number, column, same))
+    most = max(LEAST_LOOKED, LOOKED // max(1, len(wanted)))
+    sides = [_Values(*each, most) for each in wanted]
     found = []
     for left, right in _candidates(sides):
         if left.is_number and right.is_number and not _akin(left.column.name, right.column.name):
@@ -126,14 +131,14 @@ def alike(found: Iterable[Key]) -> list[list[Key]]:
 
 def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
     """The pairs of columns of different groups that have hashes in common, the most first."""
-    thin = 1 + sum(len(each.folded) for each in sides) // LOOKED
     places: dict[int, list[int]] = {}
     for number, side in enumerate(sides):
         for each in side.folded:
-            if (each >> 24) % thin == 0:
-                places.setdefault(each, []).append(number)
+            places.setdefault(each, []).append(number)
     common: Counter[tuple[int, int]] = Counter()
     for numbers in places.values():
+        if len(common) > COUNTED:
+            break
         for at, left in enumerate(numbers[:40]):
             for right in numbers[at + 1 : 40]:
                 if sides[left].group != sides[right].group:

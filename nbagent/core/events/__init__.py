@@ -33,6 +33,7 @@ from nbagent.core.events.turns import *
 Event = (
     SessionStarted
     | Asked
+    | TurnUndone
     | PhaseEntered
     | ModelReplied
     | SentToModel

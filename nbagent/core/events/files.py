@@ -78,6 +78,7 @@ class FileDownloaded(Fact, frozen=True, kw_only=True):
     path: str
     size: int
     sha256: str
+    """Empty of a variable, whose file nobody keeps."""
     to: str = ""
     """Its absolute path on the host; empty if it went to memory."""
 

@@ -200,6 +200,18 @@ class Asked(Fact, frozen=True, kw_only=True):
     replay: bool = False
 
 
+class TurnUndone(Fact, frozen=True, kw_only=True):
+    """A person took back what a question had done to the kernel, or (`undone` is False) wants it after all.
+
+    If its cells had done anything, `StateLost` and `StateRestored` follow.
+    """
+
+    turn: int
+    cells: list[int]
+    """The cells that had made the kernel's state before, or make it again."""
+    undone: bool = True
+
+
 Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
 """The phases of a question, see `agent/phases.py`."""
 

@@ -38,6 +38,7 @@ CALLS: dict[str, CallShape] = {
     "approve_host": CallShape(messages.ApproveHostArguments),
     "attend": CallShape(messages.AttendArguments),
     "use_model": CallShape(messages.ModelArguments),
+    "undo_turn": CallShape(messages.UndoArguments),
     "set_approvals": CallShape(messages.ApprovalsArguments),
     "rename": CallShape(messages.NewTitle),
     "install": CallShape(messages.InstallArguments),

@@ -11,7 +11,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Decision, Record
-from nbagent.session.manager import Hit
+from nbagent.session.manager import SearchHit
 from nbagent.session.session_list import SessionInfo, State
 from nbagent.session.wire import Failure
 
@@ -155,7 +155,7 @@ class SessionList(msgspec.Struct, frozen=True):
 
 
 class FoundText(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in which something was found; see `nbagent.session.manager.Hit`."""
+    """A session in which something was found; see `nbagent.session.manager.SearchHit`."""
 
     session: SessionEntry
     turn: int
@@ -163,7 +163,7 @@ class FoundText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
     @classmethod
-    def of(cls, hit: Hit) -> FoundText:
+    def of(cls, hit: SearchHit) -> FoundText:
         """The same, with the session as in a list."""
         return cls(session=SessionEntry.of(hit.session), turn=hit.turn, where=hit.where, text=hit.text)
 
@@ -431,6 +431,13 @@ class ApprovalsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     mode: str
 
 
+class UndoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See `AnySession.undo_turn`."""
+
+    turn: int
+    undo: bool = True
+
+
 class InstallArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """See `AnySession.install`."""
 
@@ -450,7 +457,7 @@ class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResumeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options that hold from now on; None for those that held before."""
+    """Options that hold from now on; without them those of the settings, and no laxer approvals than before."""
 
     model: str | None = None
     approvals: str | None = None

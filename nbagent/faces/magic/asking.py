@@ -20,7 +20,7 @@ from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.controls import Controls
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions
-from nbagent.faces.magic.variables import Packed, pack, unpack
+from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
 from nbagent.faces.magic.words import Request
 from nbagent.safety.questions import Choice, Question, answer
 from nbagent.sandbox.paths import VARIABLES
@@ -78,28 +78,24 @@ class Asking:
         self._folder = Path(tempfile.mkdtemp(prefix="nbagent-variables-"))
         self._controls = make_controls(self._answer, self.stop)
         self._work: Future[Answer] | None = None
+        self._packed: list[Packed] = []
         self._drawn = 0.0
         self._is_stopping = False
 
     def packed(self, namespace: dict[str, Any]) -> list[Packed]:
-        """The variables that go over, as files.
+        """The variables that go over, written.
 
         Raises:
             DataError: There is no such variable, it can't go over, or it is too large.
         """
         limit = MAX_MB if self._request.max_mb is None else self._request.max_mb
-        found = []
         for name in self._request.give:
             if name not in namespace:
                 raise DataError(f"There is no variable {name}.", mend="Check its name, or run the cell that makes it.")
-            each = pack(name, namespace[name], self._folder)
-            if each.size > limit * 1e6:
-                raise DataError(
-                    f"{name} has {size_of(each.size)}, and {limit:g} MB go over unasked.",
-                    mend=f"Allow it: --max-mb {each.size // 1_000_000 + 1}",
-                )
-            found.append(each)
-        return found
+            _check_size(name, size_here(namespace[name]), limit)
+            self._packed.append(pack(name, namespace[name]))
+            _check_size(name, self._packed[-1].size, limit)
+        return self._packed
 
     def steps(self, packed: list[Packed]) -> Iterator[float]:
         """Run the question; yields the seconds to wait between two looks, until it has ended.
@@ -146,6 +142,8 @@ class Asking:
             self._controls.close()
             self._controls = None
         shutil.rmtree(self._folder, ignore_errors=True)
+        for each in self._packed:
+            each.close()
         if self.block.state:
             self.block.end()
         self._draw(self.block)
@@ -203,15 +201,23 @@ class Asking:
             self._work.cancel()
 
 
+def _check_size(name: str, size: int, limit: float) -> None:
+    if size > limit * 1e6:
+        raise DataError(
+            f"{name} has {size_of(size)}, and {limit:g} MB go over unasked.",
+            mend=f"Allow it: --max-mb {size // 1_000_000 + 1}",
+        )
+
+
 async def give(session: Attached, packed: Packed) -> None:
     """Have a variable made in the sandbox.
 
     Raises:
         NbagentError: It does not fit, or can't be read there.
     """
-    if packed.path is not None:
-        await session.upload(packed.path, packed.path.name, to=VARIABLES)
-        packed.path.unlink()
+    if packed.memory is not None:
+        await session.upload(packed.memory.path, packed.file, to=VARIABLES)
+        packed.close()
     cell = await session.run(packed.code)
     if not cell.success:
         raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")

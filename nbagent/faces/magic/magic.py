@@ -27,7 +27,7 @@ from nbagent.faces.magic.asking import MAX_MB, Asking
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.completion import completions
 from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
-from nbagent.faces.magic.notebook import Watcher, cells_to_insert
+from nbagent.faces.magic.notebook import Watcher, cells_to_insert, put_below
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions, own_name
 from nbagent.faces.magic.verbs import NOTHING, Verbs
@@ -142,7 +142,7 @@ class AgentMagics(Magics):
     @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> Any:
         """Ask the assistant, whose code runs in a sandbox."""
-        steps = self._steps(line, cell)
+        steps = self._steps(line, cell, is_awaited=False)
         try:
             return _waited(steps, time.sleep)
         except KeyboardInterrupt:
@@ -153,7 +153,7 @@ class AgentMagics(Magics):
     @line_cell_magic
     async def _agent_awaited(self, line: str, cell: str | None = None) -> Any:
         """Do as `agent` does, for lines that can be awaited."""
-        steps = self._steps(line, cell)
+        steps = self._steps(line, cell, is_awaited=True)
         try:
             return await _awaited(steps)
         except (asyncio.CancelledError, KeyboardInterrupt):
@@ -162,7 +162,7 @@ class AgentMagics(Magics):
 
     # -- one call -------------------------------------------------------------------------------------------------
 
-    def _steps(self, line: str, cell: str | None) -> Generator[float, None, Any]:
+    def _steps(self, line: str, cell: str | None, *, is_awaited: bool) -> Generator[float, None, Any]:
         """Do what was typed; yields seconds to wait, and returns what the magic does.
 
         Raises:
@@ -179,7 +179,7 @@ class AgentMagics(Magics):
                     request.question = self._watcher.to_explain()
                     return (yield from self._question(request))
                 case "insert":
-                    return (yield from self._insert(request))
+                    return (yield from self._insert(request, is_awaited=is_awaited))
                 case "undo":
                     return self._undo()
                 case "stop" if self._running is not None:
@@ -220,7 +220,7 @@ class AgentMagics(Magics):
                 self._ip.set_next_input(code)
         return reply
 
-    def _insert(self, request: words.Request) -> Generator[float, None, None]:
+    def _insert(self, request: words.Request, *, is_awaited: bool) -> Generator[float, None, None]:
         finding = self._portal.begin(self._sessions.find(request.session))
         while not finding.done():
             yield 0.02
@@ -228,6 +228,9 @@ class AgentMagics(Magics):
         if session is None:
             raise UsageError(NOTHING)
         found = cells_to_insert(session, request.argument)
+        # Before a call that isn't awaited has ended, the kernel hears nothing of a front end.
+        if is_awaited and _allows_stdin(self._ip) and (yield from put_below(found)):
+            return
         self._ip.set_next_input("\n\n".join(found))
         if len(found) > 1:
             print(f"{len(found)} cells are in one below: this front end takes one cell at a time.")

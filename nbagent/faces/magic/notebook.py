@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import UsageError
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 
     from nbagent.session.protocol import AnySession
 
+CELLS_TARGET = "nbagent.cells"
+"""Whom the extension listens as for cells (`panel/src/magic.ts`)."""
+FRONT_END_SECONDS = 1.0
+"""Seconds that a front end has to say that it is one with the extension."""
 MAX_SHOWN = 6_000
 """Characters of a traceback or an output that the model gets."""
 _BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -120,6 +126,30 @@ def cells_to_insert(session: AnySession, wanted: str) -> list[str]:
     if not found:
         raise UsageError("There is no cell to insert.", mend="Ask something first: %agent What is in this data?")
     return [each.code.rstrip() for each in found]
+
+
+def put_below(cells: list[str]) -> Generator[float, None, bool]:
+    """Have nbagent's extension of JupyterLab put cells below the one that runs, so that one undo takes all out.
+
+    Yields:
+        Seconds to wait.
+
+    Returns:
+        Whether there is one that does.
+    """
+    from comm import create_comm
+
+    heard: list[bool] = []
+    comm = create_comm(target_name=CELLS_TARGET)
+    comm.on_msg(lambda _: heard.append(True))
+    comm.on_close(lambda _: heard.append(False))
+    end = time.monotonic() + FRONT_END_SECONDS
+    while not heard and time.monotonic() < end:
+        yield 0.02
+    if heard == [True]:
+        comm.send({"cells": cells})
+    comm.close()
+    return heard == [True]
 
 
 def _cut(text: str) -> str:

@@ -1,6 +1,6 @@
 """Variables on their way between a notebook and its sandbox, without pickle: Arrow for tables, `.npy` for arrays.
 
-A value goes as a file. `pack` writes it here and says which code reads it there; `unpack` reads here what the sandbox
+A value goes as sealed memory. `pack` writes it and says which code reads it there; `unpack` reads here what the sandbox
 wrote (`kernel/inside/variables_inside.py`), and takes it for what it is: a file that code under suspicion has written.
 """
 
@@ -19,6 +19,7 @@ import msgspec
 from nbagent.core.errors import DataError
 from nbagent.core.text import cut, size_of, visible
 from nbagent.faces.magic.arrow_file import check_file
+from nbagent.sandbox.channels.byte_stream import Memory
 from nbagent.sandbox.paths import VARIABLES
 
 MAX_COLUMNS: Final = 12
@@ -40,15 +41,25 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
         name: Its name, there too.
         told: What it is in words, with its size and columns.
         code: What makes it there.
-        path: The file that the code reads from `VARIABLES`, here; None if the code is all.
-        size: Bytes of the file.
+        file: The name of the file that the code reads from `VARIABLES`.
+        memory: What that file has, until `close`; None if the code is all.
     """
 
     name: str
     told: str
     code: str
-    path: Path | None = None
-    size: int = 0
+    file: str = ""
+    memory: Memory | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.memory.size if self.memory is not None else 0
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        if self.memory is not None:
+            self.memory.close()
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +80,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[Path], Any]
 
 
-def pack(name: str, value: Any, folder: Path) -> Packed:
-    """Write a variable for the sandbox.
+def pack(name: str, value: Any) -> Packed:
+    """Write a variable for the sandbox; what it returns must be closed.
 
     Raises:
         DataError: Its type can't go over, or what is in it.
@@ -79,24 +90,22 @@ def pack(name: str, value: Any, folder: Path) -> Packed:
         literal = repr(value)
         if len(literal) <= MAX_LITERAL:
             return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=f"{name} = {literal}")
-        path = folder / f"{name}.txt"
         text = value if isinstance(value, str) else literal
-        path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        memory = _memory(lambda path: path.write_bytes(text.encode("utf-8", "surrogatepass")))
         reading = f'pathlib.Path("{VARIABLES}/{name}.txt").read_bytes().decode("utf-8", "surrogatepass")'
         if isinstance(value, str):
             code = f"import pathlib\n\n{name} = {reading}"
         else:
             code = f"import ast\nimport pathlib\n\n{name} = ast.literal_eval({reading})"
-        return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=code, path=path, size=path.stat().st_size)
+        return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=code, file=f"{name}.txt", memory=memory)
     kind = KINDS.get(kind_of(value))
     if kind is None:
         raise DataError(
             f"{name} is a {type(value).__module__}.{type(value).__qualname__}, which can't go into the sandbox.",
             mend="Give a Polars, pandas or Arrow table, a NumPy array, text or plain data.",
         )
-    path = folder / f"{name}{kind.suffix}"
     try:
-        kind.write(value, path)
+        memory = _memory(lambda path: kind.write(value, path))
     except ImportError as error:
         raise DataError(
             f"{name} is a {kind.name}, which needs {error.name} here to go into the sandbox.",
@@ -107,11 +116,32 @@ def pack(name: str, value: Any, folder: Path) -> Packed:
             f"{name} can't go into the sandbox: {cut(visible(str(error)), 300)}",
             mend="Leave out columns of mixed or other Python objects, or turn them into text.",
         ) from error
-    code = kind.code.format(name=name, path=f"{VARIABLES}/{name}{kind.suffix}")
-    size = path.stat().st_size
+    file = f"{name}{kind.suffix}"
+    told = f"{name}: {_table_told(value, kind)}, {size_of(memory.size)}"
     return Packed(
-        name=name, told=f"{name}: {_table_told(value, kind)}, {size_of(size)}", code=code, path=path, size=size
+        name=name, told=told, code=kind.code.format(name=name, path=f"{VARIABLES}/{file}"), file=file, memory=memory
     )
+
+
+def _memory(write: Callable[[Path], object]) -> Memory:
+    """Sealed memory with what is written to its path."""
+    memory = Memory()
+    try:
+        write(memory.path)
+        memory.seal()
+    except BaseException:
+        memory.close()
+        raise
+    return memory
+
+
+def size_here(value: Any) -> int:
+    """Bytes of a table or an array in memory, as its library says; 0 of other things."""
+    for name in ("nbytes", "estimated_size", "memory_usage"):
+        if (found := getattr(value, name, None)) is not None and kind_of(value):
+            found = found() if callable(found) else found
+            return int(found.sum() if hasattr(found, "sum") else found)
+    return 0
 
 
 def unpack(kind: str, path: Path) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -176,7 +177,7 @@ def _files(stack: contextlib.ExitStack, folder: Path, secret: str) -> dict[str, 
     for path in (canary, data, tree, outside, *data.rglob("*"), *tree.rglob("*"), *outside.iterdir()):
         if not path.is_symlink():
             path.chmod(0o777 if path.is_dir() else 0o666)
-    _lock(stack, data / "locked.txt")
+    fcntl.flock(stack.enter_context((data / "locked.txt").open()), fcntl.LOCK_EX)
     # So that opening it for writing finds a reader.
     stack.callback(os.close, os.open(data / "pipe", os.O_RDONLY | os.O_NONBLOCK))
     return {"canary": str(canary), "tree": str(tree), "start_up": list(START_UP)}
@@ -193,13 +194,6 @@ def _clone(folder: Path, canary: Path) -> None:
     (folder / "rootfs").symlink_to("/")
     for at in (folder, folder / "sub"):
         at.chmod(0o755)
-
-
-def _lock(stack: contextlib.ExitStack, path: Path) -> None:
-    import fcntl
-
-    locked = stack.enter_context(path.open())
-    fcntl.flock(locked, fcntl.LOCK_EX)
 
 
 def _servers(stack: contextlib.ExitStack, folder: Path, name: str, heard: Heard) -> dict[str, Any]:

@@ -11,29 +11,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nbagent.core.events import Event
 from nbagent.core.policy import Trust, TrustLevel, trust_for
 from nbagent.core.session_log import SessionLog
 from nbagent.faces.selfcheck import (
     aims,
-    devices_inside,
-    disk_inside,
     files_inside,
-    installs_inside,
+    limits_inside,
     machine_wide_inside,
-    memory_inside,
     neighbours_inside,
     network_inside,
     privileges_inside,
-    process_one_inside,
     processes_inside,
-    processor_inside,
     programs_inside,
-    settings_inside,
     spying_inside,
     system_calls_inside,
-    unix_sockets_inside,
-    writing_inside,
 )
 from nbagent.faces.selfcheck.probe import (
     BELOW_TRUSTED,
@@ -56,25 +47,25 @@ from nbagent.sandbox.spec import SandboxSpec
 LIMITS: dict[str, Any] = {"memory_mb": 256, "tmp_mb": 32, "pids": 64, "cpus": 0.5, "timeout": 60.0, "grace": 1.0}
 """Low limits, so that exceeding them costs little: an engine enforces any value in the same way. The timeout is none of
 them: an attack that works takes a few seconds, and many more on a machine that is busy otherwise."""
-MODULES = (
-    files_inside,
-    spying_inside,
-    writing_inside,
-    privileges_inside,
-    devices_inside,
-    settings_inside,
-    processes_inside,
-    process_one_inside,
-    system_calls_inside,
-    unix_sockets_inside,
-    network_inside,
-    programs_inside,
-    installs_inside,
-    memory_inside,
-    processor_inside,
-    disk_inside,
-    machine_wide_inside,
-    neighbours_inside,
+GROUPS = (
+    files_inside.READING,
+    spying_inside.GROUP,
+    files_inside.WRITING,
+    privileges_inside.PRIVILEGES,
+    privileges_inside.DEVICES,
+    privileges_inside.SETTINGS,
+    processes_inside.PROCESSES,
+    processes_inside.PROCESS_ONE,
+    system_calls_inside.GROUP,
+    network_inside.UNIX,
+    network_inside.NETWORK,
+    programs_inside.GROUP,
+    network_inside.PACKAGES,
+    limits_inside.MEMORY,
+    limits_inside.PROCESSOR,
+    limits_inside.DISK,
+    machine_wide_inside.GROUP,
+    neighbours_inside.GROUP,
 )
 """In the order in which the attacks run: without isolation, what is written to data, or used up by a neighbour, is
 missing for attacks that come later."""
@@ -102,7 +93,7 @@ AFTERWARDS = (
         levels=BELOW_TRUSTED,
     ),
 )
-PROBES: tuple[Probe, ...] = (*(probe for module in MODULES for probe in module.GROUP.probes), *AFTERWARDS)
+PROBES: tuple[Probe, ...] = (*(probe for group in GROUPS for probe in group.probes), *AFTERWARDS)
 """All probes, in the order in which they run."""
 
 
@@ -208,7 +199,7 @@ class _Run:
         log = SessionLog(self._state, "self-check")
         log.follow(recording.on_event)
         with contextlib.closing(log):
-            kernel = Kernel(self._engine, self._spec, notify=lambda event: _keep(log, event), spill=log.spill)
+            kernel = Kernel(self._engine, self._spec, notify=log.emit, spill=log.spill)
             neighbour = Kernel(self._engine, replace(self._spec, data=()))
             async with _together(kernel, neighbour):
                 self._host = self._host_facts(kernel)
@@ -278,10 +269,6 @@ async def _together(*kernels: Kernel) -> AsyncIterator[None]:
             for kernel in kernels:
                 group.create_task(kernel.start())
         yield
-
-
-def _keep(log: SessionLog, event: Event) -> None:
-    log.emit(event)
 
 
 def _files_with(folder: Path, secret: str) -> Iterator[str]:

@@ -1,30 +1,34 @@
-"""Attacks that read files of the host."""
+"""Attacks that read files of the host, and that write to it: its files, the sandbox's root, the person's data."""
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import sys
 import time
 from typing import Any
 
-from nbagent.faces.selfcheck.probe import ProbeGroup
+from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup, unrefused
 
-GROUP = ProbeGroup("files of the host")
-_attack = GROUP.attack
+READING = ProbeGroup("files of the host")
+WRITING = ProbeGroup("writing to the host")
+_reading = READING.attack
+_writing = WRITING.attack
 _UNREADABLE = "no such file, or permission denied"
 
 
-@_attack("1", "Read a file by its absolute path", expected=_UNREADABLE, control="files")
+@_reading("1", "Read a file by its absolute path", expected=_UNREADABLE, control="files")
 def read_by_absolute_path(host: Any) -> object:
     return open(host["canary"]).read()
 
 
-@_attack("1", "Read it by `..` from the working folder", expected=_UNREADABLE, control="files")
+@_reading("1", "Read it by `..` from the working folder", expected=_UNREADABLE, control="files")
 def read_by_parent_folders(host: Any) -> object:
     return open(os.getcwd() + "/.." * 12 + host["canary"]).read()
 
 
-@_attack(
+@_reading(
     "1",
     "Read it through /proc/1/root",
     expected=_UNREADABLE,
@@ -35,43 +39,34 @@ def read_through_root_of_process_one(host: Any) -> object:
     return open("/proc/1/root" + host["canary"]).read()
 
 
-@_attack("1", "Read it through /proc/self/root", expected=_UNREADABLE, control="files")
+@_reading("1", "Read it through /proc/self/root", expected=_UNREADABLE, control="files")
 def read_through_own_root(host: Any) -> object:
     return open("/proc/self/root" + host["canary"]).read()
 
 
-@_attack("1", "Read it through the folders of other processes (/proc/*/cwd, /proc/*/root)", expected=_UNREADABLE)
+@_reading("1", "Read it through the folders of other processes (/proc/*/cwd, /proc/*/root)", expected=_UNREADABLE)
 def read_through_folders_of_processes(host: Any) -> object:
-    for at in (*glob.glob("/proc/[0-9]*/cwd"), *glob.glob("/proc/[0-9]*/root")):
-        try:
-            return open(at + "/.." * 12 + host["canary"]).read()
-        except OSError:
-            continue
-    return None
+    folders = (*glob.glob("/proc/[0-9]*/cwd"), *glob.glob("/proc/[0-9]*/root"))
+    return unrefused(lambda at: open(at + "/.." * 12 + host["canary"]).read(), folders)[:1]
 
 
-@_attack("1", "Read it through a symbolic link in the data folder", expected="the link leads nowhere", control="files")
+@_reading("1", "Read it through a symbolic link in the data folder", expected="the link leads nowhere", control="files")
 def read_through_link_in_data(host: Any) -> object:
     return open(host["data_folder"] + "/link").read()
 
 
-@_attack(
+@_reading(
     "30",
     "Read files of the host's through links in a folder that somebody else made (a cloned repository)",
     expected="links that lead out are not there",
     control="files",
 )
 def read_through_links_of_a_clone(host: Any) -> object:
-    got = []
-    for at in ("data.csv", "figures/table.csv", "first.csv", "sub/second.csv", "rootfs" + host["canary"]):
-        try:
-            got.append(at + ": " + open(host["clone"] + "/" + at).read())
-        except OSError:
-            continue
-    return got
+    links = ("data.csv", "figures/table.csv", "first.csv", "sub/second.csv", "rootfs" + host["canary"])
+    return unrefused(lambda at: at + ": " + open(host["clone"] + "/" + at).read(), links)
 
 
-@_attack("30", "Read hidden files in the data, at any depth", expected="names that begin with a dot are not there")
+@_reading("30", "Read hidden files in the data, at any depth", expected="names that begin with a dot are not there")
 def read_hidden_data(host: Any) -> object:
     got = []
     for top in (host["data_folder"], host["clone"]):
@@ -82,7 +77,7 @@ def read_hidden_data(host: Any) -> object:
     return got
 
 
-@_attack(
+@_reading(
     "30",
     "Read what comes into the data later: hidden files, links, a folder that becomes one",
     expected="only the table that came with them is there",
@@ -95,16 +90,11 @@ def read_what_comes_later(host: Any) -> object:
         if time.monotonic() > end:
             raise RuntimeError("nothing that came later is seen")
         time.sleep(0.1)
-    got = []
-    for at in (".later-env", "later-inner/.env", ".later-git/config", "later-link", "later-folder/table.csv"):
-        try:
-            got.append(at + ": " + open(folder + "/" + at).read())
-        except OSError:
-            continue
-    return got
+    later = (".later-env", "later-inner/.env", ".later-git/config", "later-link", "later-folder/table.csv")
+    return unrefused(lambda at: at + ": " + open(folder + "/" + at).read(), later)
 
 
-@_attack(
+@_reading(
     "8",
     "Read it through a file that nbagent has open (/proc/*/fd)",
     expected="no descriptor leads outside",
@@ -126,11 +116,94 @@ def read_through_descriptors(host: Any) -> object:
     return None
 
 
-@_attack("1", "List the folder of the sandboxes' sockets", expected=_UNREADABLE, control="files")
+@_reading("1", "List the folder of the sandboxes' sockets", expected=_UNREADABLE, control="files")
 def list_the_runtime_folder(host: Any) -> object:
     return os.listdir(host["runtime"])
 
 
-@_attack("1", "List the folder of the sessions' logs", expected=_UNREADABLE, control="files")
+@_reading("1", "List the folder of the sessions' logs", expected=_UNREADABLE, control="files")
 def list_the_state_folder(host: Any) -> object:
     return os.listdir(host["state"])
+
+
+@_writing("2", "Write into a folder of the host that anybody may write to", expected=_UNREADABLE, control="files")
+def write_to_a_folder_of_the_host(host: Any) -> object:
+    with open(host["tree"] + "/planted", "w") as file:
+        file.write("x")
+    return True
+
+
+@_writing(
+    "10",
+    "Plant start-up files where the host runs them (IPython, .pth, git hooks, kernel.json, nbagent's settings)",
+    expected="no such folder",
+    control="files",
+)
+def plant_start_up_files(host: Any) -> object:
+    def plant(name: str) -> None:
+        with open(os.path.join(host["tree"], name), "w") as file:
+            file.write("raise SystemExit")
+
+    return unrefused(plant, host["start_up"])
+
+
+@_writing(
+    "2",
+    "Write to every mount",
+    expected="only to tmpfs folders of its own, and to harmless devices",
+    levels=BELOW_TRUSTED,
+    control="files",
+)
+def write_to_mounts(host: Any) -> object:
+    # Files without a name, so that nothing is left if the attack succeeds.
+    refused = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENXIO, errno.EIO, errno.ENODEV)
+    devices = {f"/dev/{each}" for each in "null zero full random urandom tty ptmx pts console".split()}
+    found = []
+    for line in open("/proc/self/mountinfo"):
+        at = line.split()[4].encode().decode("unicode_escape")
+        kind = line.split(" - ")[1].split()[0]
+        if at in devices or (kind in ("tmpfs", "mqueue") and host["isolated"]):
+            continue
+        wanted = os.O_TMPFILE | os.O_WRONLY if os.path.isdir(at) else os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK
+        try:
+            os.close(os.open(at, wanted))
+        except OSError as error:
+            if error.errno in refused:
+                continue
+        found.append(at)
+    return found
+
+
+@_writing(
+    "10",
+    "Plant a file in the sandbox's root (/, /usr, /etc, /opt, /run/nbagent)",
+    expected="read-only file system",
+    levels=BELOW_TRUSTED,
+    control="files",
+)
+def write_to_the_root(host: Any) -> object:
+    refused = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+    found = []
+    places = "/ /usr /usr/lib /etc /opt /opt/kernel /opt/python /opt/site /run/nbagent /home /var /root".split()
+    for at in (*places, sys.prefix, os.path.dirname(os.__file__)):
+        try:
+            os.close(os.open(at, os.O_TMPFILE | os.O_WRONLY))
+        except OSError as error:
+            if error.errno in refused:
+                continue
+        found.append(at)
+    return found
+
+
+@_writing("2", "Write to, replace, delete or touch the data", expected="read-only file system", control="files")
+def write_to_data(host: Any) -> object:
+    file, folder = host["data_file"], host["data_folder"]
+    attempts = {
+        "appended": lambda: open(file, "a").close(),
+        "created": lambda: open(folder + "/planted", "w").close(),
+        "renamed": lambda: os.rename(folder + "/inner.txt", folder + "/moved.txt"),
+        "changed its mode": lambda: os.chmod(file, 0o777),
+        "touched": lambda: os.utime(file),
+        "deleted": lambda: os.unlink(file),
+    }
+    return unrefused(lambda name: attempts[name](), attempts)

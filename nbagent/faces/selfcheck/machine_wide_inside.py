@@ -12,11 +12,10 @@ import threading
 import time
 from typing import Any
 
-from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, EVERYWHERE, NO_PROGRAMS, ProbeGroup
+from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, WITH_PROGRAMS, ProbeGroup, unrefused
 
 GROUP = ProbeGroup("what the whole machine shares")
 _attack = GROUP.attack
-_WITH_PROGRAMS = EVERYWHERE - NO_PROGRAMS
 
 
 @_attack(
@@ -81,6 +80,23 @@ def open_files(host: Any) -> object:
     return f"{len(opened):,} files"
 
 
+@_attack("32", "Make tens of thousands of timers, which Linux counts by user", expected="refused after some thousand")
+def make_timers(host: Any) -> object:
+    libc = ctypes.CDLL(None, use_errno=True)
+    made: list[ctypes.c_void_p] = []
+    try:
+        # One more than a sandbox may have, and some that the kernel has already.
+        while len(made) < 5000 and not libc.timer_create(1, None, ctypes.byref(timer := ctypes.c_void_p())):
+            made.append(timer)
+        error = ctypes.get_errno()
+    finally:
+        for each in made:
+            libc.timer_delete(each)
+    if len(made) < 5000:
+        raise OSError(error, f"refused after {len(made):,} timers")
+    return f"{len(made):,} timers"
+
+
 @_attack("32", "Give a thread open files of its own, which nobody would count", expected="the call fails")
 def open_files_in_a_thread(host: Any) -> object:
     libc = ctypes.CDLL(None, use_errno=True)
@@ -100,7 +116,7 @@ def open_files_in_a_thread(host: Any) -> object:
     "32",
     "Have more open files than the machine has for a sandbox, in many processes",
     expected="the sandbox is ended for them",
-    levels=_WITH_PROGRAMS,
+    levels=WITH_PROGRAMS,
     may_kill=True,
 )
 def open_files_in_processes(host: Any) -> object:
@@ -215,17 +231,11 @@ def take_memory_by_attributes(host: Any) -> object:
     listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
     folder = f"/dev/shm/nbagent-probe-{os.getpid()}"
     os.mkdir(folder)
-    got = []
+    names = ("system.posix_acl_access", "system.posix_acl_default", "user.nbagent")
     try:
-        for name in ("system.posix_acl_access", "system.posix_acl_default", "user.nbagent"):
-            try:
-                os.setxattr(folder, name, listed)
-                got.append(name)
-            except OSError:
-                pass
+        return unrefused(lambda name: os.setxattr(folder, name, listed), names)
     finally:
         os.rmdir(folder)
-    return got
 
 
 @_attack(
@@ -287,27 +297,23 @@ def take_huge_pages(host: Any) -> object:
     levels=BELOW_TRUSTED,
 )
 def take_memory_by_socket_options(host: Any) -> object:
-    import socket
-    import struct
-
     # Linux charges nobody for these: a header of 64 KB that is sent along, groups that the socket hears, keys of TCP.
     header = struct.pack("@Qii", 65520, 12345, 1) + bytes(65520 - 16)
     group = socket.inet_pton(socket.AF_INET6, "ff01::1234") + struct.pack("@I", 1)
     address = struct.pack("@HH4s", socket.AF_INET, 0, bytes((10, 0, 0, 1))).ljust(128, b"\0")
     key = address + struct.pack("@BBHI", 0, 0, 4, 0) + b"abcd".ljust(80, b"\0")
-    got = []
-    for name, family, kind, level, option, value in (
-        ("headers", socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_IPV6, 6, header),
-        ("memberships", socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_IPV6, 20, group),
-        ("keys", socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, 14, key),
-    ):
-        try:
-            with socket.socket(family, kind) as tried:
-                tried.setsockopt(level, option, value)
-            got.append(name)
-        except OSError:
-            pass
-    return got
+    options: dict[str, Any] = {
+        "headers": (socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_IPV6, 6, header),
+        "memberships": (socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_IPV6, 20, group),
+        "keys": (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, 14, key),
+    }
+
+    def set_option(name: str) -> None:
+        family, kind, *option = options[name]
+        with socket.socket(family, kind) as tried:
+            tried.setsockopt(*option)
+
+    return unrefused(set_option, options)
 
 
 @_attack(
@@ -318,9 +324,6 @@ def take_memory_by_socket_options(host: Any) -> object:
     may_kill=True,
 )
 def take_memory_by_unsent_datagrams(host: Any) -> object:
-    import socket
-    import time
-
     held: list[socket.socket] = []
     try:
         for _ in range(1500):
@@ -342,8 +345,6 @@ def take_memory_by_unsent_datagrams(host: Any) -> object:
     levels=BELOW_TRUSTED,
 )
 def take_memory_by_copies(host: Any) -> object:
-    import socket
-
     small = 1 << 20
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)

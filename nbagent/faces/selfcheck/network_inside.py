@@ -1,54 +1,141 @@
-"""Attacks over the network."""
+"""Attacks over the network, by Unix sockets and pipes of the host, and by the installer behind `%pip install`."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+import time
 from typing import Any
 
 from nbagent.core.policy import TrustLevel
-from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, A, ProbeGroup
+from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup, unrefused
 
-GROUP = ProbeGroup("network")
-_NO_ROUTE = "no route to it"
+UNIX = ProbeGroup("Unix sockets of the host")
+NETWORK = ProbeGroup("network", levels=BELOW_TRUSTED, control="network", expected="no route to it")
+PACKAGES = ProbeGroup("packages")
+_unix = UNIX.attack
+_network = NETWORK.attack
+_packages = PACKAGES.attack
 
 
-def _attack(threat: str, title: str, *, expected: str = _NO_ROUTE, **others: Any) -> Callable[[A], A]:
-    """Decorate an attack as a probe of this group, for all levels but `trusted`, which has the host's network."""
-    return GROUP.attack(threat, title, expected=expected, **{"levels": BELOW_TRUSTED, "control": "network", **others})
+@_unix(
+    "3", "Connect to a container engine (Docker, containerd, Podman), to D-Bus or systemd", expected="no such socket"
+)
+def connect_to_engine_sockets(host: Any) -> object:
+    found = []
+    for path in (
+        "/var/run/docker.sock",
+        "/run/docker.sock",
+        "/run/containerd/containerd.sock",
+        "/run/docker/containerd/containerd.sock",
+        "/run/podman/podman.sock",
+        "/run/crio/crio.sock",
+        "/run/dbus/system_bus_socket",
+        "/run/systemd/private",
+        "/run/systemd/journal/stdout",
+        *host["sockets"],
+    ):
+        with socket.socket(socket.AF_UNIX) as client:
+            if client.connect_ex(path) == 0:
+                found.append(path)
+    return found
 
 
-@_attack(
+@_unix("3", "Connect to a Unix socket of the host's by its path", expected="no such file", control="files")
+def connect_to_a_named_socket(host: Any) -> object:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(host["unix"])
+    return True
+
+
+@_unix("+", "Connect to a socket of the host's that lies in the data folder", expected="it is hidden", control="files")
+def connect_to_a_socket_in_data(host: Any) -> object:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(host["data_folder"] + "/socket")
+    return True
+
+
+@_unix(
+    "30",
+    "Connect to one in a folder that a link in somebody else's folder leads to",
+    expected="the link is not there",
+    control="files",
+)
+def connect_to_a_socket_behind_a_link(host: Any) -> object:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(host["clone"] + "/figures/socket")
+    return True
+
+
+@_unix("30", "Connect to one that a program of the host puts there later", expected="it is hidden", control="files")
+def connect_to_a_later_socket_in_data(host: Any) -> object:
+    # Wait until data that is added later is visible; otherwise the attack would prove nothing.
+    end = time.monotonic() + 2 * host["patience"]
+    while not os.path.exists(host["data_folder"] + "/later.csv"):
+        if time.monotonic() > end:
+            raise RuntimeError("nothing that came later is seen")
+        time.sleep(0.1)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(host["data_folder"] + "/later")
+    return True
+
+
+@_unix(
+    "+",
+    "Write to a named pipe of the host's that lies in the data folder",
+    expected="it is hidden",
+    control="files",
+)
+def write_to_a_pipe_in_data(host: Any) -> object:
+    pipe = os.open(host["data_folder"] + "/pipe", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        return os.write(pipe, b"hello") == 5
+    finally:
+        os.close(pipe)
+
+
+@_unix(
+    "3",
+    "Connect to an abstract Unix socket of the host's",
+    expected="connection refused",
+    levels=BELOW_TRUSTED,
+    control="network",
+)
+def connect_to_an_abstract_socket(host: Any) -> object:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect("\0" + host["abstract"])
+    return True
+
+
+@_unix(
+    "+",
+    "Send the host a connection that lingers, so that closing it holds the host up",
+    expected="no connection lingers",
+)
+def send_a_lingering_connection(host: Any) -> object:
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 60))
+        return struct.unpack("@ii", tried.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))[0] == 1
+
+
+@_network(
     "14", "Connect to a server on the host's loopback, by IPv4 and IPv6", expected="connection refused, or no route"
 )
 def connect_to_loopback_of_the_host(host: Any) -> object:
-    found = []
-    for address in ("127.0.0.1", "::1"):
-        try:
-            socket.create_connection((address, host["tcp"]), timeout=2).close()
-        except OSError:
-            continue
-        found.append(address)
-    return found
+    loopback = ("127.0.0.1", "::1")
+    return unrefused(lambda at: socket.create_connection((at, host["tcp"]), timeout=2).close(), loopback)
 
 
-@_attack("14", "Connect to a server on the host's other addresses and on its gateway's")
+@_network("14", "Connect to a server on the host's other addresses and on its gateway's")
 def connect_to_addresses_of_the_host(host: Any) -> object:
-    found = []
-    for address in host["addresses"]:
-        try:
-            socket.create_connection((address, host["tcp"]), timeout=2).close()
-        except OSError:
-            continue
-        found.append(address)
-    return found
+    return unrefused(lambda at: socket.create_connection((at, host["tcp"]), timeout=2).close(), host["addresses"])
 
 
-@_attack("13", "Send UDP to the host")
+@_network("13", "Send UDP to the host")
 def send_udp_to_the_host(host: Any) -> object:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(2)
@@ -57,7 +144,7 @@ def send_udp_to_the_host(host: Any) -> object:
         return client.recv(100) == b"hello back"
 
 
-@_attack("13", "Ping the host", expected="not permitted")
+@_network("13", "Ping the host", expected="not permitted")
 def ping(host: Any) -> object:
     def checksum(data: bytes) -> int:
         total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
@@ -72,39 +159,31 @@ def ping(host: Any) -> object:
         return bool(client.recv(1000))
 
 
-@_attack("13", "Find a route to the Internet, to private ranges or to the clouds' metadata services")
+@_network("13", "Find a route to the Internet, to private ranges or to the clouds' metadata services")
 def find_a_route(host: Any) -> object:
-    # Connecting a UDP socket sends nothing, it only needs a route.
-    found = []
+    def connect(address: str) -> None:
+        # Of a UDP socket, which sends nothing: it only needs a route.
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.connect((address, 53))
+
     places = "1.1.1.1 169.254.169.254 100.100.100.200 10.0.0.1 172.17.0.1 192.168.1.1 2606:4700::1111 fd00:ec2::254"
-    for address in places.split():
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as client:
-                client.connect((address, 53))
-        except OSError:
-            continue
-        found.append(address)
-    return found
+    return unrefused(connect, places.split())
 
 
-@_attack("13", "Send a question for a name to a resolver")
+@_network("13", "Send a question for a name to a resolver")
 def ask_a_resolver(host: Any) -> object:
     query = bytes.fromhex("1d0501000001000000000000") + b"\x07nbagent\x07invalid\x00\x00\x01\x00\x01"
-    sent = []
+
+    def send(address: str) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.connect((address, 53))
+            client.send(query)
+
     # To the host's resolvers, or, if it has none, to the host itself.
-    for address in (*host["resolvers"], host["addresses"][0]):
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-                client.connect((address, 53))
-                client.send(query)
-        except OSError:
-            continue
-        sent.append(address)
-    return sent
+    return unrefused(send, (*host["resolvers"], host["addresses"][0]))
 
 
-@_attack(
+@_network(
     "16", "Have a program look for a way out that knows nothing of proxies", levels=frozenset({TrustLevel.ISOLATED})
 )
 def send_a_program(host: Any) -> object:
@@ -112,7 +191,7 @@ def send_a_program(host: Any) -> object:
     return subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True).returncode == 0
 
 
-@_attack("13", "See network interfaces of the host's", expected="its own loopback only")
+@_network("13", "See network interfaces of the host's", expected="its own loopback only")
 def see_interfaces(host: Any) -> object:
     # Without a socket, since some levels can't make any.
     names = {line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]}
@@ -120,7 +199,7 @@ def see_interfaces(host: Any) -> object:
     return sorted((names | set(os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else ())) - idle)
 
 
-@_attack("13", "See routes or connections of the host's", expected="none")
+@_network("13", "See routes or connections of the host's", expected="none")
 def see_routes(host: Any) -> object:
     found = []
     if len(open("/proc/net/route").read().splitlines()) > 1:
@@ -133,7 +212,7 @@ def see_routes(host: Any) -> object:
     return found
 
 
-@_attack(
+@_network(
     "13",
     "Make an Internet socket at all, even to itself",
     expected="not permitted",
@@ -141,12 +220,39 @@ def see_routes(host: Any) -> object:
     control="system calls",
 )
 def make_internet_sockets(host: Any) -> object:
-    found = []
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
-            try:
-                socket.socket(family, kind).close()
-            except OSError:
-                continue
-            found.append(f"{family.name} {kind.name}")
-    return found
+    kinds = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW)
+    found = unrefused(
+        lambda each: socket.socket(*each).close(),
+        [(family, kind) for family in (socket.AF_INET, socket.AF_INET6) for kind in kinds],
+    )
+    return [f"{family.name} {kind.name}" for family, kind in found]
+
+
+@_packages(
+    "28",
+    "Have nbagent install from an address, a path, a repository, or with options",
+    expected="each refused before anything runs",
+    held_anyway="nbagent's own process decides it, whatever the engine",
+)
+def install_by_address(host: Any) -> object:
+    door = host["door"] if os.path.exists(host["door"]) else "/run/nbagent/host.sock"
+    taken = []
+    for wanted in (
+        "nbagent-probe @ https://127.0.0.1/nbagent_probe-1-py3-none-any.whl",
+        "git+https://127.0.0.1/nbagent-probe.git",
+        "file:///etc/passwd",
+        "../nbagent-probe",
+        "--index-url=http://127.0.0.1/ nbagent-probe",
+        "nbagent-probe; rm -rf /nowhere",
+        "nbagent-probe\n--find-links=/",
+    ):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            client.connect(door)
+            client.sendall(json.dumps({"install": [wanted]}).encode() + b"\n")
+            answer = b""
+            while not answer.endswith(b"\n") and (more := client.recv(65536)):
+                answer += more
+        if "error" not in json.loads(answer or b'{"error": "closed"}'):
+            taken.append(wanted)
+    return taken

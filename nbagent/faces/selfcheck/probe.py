@@ -1,10 +1,10 @@
 """A probe: one attack, as data, and how its result is judged.
 
 The attacks are in the modules `*_inside.py`, by what they attack. Each is a function whose source runs in the sandbox,
-with its module's lines `import …`, of the standard library only; it knows nothing else of its module. It gets facts
-about the host (`aims.Aims`) and returns what it obtained; it has failed if it obtained nothing or Linux refused it. An
-attack that succeeds does no harm: it reads a canary, writes to a folder made for it, exceeds a limit by little, and
-ends by itself.
+with its module's lines `import …`, of the standard library only, and with `unrefused`; it knows nothing else of its
+module. It gets facts about the host (`aims.Aims`) and returns what it obtained; it has failed if it obtained nothing or
+Linux refused it. An attack that succeeds does no harm: it reads a canary, writes to a folder made for it, exceeds a
+limit by little, and ends by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from nbagent.core.events import Cell
@@ -30,6 +30,7 @@ EVERYWHERE = frozenset(TrustLevel)
 BELOW_TRUSTED = EVERYWHERE - {TrustLevel.TRUSTED}
 """`trusted` has the host's network and a writable root."""
 NO_PROGRAMS = frozenset({TrustLevel.SANDBOXED, TrustLevel.UNTRUSTED})
+WITH_PROGRAMS = EVERYWHERE - NO_PROGRAMS
 MAX_SAID = 256 * 1024
 """Bytes of an attack's result."""
 MAX_SEEN = 160
@@ -103,38 +104,46 @@ class Finding:
     reason: str = ""
 
 
-@dataclass
 class ProbeGroup:
-    """The probes of a module, in the order of their functions."""
+    """Probes of one kind, in the order of their functions.
 
-    title: str
-    probes: list[Probe] = field(default_factory=list)
+    Args:
+        title: What is attacked.
+        usual: Attributes of `Probe` that those of the group have unless they say otherwise.
+    """
 
-    def attack(self, threat: str, title: str, *, expected: str, **others: Any) -> Callable[[A], A]:
+    def __init__(self, title: str, **usual: Any) -> None:
+        self.probes: list[Probe] = []
+        self._usual = {"group": title, **usual}
+
+    def attack(self, threat: str, title: str, **others: Any) -> Callable[[A], A]:
         """Decorate a function as a probe; the arguments are the attributes of `Probe`."""
 
         def add(function: A) -> A:
-            self.probes.append(
-                Probe(
-                    name=function.__name__,
-                    threat=threat,
-                    group=self.title,
-                    title=title,
-                    expected=expected,
-                    attack=function,
-                    **others,
-                )
-            )
+            named = {"name": function.__name__, "attack": function, "threat": threat, "title": title}
+            self.probes.append(Probe(**{**self._usual, **named, **others}))
             return function
 
         return add
+
+
+def unrefused(attempt: Callable[[Any], Any], things: Iterable[Any]) -> list[Any]:
+    """The things for which Linux does not refuse an attempt, or what the attempt returned in their place."""
+    found = []
+    for each in things:
+        try:
+            got = attempt(each)
+        except OSError:
+            continue
+        found.append(each if got is None else got)
+    return found
 
 
 def source(attack: Attack, host: Host) -> str:
     """The code of a cell that calls a function of this package with `host`, and prints its result as one JSON line."""
     lines = inspect.getsource(attack).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("def "))
-    body = "\n".join(lines[start:])
+    body = "\n".join([inspect.getsource(unrefused), *lines[start:]])
     module = inspect.getsource(sys.modules[attack.__module__])
     imports = "\n".join(line for line in module.splitlines() if line.startswith("import "))
     return f"""from __future__ import annotations

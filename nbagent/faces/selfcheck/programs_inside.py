@@ -9,17 +9,12 @@ import multiprocessing
 import os
 import subprocess
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from nbagent.faces.selfcheck.probe import NO_PROGRAMS, A, ProbeGroup
+from nbagent.faces.selfcheck.probe import NO_PROGRAMS, ProbeGroup
 
-GROUP = ProbeGroup("programs and processes")
-
-
-def _attack(threat: str, title: str, *, expected: str = "not permitted") -> Callable[[A], A]:
-    """Decorate an attack as a probe of this group."""
-    return GROUP.attack(threat, title, expected=expected, levels=NO_PROGRAMS, control="system calls")
+GROUP = ProbeGroup("programs and processes", levels=NO_PROGRAMS, control="system calls", expected="not permitted")
+_attack = GROUP.attack
 
 
 @_attack("5", "Run a program (subprocess)")

@@ -114,8 +114,6 @@ def watch_folders(host: Any) -> object:
 
 @_attack("+", "Watch which files the host reads, by what is in memory (RWF_NOWAIT)", expected="not supported")
 def watch_memory_of_files(host: Any) -> object:
-    import os
-
     file = os.open(host["data_file"], os.O_RDONLY)
     try:
         os.pread(file, 1, 0)

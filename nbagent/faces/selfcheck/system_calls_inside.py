@@ -9,10 +9,9 @@ import socket
 import threading
 from typing import Any
 
-from nbagent.core.policy import TrustLevel
-from nbagent.faces.selfcheck.probe import NO_PROGRAMS, ProbeGroup
+from nbagent.faces.selfcheck.probe import WITH_PROGRAMS, ProbeGroup, unrefused
 
-GROUP = ProbeGroup("system calls")
+GROUP = ProbeGroup("system calls", control="system calls")
 _attack = GROUP.attack
 _REFUSED = "each refused with EPERM or ENOSYS"
 
@@ -81,9 +80,7 @@ CALLS: dict[str, tuple[int, ...]] = {
 """System calls by name, with arguments that have no effect, even for root without a sandbox."""
 
 
-@_attack(
-    "5", "Make calls that change the machine, other processes or namespaces", expected=_REFUSED, control="system calls"
-)
+@_attack("5", "Make calls that change the machine, other processes or namespaces", expected=_REFUSED)
 def make_dangerous_calls(host: Any) -> object:
     libc = ctypes.CDLL(None, use_errno=True)
     found = []
@@ -95,7 +92,7 @@ def make_dangerous_calls(host: Any) -> object:
     return [f"{len(found)} of {len(host['calls'])}", *found] if found else None
 
 
-@_attack("5", "Make a user, mount, network or other namespace (clone)", expected=_REFUSED, control="system calls")
+@_attack("5", "Make a user, mount, network or other namespace (clone)", expected=_REFUSED)
 def make_namespaces(host: Any) -> object:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
@@ -119,8 +116,7 @@ def make_namespaces(host: Any) -> object:
     "5",
     "Enter Linux by the calls of another architecture (int 0x80)",
     expected="refused, or killed for it",
-    control="system calls",
-    levels=frozenset(TrustLevel) - NO_PROGRAMS,
+    levels=WITH_PROGRAMS,
 )
 def call_as_another_architecture(host: Any) -> object:
     if os.uname().machine != "x86_64":
@@ -139,7 +135,6 @@ def call_as_another_architecture(host: Any) -> object:
     "5",
     "Make sockets to the hypervisor, to raw packets or to Linux's own crypto (vsock, packet, alg, key)",
     expected=_REFUSED,
-    control="system calls",
 )
 def make_other_sockets(host: Any) -> object:
     found = []
@@ -158,42 +153,26 @@ def make_other_sockets(host: Any) -> object:
     "32",
     "Speak to Linux's routes, audit, firewall and diagnostics (netlink), whose unread answers fill memory",
     expected=_REFUSED,
-    control="system calls",
 )
 def speak_netlink(host: Any) -> object:
-    found = []
-    names = {0: "routes", 4: "diagnostics", 9: "audit", 12: "firewall", 15: "devices", 16: "generic"}
-    for protocol, name in names.items():
-        try:
-            socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol).close()
-        except OSError:
-            continue
-        found.append(name)
-    return found
+    protocols = {"routes": 0, "diagnostics": 4, "audit": 9, "firewall": 12, "devices": 15, "generic": 16}
+    return unrefused(lambda name: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocols[name]).close(), protocols)
 
 
 @_attack(
     "32",
     "Make Internet sockets of other protocols than TCP and UDP (MPTCP, UDP-Lite, SCTP, ICMP)",
     expected=_REFUSED,
-    control="system calls",
 )
 def make_sockets_of_other_protocols(host: Any) -> object:
-    found = []
-    for name, kind, protocol in (("MPTCP", 1, 262), ("UDP-Lite", 2, 136), ("SCTP", 1, 132), ("ICMP", 3, 1)):
-        try:
-            socket.socket(socket.AF_INET, kind, protocol).close()
-        except OSError:
-            continue
-        found.append(name)
-    return found
+    protocols = {"MPTCP": (1, 262), "UDP-Lite": (2, 136), "SCTP": (1, 132), "ICMP": (3, 1)}
+    return unrefused(lambda name: socket.socket(socket.AF_INET, *protocols[name]).close(), protocols)
 
 
 @_attack(
     "32",
     "Give Linux programs that take from what the whole machine has for them (filters of sockets, seccomp)",
     expected=_REFUSED,
-    control="system calls",
 )
 def attach_filters(host: Any) -> object:
     # The filter has one instruction: allow.
@@ -201,14 +180,9 @@ def attach_filters(host: Any) -> object:
     program = ctypes.create_string_buffer(
         (1).to_bytes(8, "little") + ctypes.addressof(instruction).to_bytes(8, "little")
     )
-    found = []
-    with socket.socket(socket.AF_UNIX) as each:
-        for name, option in (("socket", 26), ("reuseport", 51)):
-            try:
-                each.setsockopt(socket.SOL_SOCKET, option, program.raw[:16])
-                found.append(name)
-            except OSError:
-                continue
+    options = {"socket": 26, "reuseport": 51}
+    with socket.socket(socket.AF_UNIX) as tried:
+        found = unrefused(lambda name: tried.setsockopt(socket.SOL_SOCKET, options[name], program.raw[:16]), options)
 
     def install() -> None:
         # The filter is this thread's only, and ends with it.
@@ -224,9 +198,7 @@ def attach_filters(host: Any) -> object:
     return found
 
 
-@_attack(
-    "5", "Run with fewer filters in another thread", expected="every thread has the filter", control="system calls"
-)
+@_attack("5", "Run with fewer filters in another thread", expected="every thread has the filter")
 def find_a_thread_without_filter(host: Any) -> object:
     found = []
     for each in os.listdir("/proc/self/task"):

@@ -261,6 +261,33 @@ def fill(token: str, address: str) -> dict[str, Any]:
             connection.sendall(DESCRIPTOR)
 
 
+def hold(base: str, parts: list[str], address: str) -> dict[str, Any]:
+    """Hold the memory whose descriptor comes over a socket under a name, until the next cell has ended."""
+    from IPython import get_ipython
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        _, found, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not found:
+            return {"held": False}
+        events = get_ipython().events
+
+        def release(*_: Any) -> None:
+            events.unregister("post_run_cell", release)
+            with contextlib.suppress(OSError):
+                os.unlink(parts[-1], dir_fd=folder)
+            os.close(folder)
+            os.close(found[0])
+
+        folder = folder_at(base, parts[:-1], make=True)
+        events.register("post_run_cell", release)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(parts[-1], dir_fd=folder)
+        os.symlink(f"/proc/self/fd/{found[0]}", parts[-1], dir_fd=folder)
+        connection.sendall(DESCRIPTOR)
+        return {"held": True}
+
+
 def take_bytes(connection: socket.socket, file: int) -> int:
     """Write bytes that come over a socket, behind their number; returns that."""
     size = int.from_bytes(connection.recv(8, socket.MSG_WAITALL), "big")
@@ -318,5 +345,5 @@ def close() -> None:
 
 VERBS: dict[str, Any] = {
     "look": look, "send": send, "pour": pour, "entries": entries,
-    "begin": begin, "put": put, "fill": fill, "finish": finish, "archive": archive, "drop": drop,
+    "begin": begin, "put": put, "fill": fill, "hold": hold, "finish": finish, "archive": archive, "drop": drop,
 }  # fmt: skip

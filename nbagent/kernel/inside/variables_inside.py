@@ -1,80 +1,103 @@
-"""Writes a variable of the kernel into a file, inside the sandbox: `variables.py` sends this source there.
+"""Writes a variable of the kernel out, inside the sandbox: `transfer/variable.py` sends this source there.
 
 It never pickles: a table goes as Arrow, an array as `.npy`, plain data as JSON. Never imported on the host.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 import os
+import socket
 from typing import Any
 
 UNNAMED = "__nbagent_unnamed__"
 DEPTH = 60
 
 
-def main(name: str, folder: str) -> dict[str, Any]:
-    """Write the variable of that name; returns its `kind` and `path`, or why it can't be had as `missing`."""
+def main(name: str, folder: str, address: str) -> dict[str, Any]:
+    """Write the variable of that name into a socket, or into a file of a folder where there is no socket.
+
+    Returns:
+        Its `kind`, and the `path` of the file if it is one; or why the variable can't be had as `missing`.
+    """
     from IPython import get_ipython
 
-    namespace = get_ipython().user_ns
-    if name not in namespace:
-        return {"missing": "there is no such variable"}
-    os.makedirs(folder, exist_ok=True)
-    try:
-        kind, path = write(namespace[name], os.path.join(folder, name))
-    except Exception as error:
-        return {"missing": f"{type(error).__name__}: {error}"[:500]}
-    return {"kind": kind, "path": path, "size": os.stat(path).st_size}
+    path = "" if address else os.path.join(folder, name)
+    with contextlib.ExitStack() as stack:
+        if address:
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.connect(address)
+            file = stack.enter_context(os.fdopen(os.dup(connection.fileno()), "wb"))
+        namespace = get_ipython().user_ns
+        if name not in namespace:
+            return {"missing": "there is no such variable"}
+        try:
+            if path:
+                os.makedirs(folder, exist_ok=True)
+                file = stack.enter_context(open(path, "wb"))
+            return {"kind": write(namespace[name], file), "path": path}
+        except Exception as error:
+            return {"missing": f"{type(error).__name__}: {error}"[:500]}
 
 
-def write(value: Any, stem: str) -> tuple[str, str]:
-    """Write a value; returns what it is and the file's path."""
+def write(value: Any, file: Any) -> str:
+    """Write a value into a binary file; returns what it is."""
     module, name = type(value).__module__.partition(".")[0], type(value).__name__
     if module == "polars" and name == "LazyFrame":
         value, name = value.collect(), "DataFrame"
     if module == "polars" and name in ("DataFrame", "Series"):
-        return f"polars.{name}", polars_file(value.to_frame() if name == "Series" else value, f"{stem}.arrow")
+        polars_file(value.to_frame() if name == "Series" else value, file)
+        return f"polars.{name}"
     if module == "pandas" and name in ("DataFrame", "Series"):
         import pyarrow
 
         if name == "Series":
             value = value.to_frame(name=UNNAMED if value.name is None else value.name)
-        return f"pandas.{name}", arrow(pyarrow.Table.from_pandas(value), stem)
+        arrow(pyarrow.Table.from_pandas(value), file)
+        return f"pandas.{name}"
     if module == "pyarrow" and name == "Table":
-        return "pyarrow.Table", arrow(value, stem)
+        arrow(value, file)
+        return "pyarrow.Table"
     if module == "numpy" and hasattr(value, "dtype") and name != "MaskedArray":
         import numpy
 
         if not hasattr(value, "__len__") and getattr(value, "shape", None) == ():
-            return write(value.item(), stem)
-        numpy.save(f"{stem}.npy", value, allow_pickle=False)
-        return "numpy.ndarray", f"{stem}.npy"
+            return write(value.item(), file)
+        # Not the file itself: of that, NumPy asks its position, which a socket has not.
+        numpy.save(Writer(file), value, allow_pickle=False)
+        return "numpy.ndarray"
     text = type(value) is str
-    with open(f"{stem}.txt", "w", encoding="utf-8", errors="replace", newline="") as file:
-        file.write(value) if text else json.dump(plain(value, DEPTH), file, allow_nan=False)
-    return ("text" if text else "data"), f"{stem}.txt"
+    with io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="") as words:
+        words.write(value) if text else json.dump(plain(value, DEPTH), words, allow_nan=False)
+    return "text" if text else "data"
 
 
-def polars_file(frame: Any, path: str) -> str:
+class Writer:
+    """A file that can be written to, and nothing else."""
+
+    def __init__(self, file: Any) -> None:
+        self.write = file.write
+
+
+def polars_file(frame: Any, file: Any) -> None:
     """Write a frame of Polars's without views, of which one text can stand in many places: the host refuses them."""
     import polars
 
     try:
-        frame.write_ipc(path, compat_level=polars.CompatLevel.oldest())
+        frame.write_ipc(file, compat_level=polars.CompatLevel.oldest())
     except (AttributeError, TypeError):  # before Polars 1.0, which has no views
-        frame.write_ipc(path)
-    return path
+        frame.write_ipc(file)
 
 
-def arrow(table: Any, stem: str) -> str:
+def arrow(table: Any, file: Any) -> None:
     """Write a table of Arrow's."""
     from pyarrow import ipc
 
-    with ipc.new_file(f"{stem}.arrow", table.schema) as writer:
+    with ipc.new_file(file, table.schema) as writer:
         writer.write(table)
-    return f"{stem}.arrow"
 
 
 def plain(value: Any, depth: int) -> Any:

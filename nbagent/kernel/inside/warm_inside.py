@@ -1,4 +1,4 @@
-"""Imports libraries ahead, inside the sandbox: `warm.py` sends this source there. Never imported on the host.
+"""Imports libraries ahead, inside the sandbox: `pool/stock.py` sends this source there. Never imported on the host.
 
 Whatever a library does only once it is used for the first time is done here too, off-screen. Cells must not see any of
 it but by the time they take: nothing is put into the session's namespace, no figure is made known to pyplot, and the

@@ -14,8 +14,8 @@ from typing import Any, Final
 from nbagent.core.events import Output
 from nbagent.core.text import ends
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
-from nbagent.kernel.outputs.mime import MIB, Bundle, clean_within, repair
-from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
+from nbagent.kernel.outputs.mime import Bundle, clean_within, repair
+from nbagent.kernel.outputs.streams import CellStreams, OutputLimits, Spill, Stream, clean_text
 from nbagent.sandbox.inside.message_sizes_inside import left_out, marker
 
 Message = Mapping[str, Any]
@@ -31,30 +31,6 @@ _MAX_NOTES: Final = 5
 """Representations left out that `truncated` names one by one."""
 _ENVELOPE_CHARACTERS: Final = 128
 """Characters that a live change costs besides its data."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputLimits:
-    """What is kept of one cell's outputs. Sizes in characters."""
-
-    stream_head: int = MIB
-    """The start of each stream output; live display of it ends there too."""
-    stream_tail: int = MIB
-    """The end of each stream output."""
-    stream_total: int = 8 * MIB
-    """All stream outputs together; at most two tails come on top."""
-    streams: int = 1_000
-    """Stream outputs. A cell that switches between stdout and stderr more often gets one more of each."""
-    edits: int = 500_000
-    """Carriage returns and backspaces that are obeyed, see `LineFold`."""
-    displays: int = 1_000
-    """Outputs of type display_data."""
-    mime: int = 32 * MIB
-    """One representation in a MIME bundle."""
-    display_total: int = 48 * MIB
-    """All MIME bundles together; at the end of the cell they are written down at once, while nothing else runs."""
-    live: int = 128 * MIB
-    """Live changes, so that a log of them stays bounded even where outputs replace each other for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +70,7 @@ class CellOutputs:
         self._cell = cell
         self._displays = displays
         self._limits = limits = limits or OutputLimits()
-        self._streams = CellStreams(
-            head=limits.stream_head,
-            tail=limits.stream_tail,
-            total=limits.stream_total,
-            count=limits.streams,
-            edits=limits.edits,
-            spill=spill,
-        )
+        self._streams = CellStreams(limits, spill)
         self._kept = _Kept(limits.display_total)
         self._clear_next = False
         self._live = limits.live

@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from nbagent.core.events import Output
+from nbagent.core.policy import MIB
 from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 Spill = Callable[[str, str], None]
@@ -37,6 +39,30 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return _SURROGATE.sub("\ufffd", text)
     return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLimits:
+    """What is kept of one cell's outputs. Sizes in characters."""
+
+    stream_head: int = MIB
+    """The start of each stream output; live display of it ends there too."""
+    stream_tail: int = MIB
+    """The end of each stream output."""
+    stream_total: int = 8 * MIB
+    """All stream outputs together; at most two tails come on top."""
+    streams: int = 1_000
+    """Stream outputs. A cell that switches between stdout and stderr more often gets one more of each."""
+    edits: int = 500_000
+    """Carriage returns and backspaces that are obeyed, see `LineFold`."""
+    displays: int = 1_000
+    """Outputs of type display_data."""
+    mime: int = 32 * MIB
+    """One representation in a MIME bundle."""
+    display_total: int = 48 * MIB
+    """All MIME bundles together; at the end of the cell they are written down at once, while nothing else runs."""
+    live: int = 128 * MIB
+    """Live changes, so that a log of them stays bounded even where outputs replace each other for ever."""
 
 
 class LineFold:
@@ -223,15 +249,7 @@ class HeadTail:
 
 
 class Stream:
-    r"""One stream output of a cell while it grows.
-
-    Args:
-        name: `stdout` or `stderr`.
-        head: Characters to keep from the start; live display goes as far too, in raw characters.
-        tail: Characters to keep from the end.
-        edits: How many `\r` and backspaces to obey, see `LineFold`.
-        spill: Gets what is left out.
-    """
+    r"""One stream output of a cell while it grows."""
 
     def __init__(self, name: str, *, head: int, tail: int, edits: int, spill: Spill | None = None) -> None:
         self.name = name
@@ -282,27 +300,19 @@ class Stream:
 class CellStreams:
     r"""All stream outputs of one cell: which one text goes to, and the bounds on them together.
 
-    Text goes to the last output if that is a stream of the same name, else to a new one. When there are `count` of
-    them, or they hold `total` characters, the order of stdout and stderr is given up: one last output of each name
-    takes all that follows.
-
-    Args:
-        head: Characters to keep of the start of each output.
-        tail: Characters to keep of the end of each output.
-        total: Characters to keep of all; the tails of the last two come on top.
-        count: Outputs before the last two.
-        edits: How many `\r` and backspaces to obey in the cell, see `LineFold`.
-        spill: Gets what is left out.
+    Text goes to the last output if that is a stream of the same name, else to a new one. When there are
+    `limits.streams` of them, or they hold `limits.stream_total` characters, the order of stdout and stderr is given up:
+    one last output of each name takes all that follows.
 
     Attributes:
         all: The outputs in their order.
     """
 
-    def __init__(self, *, head: int, tail: int, total: int, count: int, edits: int, spill: Spill | None = None) -> None:
+    def __init__(self, limits: OutputLimits, spill: Spill | None = None) -> None:
         self.all: list[Stream] = []
-        self._head, self._tail, self._total, self._count = head, tail, total, count
-        self._room = total
-        self._edits = edits
+        self._limits = limits
+        self._room = limits.stream_total
+        self._edits = limits.edits
         self._spill = spill
         self._open: Stream | None = None
         self._apart: dict[str, Stream] = {}
@@ -314,9 +324,9 @@ class CellStreams:
         if isinstance(last, Stream) and last.name == name and not self._apart:
             return last, False
         self._settle()
-        apart = self.apart or len(self.all) >= self._count or self._room <= 0
-        head = min(self._head, self._room // 2 if apart else self._room)
-        tail = self._tail if apart else min(self._tail, self._room - head)
+        apart = self.apart or len(self.all) >= self._limits.streams or self._room <= 0
+        head = min(self._limits.stream_head, self._room // 2 if apart else self._room)
+        tail = self._limits.stream_tail if apart else min(self._limits.stream_tail, self._room - head)
         stream = Stream(name, head=head, tail=tail, edits=self._edits, spill=self._spill)
         self.all.append(stream)
         if apart:
@@ -334,7 +344,7 @@ class CellStreams:
         """Forget all outputs; the edits that were used stay used."""
         self._settle()
         self._edits = min([self._edits, *(stream.edits for stream in self._apart.values())])
-        self._room = self._total
+        self._room = self._limits.stream_total
         self.all.clear()
         self._apart.clear()
 

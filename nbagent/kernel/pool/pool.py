@@ -25,8 +25,7 @@ from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import Cell
 from nbagent.core.policy import Trust, TrustLevel
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.pool.shelf import key_for
-from nbagent.kernel.pool.stock import Stock
+from nbagent.kernel.pool.stock import Stock, key_for
 from nbagent.kernel.router import Notify
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
@@ -278,11 +277,7 @@ def _spec(security: Trust | TrustLevel | str, chosen: options.Options) -> Sandbo
 
 
 def _sizes(sizes: Sizes, chosen: options.Options) -> dict[SandboxSpec, int]:
-    """How many kernels of which sandbox are to be kept.
-
-    Raises:
-        UsageError: A level is unknown, or a size below zero.
-    """
+    """How many kernels of which sandbox are to be kept."""
     found = {}
     for what, size in (sizes if isinstance(sizes, Mapping) else {chosen.trust: sizes}).items():
         if size < 0:

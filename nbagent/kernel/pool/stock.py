@@ -1,17 +1,23 @@
-"""The warm kernels of a pool: started one at a time in the background, checked now and then, and replaced."""
+"""The warm kernels of a pool: started one at a time in the background, checked now and then, and replaced.
+
+The imports of a kernel are done before it counts as warm, and none is started where this machine has no room for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from nbagent.core.errors import NbagentError, SandboxError
+from nbagent.core.policy import MIB
+from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.pool.shelf import Shelf, ShelfKey, key_for
-from nbagent.kernel.pool.warm import ESTIMATED_KERNEL_BYTES, memory_held, shortage, warm
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -21,17 +27,84 @@ ANSWER_SECONDS = 1.0
 """Seconds in which a warm kernel must answer an empty request."""
 SETTLE_SECONDS = 0.5
 """Seconds, after a start that somebody waited for, in which no kernel is warmed, since a first cell runs now."""
+FIRST_WAIT_SECONDS = 1.0
+"""Seconds to wait after a start that failed; the time doubles with each further failure in a row."""
+MAX_WAIT_SECONDS = 300.0
+
+ShelfKey = tuple[str, SandboxSpec]
+"""An engine's name and a spec: warm kernels with the same key can stand in for one another."""
+ESTIMATED_KERNEL_BYTES = 160 * MIB
+"""Bytes that a warm kernel is estimated at where they can't be measured; with Polars and Matplotlib, it has 100 MB."""
+FILES_PER_KERNEL = 25
+"""Files, sockets and pipes that this process has open for each kernel that waits."""
+MAX_OPEN_FILES_SHARE = 0.8
+"""The part of this process's limit of open files beyond which no kernel is warmed."""
+MIN_IMPORT_MB = 512
+"""MiB: in a sandbox with less memory nothing is imported ahead, since that would take most of it."""
+IMPORT_SECONDS = 60.0
+"""Seconds for all imports."""
+
+
+def key_for(engine: Engine, spec: SandboxSpec) -> ShelfKey:
+    """The key of a sandbox. Its owner and its data don't count, since they are set when it is handed over."""
+    return engine.name, replace(spec, data=(), owner="", keep=0.0, late_data=True)
+
+
+@dataclass(eq=False)
+class Shelf:
+    """The warm kernels of one kind, none of which has run a cell.
+
+    Attributes:
+        spec: What their sandboxes are.
+        size: How many there are to be.
+        kernels: When each became ready, on the monotonic clock; the oldest first.
+        failures: Starts that failed since the last one that succeeded.
+        not_before: When the next may be started, on the monotonic clock.
+    """
+
+    spec: SandboxSpec
+    size: int
+    kernels: dict[Kernel, float] = field(default_factory=dict)
+    failures: int = 0
+    not_before: float = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as there are to be."""
+        return len(self.kernels) >= self.size
+
+    def add(self, kernel: Kernel) -> None:
+        """Add a kernel that is ready."""
+        self.kernels[kernel] = time.monotonic()
+        self.failures = 0
+
+    def take(self, *, ttl: float) -> Kernel | None:
+        """Take away the oldest that isn't too old."""
+        expired = self.expired(ttl=ttl)
+        kernel = next((each for each in self.kernels if each not in expired), None)
+        if kernel is not None:
+            del self.kernels[kernel]
+        return kernel
+
+    def has_fresh(self, *, ttl: float) -> bool:
+        """Whether there is one that isn't too old."""
+        return len(self.kernels) > len(self.expired(ttl=ttl))
+
+    def expired(self, *, ttl: float) -> list[Kernel]:
+        """Those that have waited longer than `ttl` seconds."""
+        oldest = time.monotonic() - ttl
+        return [kernel for kernel, ready in self.kernels.items() if ready <= oldest]
+
+    def postpone(self) -> float:
+        """Count a start that failed; returns the seconds until the next."""
+        wait = min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**self.failures)
+        self.failures += 1
+        self.not_before = time.monotonic() + wait
+        return wait
 
 
 class Stock:
     """The warm kernels of one engine, on one event loop.
-
-    Args:
-        engine: What isolates them.
-        sizes: How many there are to be of each kind.
-        ttl: Seconds after which an unused kernel is replaced.
-        imports: Modules that each kernel has imported.
-        check: Seconds between two checks of those that wait.
 
     Attributes:
         loop: The event loop that the kernels belong to.
@@ -197,7 +270,7 @@ class Stock:
         try:
             await kernel.start()
             await warm(kernel, self._imports)
-            self._each = memory_held(kernel)
+            self._each = kernel.memory_peak() or ESTIMATED_KERNEL_BYTES
             shelf.add(kernel)
         except Exception as error:
             self._end(kernel)
@@ -215,3 +288,40 @@ class Stock:
             log.warning("The pool stays at %d of %d kernels: %s.", self.waiting, self.wanted, why)
         self._is_short = bool(why)
         return not why
+
+
+async def warm(kernel: Kernel, imports: Sequence[str]) -> None:
+    """Import modules in a new kernel, and use them once, without a trace that a cell could see.
+
+    One that can't be imported is logged. Cells come too late to set variables that a library reads when it is imported,
+    such as `POLARS_MAX_THREADS`.
+
+    Raises:
+        SandboxError: The kernel did not survive it.
+    """
+    if not imports or kernel.spec.trust.limits.memory_mb < MIN_IMPORT_MB:
+        return
+    wrong = await kernel.evaluate(source_of("warm_inside.py"), [list(imports)], seconds=IMPORT_SECONDS)
+    if not isinstance(wrong, list):
+        raise SandboxError(f"The imports of a warm kernel did not end: {', '.join(imports)}.")
+    for each in wrong:
+        log.warning("%s", each)
+
+
+def shortage(kernels: int, *, each: int) -> str:
+    """Why there is no room for one more kernel of `each` bytes, as a clause; empty if there is."""
+    free = free_memory() + kernels * each
+    if (kernels + 1) * each > free / 2:
+        return f"with one more, at {each // MIB:,} MB each, it would hold half of the free memory"
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if sum(1 for _ in Path("/proc/self/fd").iterdir()) + FILES_PER_KERNEL > MAX_OPEN_FILES_SHARE * files:
+        return f"each takes {FILES_PER_KERNEL} open files, of which this process may have {files:,} (ulimit -n)"
+    return ""
+
+
+def free_memory() -> int:
+    """Bytes of memory that this machine can give without swapping."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0

@@ -20,6 +20,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.file_watch import FileWatch, FolderChanges
 from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display
 from nbagent.kernel.transfer.transfer import Transfer
+from nbagent.sandbox.inside.file_watch_inside import WHY_ODD
 from nbagent.sandbox.results.folder import Landed, ResultFolder, inert_name, safe_name
 
 FILE_SECONDS = 60.0
@@ -116,11 +117,7 @@ class Collector:
         self.watch = FileWatch(kernel, source, bound=limits.result_files, work=work, others=others)
 
     async def collect(self, *, after: float = 0.0, report: str = "") -> Collected:
-        """Fetch new results, and notice files that changed elsewhere.
-
-        Args:
-            after: Seconds that the cell took.
-            report: The report on files in the reply to the cell.
+        """Fetch new results, and notice files that changed elsewhere, after a cell that took `after` seconds.
 
         Raises:
             OSError: The host's folder can't be written.
@@ -132,7 +129,7 @@ class Collector:
             for name, size, _ in found.files[: self._limits.result_files]:
                 why = await self._collect_one(SandboxPath(f"{named}/{name}", base, tuple(name.split("/"))), size, saved)
                 left += [FileLeft(display(f"{named}/{name}"), why)] if why else []
-            left += [FileLeft(display(f"{named}/{name}"), _ODD[kind]) for name, kind in found.odd]
+            left += [FileLeft(display(f"{named}/{name}"), WHY_ODD[kind]) for name, kind in found.odd]
         self.left |= {each.path: each.why for each in left}
         self._waits = sum(max(0, each.fresh - self._limits.result_files) for each in (output, work))
         notes = [self._waiting_note(named, found) for named, found in ((OUTPUT_FOLDER, output), (WORK_FOLDER, work))]
@@ -242,13 +239,6 @@ class Collector:
             landed: Landed = await asyncio.to_thread(self._results.put, staged, place.path, place.parts, carried.sha256)
         self._quota.add(-landed.freed)
         return Saved(landed.name, landed.path, carried.size, carried.sha256, display(place.path))
-
-
-_ODD = {
-    "link": "it is a link, and links are not followed; save a copy of the file",
-    "hard link": "it is a hard link, whose file has another name too; save a copy of it",
-    "special file": "it is no plain file",
-}
 
 
 def _changed_note(changed: list[FileSeen], more: int) -> str:

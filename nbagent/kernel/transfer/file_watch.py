@@ -11,12 +11,11 @@ from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
+from nbagent.sandbox.inside.file_watch_inside import METADATA_KEY, WHY_ODD
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 REQUEST_SECONDS = 20.0
 """Seconds for a request of its own; `file_watch_inside.py` bounds how much of the folders that looks at."""
-METADATA_KEY = "nbagent"
-"""The key of a cell request's metadata under which `file_watch_inside.py` finds what to report on."""
 MAX_LOOKS = 2**53
 """The number of a look, which a sandbox claims, must be below this."""
 MAX_REPORT_CHARACTERS = MIB
@@ -161,13 +160,6 @@ def _parse_report(report: str) -> Any:
         return None
 
 
-def _is_odd(row: Any) -> bool:
-    match row:
-        case [str(), "link" | "hard link" | "special file"]:
-            return True
-    return False
-
-
 def _folder_changes(claimed: Any) -> FolderChanges | None:
     """A sandbox's report on one folder, without the entries that make no sense; None if it is no report."""
     match claimed:
@@ -178,6 +170,10 @@ def _folder_changes(claimed: Any) -> FolderChanges | None:
                     case [str(name), int(size), int(changed)] if 0 <= size <= MAX_FILE_BYTES:
                         files.append((name, size, clamp_time(changed)))
             bound = [min(max(0, each), MAX_FILE_COUNT) for each in (fresh, total)]
-            links = [(each[0], each[1]) for each in odd[:MAX_NAMED_CHANGES] if _is_odd(each)]
+            links = []
+            for row in odd[:MAX_NAMED_CHANGES]:
+                match row:
+                    case [str(name), str(kind)] if kind in WHY_ODD:
+                        links.append((name, kind))
             return FolderChanges(files, max(bound[0], len(files)), max(bound[1], len(files)), whole, links)
     return None

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Final, NamedTuple, Protocol
 
 from nbagent.core import fileio
 from nbagent.core.errors import DataError, TransferError, UsageError
 from nbagent.core.policy import MIB
 from nbagent.kernel.transfer.sandbox_paths import display
+from nbagent.sandbox.channels.byte_stream import Memory
 from nbagent.sandbox.data.mounts import named
 
 READ_BYTES = 4 * MIB
 """Bytes that are read at once."""
+_MEMORY: Final = re.compile(r"/proc/\d+/fd/\d+")
+"""How memory of another process of the person's is named: by a link that leads to no path."""
 
 
 class Readable(Protocol):
@@ -44,27 +48,37 @@ def name_of(source: UploadSource, name: str | None) -> str:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """Open a plain file outside of the sandbox; a pipe is refused, never waited for.
+    """Open a plain file outside of the sandbox, or sealed memory; a pipe is refused, never waited for.
 
     Raises:
         DataError: It isn't there, can't be read, or is no plain file.
     """
     name = display(str(path))
     try:
-        descriptor = os.open(named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        is_memory = _MEMORY.fullmatch(str(path)) is not None
+        descriptor = os.open(path if is_memory else named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise DataError(f"There is no file {name}.", mend="Check the name and where you are.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{name} can't be read: {getattr(error, 'strerror', None) or error}.") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    # What else is open in a process is reached by its own name, or not at all.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or (is_memory and not Memory(descriptor).is_sealed):
         os.close(descriptor)
         raise DataError(f"{name} is no plain file.", mend="Pack a folder into an archive: unpack=True.")
     return os.fdopen(descriptor, "rb")
 
 
+class Content(NamedTuple):
+    """What an open source has: its pieces, its size if it is known, and the sealed memory in which all of it is."""
+
+    pieces: AsyncIterator[bytes]
+    size: int | None = None
+    memory: Memory | None = None
+
+
 @contextlib.contextmanager
-def open_source(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], int | None]]:
-    """The contents of a source, piece by piece, and their size if it is known.
+def open_source(source: UploadSource) -> Iterator[Content]:
+    """The contents of a source.
 
     Raises:
         DataError: It isn't there, can't be read, or is no plain file.
@@ -72,12 +86,13 @@ def open_source(source: UploadSource) -> Iterator[tuple[AsyncIterator[bytes], in
     """
     if isinstance(source, str | Path):
         with open_plain(Path(source)) as file:
-            yield _file_pieces(file, Path(source)), os.fstat(file.fileno()).st_size
+            memory = Memory(file.fileno())
+            yield Content(_file_pieces(file, Path(source)), memory.size, memory if memory.is_sealed else None)
     elif isinstance(source, bytes | bytearray | memoryview):
         content = bytes(source)
-        yield _slices(content), len(content)
+        yield Content(_slices(content), len(content))
     elif callable(getattr(source, "read", None)):
-        yield _pieces(source), None
+        yield Content(_pieces(source))
     else:
         raise UsageError(
             f"A {type(source).__name__} can't be uploaded.", mend="Give bytes, the path of a file, or an open file."

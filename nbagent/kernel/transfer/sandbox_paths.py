@@ -7,10 +7,13 @@ People and models name files by the paths that they have in every isolating engi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from nbagent.core.errors import TransferLimit
 from nbagent.core.text import ends, printable
+
+if TYPE_CHECKING:
+    from nbagent.sandbox.contract import About
 
 INVALID = "Invalid path: must be /tmp/* or /workspace/*"
 ROOTS = ("/workspace", "/tmp")  # noqa: S108 - paths inside
@@ -42,18 +45,6 @@ class SandboxPath:
         return "/".join([self.base, *self.parts])
 
 
-class FolderMap(Protocol):
-    """Where an engine has the folders that code writes to: only `local` has them elsewhere than people name them."""
-
-    @property
-    def output_folder(self) -> str:
-        """The folder that people name `/tmp/output`."""
-
-    @property
-    def workspace_folder(self) -> str:
-        """The folder that people name `/workspace`."""
-
-
 def clean_path(path: str) -> str:
     """A path without needless slashes and dots.
 
@@ -75,7 +66,7 @@ def clean_path(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def file_at(path: str, folders: FolderMap) -> SandboxPath:
+def file_at(path: str, about: About) -> SandboxPath:
     """Where a file is.
 
     Raises:
@@ -84,20 +75,20 @@ def file_at(path: str, folders: FolderMap) -> SandboxPath:
     cleaned = clean_path(path)
     if cleaned in ROOTS or str(path).endswith(("/", "/.")):
         raise TransferLimit(INVALID)
-    return _place(cleaned, folders)
+    return _place(cleaned, about)
 
 
-def folder_at(path: str, folders: FolderMap) -> SandboxPath:
+def folder_at(path: str, about: About) -> SandboxPath:
     """Where a folder is.
 
     Raises:
         TransferLimit: The path must not be used.
     """
-    return _place(clean_path(path), folders)
+    return _place(clean_path(path), about)
 
 
-def _place(path: str, folders: FolderMap) -> SandboxPath:
-    moved = {"/workspace": folders.workspace_folder, "/tmp/output": folders.output_folder}  # noqa: S108
+def _place(path: str, about: About) -> SandboxPath:
+    moved = {"/workspace": about.workspace_folder, "/tmp/output": about.output_folder}  # noqa: S108
     for named, there in moved.items():
         if there != named and f"{path}/".startswith(f"{named}/"):
             return SandboxPath(path, there, tuple(path.split("/")[named.count("/") + 1 :]))

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbagent.core.concurrency import Hashing
 from nbagent.core.errors import NbagentError, TransferError, TransferLimit
@@ -23,7 +23,7 @@ from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
-from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, Window
+from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, Memory
 
 if TYPE_CHECKING:
     from nbagent.sandbox.channels.byte_stream import ByteStream
@@ -38,6 +38,7 @@ MAX_UNPACK_RATIO = 200
 """How many times its own size an archive may unpack to; 64 MB are always allowed."""
 UNPACK_SECONDS = 60.0
 ENOSPC, ENOENT, EROFS = 28, 2, 30
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ class Transfer:
                     yield part
 
         try:
-            stream = self._stream(size or 0)
+            stream = self.stream() if (size or 0) > PIECE_BYTES else None
             if stream is not None:
                 filling = self._do(place, "fill", token, stream.address, seconds=_patience(size or self.bound))
-                await _beside(stream, filling, _send(stream, parts()))
+                await beside(stream, filling, _send(stream, parts()))
             else:
                 async for part in parts():
                     await self._do(place, "put", token, buffers=[part])
@@ -124,6 +125,27 @@ class Transfer:
         if unpack:
             await self._drop()
         return Carried(sent, sha256, _count(found.get("files")), _count(found.get("changed")))
+
+    async def hold(self, memory: Memory, place: SandboxPath) -> Carried | None:
+        """Have code inside hold sealed memory under a name until the next cell has ended; nothing is copied.
+
+        Only the kernel's own process can read it by that name.
+
+        Returns:
+            What was handed over; None where that is not worth while or can't be, and the memory must be uploaded.
+
+        Raises:
+            TransferError: The name can't be had.
+        """
+        if memory.size <= PIECE_BYTES or (stream := self.stream()) is None:
+            return None
+        hashing = asyncio.ensure_future(asyncio.to_thread(memory.sha256))
+        try:
+            holding = self._do(place, "hold", place.base, list(place.parts), stream.address)
+            found = await beside(stream, holding, stream.send(memory))
+        finally:
+            sha256 = await hashing
+        return Carried(memory.size, sha256) if found.get("held") is True else None
 
     async def download(
         self,
@@ -163,10 +185,10 @@ class Transfer:
             take(chunk)
 
         try:
-            if (stream := self._stream(size)) is not None:
+            if size > PIECE_BYTES and (stream := self.stream()) is not None:
                 left = min(_patience(size), end - time.monotonic())
                 pouring = self._do(place, "pour", place.base, list(place.parts), known, stream.address, seconds=left)
-                await _beside(stream, pouring, stream.receive(size, took, seconds=REQUEST_SECONDS))
+                await beside(stream, pouring, stream.receive(size, took, seconds=REQUEST_SECONDS))
                 if received != size:
                     raise TransferError(f"{display(place.path)} did not come whole.", mend="Download it again.")
             while received < size:
@@ -196,10 +218,8 @@ class Transfer:
         listed = [each for row in rows if (each := _entry(place, row)) is not None]
         return listed, max(_count(found.get("total")), len(listed)), found.get("whole") is True
 
-    def _stream(self, size: int) -> ByteStream | None:
-        """A socket for a file that is worth one, where there can be one."""
-        if size <= PIECE_BYTES:
-            return None
+    def stream(self) -> ByteStream | None:
+        """A socket, where there can be one."""
         with contextlib.suppress(OSError):
             return self._kernel.byte_stream()
         return None
@@ -305,14 +325,14 @@ def _patience(size: int) -> float:
 
 async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
     """Send the parts, one window of memory after the other; the next one is filled while one is taken."""
-    window, sending = Window(), None
+    window, sending = Memory(), None
     try:
         async for part in parts:
             window.add(part)
             if window.size >= WINDOW_BYTES:
                 if sending is not None:
                     await sending
-                sending, window = asyncio.create_task(_send_window(stream, window)), Window()
+                sending, window = asyncio.create_task(_send_window(stream, window)), Memory()
         if sending is not None:
             await sending
         if window.size:
@@ -325,7 +345,7 @@ async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
     await stream.end()
 
 
-async def _send_window(stream: ByteStream, window: Window) -> None:
+async def _send_window(stream: ByteStream, window: Memory) -> None:
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
             await stream.send(window)
@@ -333,10 +353,13 @@ async def _send_window(stream: ByteStream, window: Window) -> None:
         window.close()
 
 
-async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], moving: Coroutine[Any, Any, None]) -> None:
+async def beside(stream: ByteStream, request: Coroutine[Any, Any, T], moving: Coroutine[Any, Any, None]) -> T:
     """Move bytes over a socket while the request runs that has code inside do its part; close the socket at the end.
 
     It ends without an error when code inside has closed the socket early: the caller sees that bytes are missing.
+
+    Returns:
+        The request's answer.
 
     Raises:
         TransferError: The request raised it, or nothing moved for `REQUEST_SECONDS`.
@@ -355,7 +378,7 @@ async def _beside(stream: ByteStream, request: Coroutine[Any, Any, object], movi
             raise TransferError("The sandbox neither takes nor gives what it should.", mend="Try again.")
         if not isinstance(mover.exception(), ConnectionError):
             mover.result()
-        await asking
+        return await asking
     finally:
         # Nothing may wait at the socket any more when it is closed: the event loop would take the next socket that gets
         # its number for this one, and never read it.

@@ -21,8 +21,11 @@ from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 _STYLED = re.compile(r"""\b(?:style|color|bgcolor)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
-_SAVED = re.compile(r"nbagent: saved in [^\n]*")
-"""What a kernel of other clients shows of the files that a cell saved (`results_inside.py`)."""
+_NOTE = re.compile(
+    r"nbagent: saved in [^\n]*"
+    r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
+)
+"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
 
@@ -113,7 +116,7 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
             name = str(output.get("name", "stdout"))
             found[name, ""] = found.get((name, ""), "") + _text(output.get("text", ""))
             continue
-        if kind == "display_data" and _says_saved(output.get("data", {})):
+        if kind == "display_data" and _is_note(output.get("data", {})):
             continue
         number += 1
         if kind == "error":
@@ -126,8 +129,8 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
     return {key: text for key, text in found.items() if text or key[1]}
 
 
-def _says_saved(data: Any) -> bool:
-    return list(data) == ["text/plain"] and _SAVED.fullmatch(_text(data["text/plain"])) is not None
+def _is_note(data: Any) -> bool:
+    return list(data) == ["text/plain"] and _NOTE.fullmatch(_text(data["text/plain"])) is not None
 
 
 def _text(value: Any) -> str:

@@ -3,8 +3,8 @@
     SESSIONS/ID/audit.jsonl      one JSON object a line, each chained to the one before by a hash
     STATE/audit-heads/ID         the number of lines and the hash of the last one
 
-`entries.py` says what is written, as a pure function of the session's events; `chain.py` writes it; `verify.py` checks
-it and names the first line that was changed.
+`entries.py` says what is written, as a pure function of the session's events; `chain.py` writes it; `verification.py`
+checks it and names the first line that was changed.
 
 It proves what the controller saw: which code it sent to the kernel, who approved it, what came back and when. It
 doesn't prove what code in the kernel did to the kernel: a cell shares its process with all other cells, so it can

@@ -20,40 +20,25 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core.events import (
-    Answered,
-    Asked,
-    CellFinished,
-    CellStarted,
-    CellWaits,
-    CommandRun,
-    DataDescribed,
-    Event,
-    FileSaved,
-    InstallFailed,
-    LateOutputAdded,
-    ModelReplied,
-    OutputAdded,
-    OutputsCleared,
-    OutputUpdated,
-    PackagesInstalled,
-    Record,
-    Renamed,
-    SessionResumed,
-    SessionStarted,
-    ToolStageEntered,
-    WidgetsChanged,
-)
+from nbagent.core import events
 
 AuditEntry = dict[str, Any]
 """One line of the audit log, without its hashes."""
 
-LEFT_OUT = (CellWaits, OutputAdded, OutputsCleared, WidgetsChanged, ModelReplied, Renamed, DataDescribed)
+LEFT_OUT = (
+    events.CellWaits,
+    events.OutputAdded,
+    events.OutputsCleared,
+    events.WidgetsChanged,
+    events.ModelReplied,
+    events.Renamed,
+    events.DataDescribed,
+)
 """Events without entries: waiting, outputs (a cell's entry has their hash), the model's words, the session's title, and
 what columns the data has."""
 
 
-def entries(records: Iterable[Record]) -> Iterator[AuditEntry]:
+def entries(records: Iterable[events.Record]) -> Iterator[AuditEntry]:
     """All entries of a session's events."""
     fold = Entries()
     for record in records:
@@ -66,7 +51,7 @@ class Entries:
     def __init__(self) -> None:
         self._questions: dict[int, str] = {}
         self._environment = ""
-        self._open: CellStarted | None = None
+        self._open: events.CellStarted | None = None
         self._begun = 0.0
         self._packages: list[str] = []
         self._refused: list[str] = []
@@ -74,43 +59,46 @@ class Entries:
         self._commands = 0
         self._late: set[tuple[int, int, str]] = set()
 
-    def on_event(self, record: Record) -> Iterator[AuditEntry]:
+    def on_event(self, record: events.Record) -> Iterator[AuditEntry]:
         """The entries of the next event."""
         for entry in self._entries(record):
             yield {**entry, "time": rfc3339(record.at), "log": record.seq}
 
-    def _entries(self, record: Record) -> Iterator[AuditEntry]:
+    def _entries(self, record: events.Record) -> Iterator[AuditEntry]:
         event = record.event
         if isinstance(event, LEFT_OUT):
             return
-        if isinstance(event, LateOutputAdded | OutputUpdated):
+        if isinstance(event, events.LateOutputAdded | events.OutputUpdated):
             yield from self._late_output(event)
             return
-        if isinstance(event, SessionStarted | SessionResumed | CellStarted) and self._open is not None:
+        if (
+            isinstance(event, events.SessionStarted | events.SessionResumed | events.CellStarted)
+            and self._open is not None
+        ):
             yield self._unknown_end(self._open, record.at)
         match event:
-            case SessionStarted():
+            case events.SessionStarted():
                 self._environment = event.environment
                 yield _whole_event("session_start", event)
-            case SessionResumed():
+            case events.SessionResumed():
                 self._environment = event.environment or self._environment
                 yield _whole_event("session_resumed", event)
-            case Asked():
+            case events.Asked():
                 self._questions[event.turn] = event.question
                 yield _whole_event("question", event)
-            case CellStarted():
+            case events.CellStarted():
                 yield self._begin(event, record.at)
-            case CellFinished():
+            case events.CellFinished():
                 yield self._end(event)
             case _:
                 self._note(event)
                 yield _whole_event(_NAMES.get(type(event), _snake(type(event).__name__)), event)
 
-    def _late_output(self, event: LateOutputAdded | OutputUpdated) -> Iterator[AuditEntry]:
+    def _late_output(self, event: events.LateOutputAdded | events.OutputUpdated) -> Iterator[AuditEntry]:
         """The entry for output that was added to, or changed in, a cell that had ended."""
         if event.during is None:
             return  # an older version wrote the event
-        if isinstance(event, LateOutputAdded):
+        if isinstance(event, events.LateOutputAdded):
             how, cells, shown = "added", [event.cell], event.output
         else:
             how, cells, shown = "changed", event.changed, event.data
@@ -121,26 +109,26 @@ class Entries:
                 first = sha256(msgspec.json.encode(shown, order="sorted"))
                 yield {"type": "late_output", "cell": cell, "during": event.during, "how": how, "first_sha256": first}
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: events.Event) -> None:
         """Remember what an event adds to the entry of the running cell."""
         match event:
-            case PackagesInstalled(packages=packages):
+            case events.PackagesInstalled(packages=packages):
                 self._packages += [f"{each.name}=={each.version}" for each in packages]
-            case InstallFailed(requirements=requirements):
+            case events.InstallFailed(requirements=requirements):
                 self._refused += requirements
-            case CommandRun():
+            case events.CommandRun():
                 self._commands += 1
             case _ if isinstance(host := getattr(event, "host", None), str):
                 # Requests for hosts have entries of their own; the cell's entry names the hosts.
                 port = getattr(event, "port", None)
                 self._hosts.append(f"{host}:{port}" if port else host)
 
-    def _begin(self, event: CellStarted, at: float) -> AuditEntry:
+    def _begin(self, event: events.CellStarted, at: float) -> AuditEntry:
         self._open, self._begun = event, at
         self._packages, self._refused, self._hosts, self._commands = [], [], [], 0
         return {"type": "cell_begun", **self._about(event), "code_sha256": sha256(event.code.encode())}
 
-    def _about(self, event: CellStarted) -> AuditEntry:
+    def _about(self, event: events.CellStarted) -> AuditEntry:
         return {
             "cell": event.cell,
             "turn": event.turn,
@@ -149,7 +137,7 @@ class Entries:
             "environment": self._environment,
         }
 
-    def _cell(self, event: CellStarted) -> AuditEntry:
+    def _cell(self, event: events.CellStarted) -> AuditEntry:
         return {
             **self._about(event),
             "prompt": self._questions.get(event.turn, ""),
@@ -163,8 +151,8 @@ class Entries:
             "commands": self._commands,
         }
 
-    def _end(self, event: CellFinished) -> AuditEntry:
-        begun = self._open or CellStarted(cell=event.cell, turn=0, code="")
+    def _end(self, event: events.CellFinished) -> AuditEntry:
+        begun = self._open or events.CellStarted(cell=event.cell, turn=0, code="")
         self._open = None
         return {
             "type": "cell",
@@ -177,7 +165,7 @@ class Entries:
             "note": event.note,
         }
 
-    def _unknown_end(self, event: CellStarted, at: float) -> AuditEntry:
+    def _unknown_end(self, event: events.CellStarted, at: float) -> AuditEntry:
         """The entry at the end of a cell that was running when nbagent was killed."""
         self._open = None
         note = "nbagent ended while it ran: nobody saw its end."
@@ -195,23 +183,23 @@ class Entries:
 
 
 _NAMES: dict[type[Any], str] = {
-    Answered: "answer",
-    CommandRun: "command",
-    FileSaved: "file",
-    PackagesInstalled: "install",
-    ToolStageEntered: "tool_stage",
+    events.Answered: "answer",
+    events.CommandRun: "command",
+    events.FileSaved: "file",
+    events.PackagesInstalled: "install",
+    events.ToolStageEntered: "tool_stage",
 }
 """The types of entries whose names differ from those of their events."""
 
 
-def _whole_event(kind: str, event: Event) -> AuditEntry:
+def _whole_event(kind: str, event: events.Event) -> AuditEntry:
     """An entry with all fields of an event, so that new kinds of events are logged, too."""
     fields: AuditEntry = msgspec.to_builtins(event)
     del fields["type"]
     return {"type": kind, **fields}
 
 
-def _exit(event: CellFinished) -> AuditEntry:
+def _exit(event: events.CellFinished) -> AuditEntry:
     code = event.exit_code
     error = next((each.get("ename") for each in event.outputs if each.get("output_type") == "error"), None)
     return {"status": event.status, "code": code, "signal": signal_name(code), "error": error}

@@ -16,19 +16,7 @@ from typing import Any
 from nbagent.core.errors import NewerLog, StoreError, UsageError
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import read_log
-from nbagent.observability.audit.chain import (
-    FILE,
-    FIRST,
-    FORMAT,
-    GAP,
-    HEADS,
-    START,
-    Head,
-    canonical,
-    key_name,
-    not_as_headed,
-    seal,
-)
+from nbagent.observability.audit import chain
 from nbagent.observability.audit.entries import AuditEntry, Entries, sha256
 
 _LINE = re.compile(rb'(\{.*),"hash":"([0-9a-f]{64})"\}\n', re.DOTALL)
@@ -90,7 +78,7 @@ def locate(named: str, root: Path) -> Path:
     Raises:
         UsageError: There is no such log.
     """
-    for path in (root / "sessions" / named / FILE, Path(named) / FILE, Path(named)):
+    for path in (root / "sessions" / named / chain.FILE, Path(named) / chain.FILE, Path(named)):
         # A person may type something that is no valid path.
         with contextlib.suppress(OSError, ValueError):
             if named and path.is_file():
@@ -124,7 +112,7 @@ def verify(path: Path, *, key: bytes | None = None) -> AuditCheck:
 def _verify(path: Path, key: bytes | None) -> AuditCheck:
     """Check once. The session may be running, so a file that is read later may be longer."""
     result = AuditCheck(path)
-    at_home = path.name == FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
+    at_home = path.name == chain.FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
     head = _head(path, key) if at_home else None
     raw = _lines(path)
     log, result.unknown_event = _from_events(path.parent)
@@ -135,7 +123,7 @@ def _verify(path: Path, key: bytes | None) -> AuditCheck:
         found = list(_check_chain(lines, result, key))
         if at_home and result.session != path.parent.name:
             raise _BrokenError(1, f"the log of the session {result.session!r} lies in the folder of another one")
-        if at_home and (why := not_as_headed(lines, head, later)):
+        if at_home and (why := chain.not_as_headed(lines, head, later)):
             raise _BrokenError(None, why)
         _compare(found, log, result, written_since=max(0, later.seq - len(lines)) if later else 0)
     except _BrokenError as broken:
@@ -150,8 +138,8 @@ def _verify(path: Path, key: bytes | None) -> AuditCheck:
     return result
 
 
-def _head(path: Path, key: bytes | None) -> Head | None:
-    return Head.read(path.parents[2] / HEADS / path.parent.name, session=path.parent.name, key=key)
+def _head(path: Path, key: bytes | None) -> chain.Head | None:
+    return chain.Head.read(path.parents[2] / chain.HEADS / path.parent.name, session=path.parent.name, key=key)
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -189,7 +177,7 @@ def _check_chain(lines: list[bytes], result: AuditCheck, key: bytes | None) -> I
     """
     if not lines:
         raise _BrokenError(1, "there is no whole line in it")
-    previous = FIRST
+    previous = chain.FIRST
     for number, line in enumerate(lines, start=1):
         entry, body, hash_ = _parse(number, line)
         if number == 1:
@@ -198,13 +186,13 @@ def _check_chain(lines: list[bytes], result: AuditCheck, key: bytes | None) -> I
             raise _BrokenError(number, f"the line with number {entry.get('seq')} stands where number {number} belongs")
         if entry.get("prev") != previous:
             raise _BrokenError(number, "it was not written behind the line that stands before it")
-        if (key is not None or not result.keyed) and not hmac.compare_digest(hash_, seal(body, key)):
+        if (key is not None or not result.keyed) and not hmac.compare_digest(hash_, chain.seal(body, key)):
             raise _BrokenError(number, "its text is not what its hash was made of")
-        if entry.get("type") == GAP:
+        if entry.get("type") == chain.GAP:
             raise _BrokenError(
                 number, f"when the session was resumed, the log was not as it had been: {entry.get('reason')}"
             )
-        if number == 1 and entry.get("format") != FORMAT:
+        if number == 1 and entry.get("format") != chain.FORMAT:
             raise UsageError(f"The audit log has format {entry.get('format')}, which this version can't check.")
         previous = sha256(line)
         yield entry
@@ -215,7 +203,7 @@ def _parse(number: int, line: bytes) -> tuple[AuditEntry, bytes, str]:
     body = found[1] + b"}" if found else b""
     try:
         entry: Any = json.loads(body)
-        right = found is not None and isinstance(entry, dict) and canonical(entry) == body
+        right = found is not None and isinstance(entry, dict) and chain.canonical(entry) == body
     except (ValueError, RecursionError):
         right = False
     if not right or found is None:
@@ -225,7 +213,7 @@ def _parse(number: int, line: bytes) -> tuple[AuditEntry, bytes, str]:
 
 def _check_first(entry: AuditEntry, result: AuditCheck, key: bytes | None) -> None:
     """Read the first line: session, format and key."""
-    if entry.get("type") != START or not isinstance(entry.get("session"), str):
+    if entry.get("type") != chain.START or not isinstance(entry.get("session"), str):
         raise _BrokenError(1, "the first line, which binds the session, is missing")
     result.session, result.keyed = entry["session"], bool(entry.get("key"))
     if result.keyed and key is None:
@@ -233,7 +221,7 @@ def _check_first(entry: AuditEntry, result: AuditCheck, key: bytes | None) -> No
         result.notes.append("It was written with a key. Without it (--key-file) only chain and head were checked.")
     elif key is not None and not result.keyed:
         raise _BrokenError(1, "it was written without a key")
-    elif key is not None and entry["key"] != key_name(key):
+    elif key is not None and entry["key"] != chain.key_name(key):
         raise _BrokenError(1, "it was written with another key")
 
 
@@ -255,11 +243,11 @@ def _compare(found: list[AuditEntry], log: list[AuditEntry] | str, result: Audit
         result.notes.append(f"{log} So the two were not compared.")
         return
     end = math.inf if result.unknown_event is None else result.unknown_event
-    told = [entry for entry in found if entry["type"] != START and entry["log"] < end]
+    told = [entry for entry in found if entry["type"] != chain.START and entry["log"] < end]
     for entry, wanted in zip(told, log, strict=False):
         said = {name: value for name, value in entry.items() if name not in _CHAIN}
         # Through JSON, since the entry in the file went through it, too.
-        wanted = json.loads(canonical(wanted))
+        wanted = json.loads(chain.canonical(wanted))
         if said != wanted:
             names = sorted(name for name in said.keys() | wanted.keys() if said.get(name) != wanted.get(name))
             raise _BrokenError(

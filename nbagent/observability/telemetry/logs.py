@@ -19,30 +19,8 @@ from typing import Any
 import structlog
 from structlog import dev
 
+from nbagent.core import events
 from nbagent.core.errors import UsageError
-from nbagent.core.events import (
-    UNSURE_BELOW,
-    Answered,
-    ApprovalAsked,
-    ApprovalGiven,
-    Asked,
-    CellFinished,
-    CellStarted,
-    CodeGenerated,
-    CommandRun,
-    FileSaved,
-    IndexAsked,
-    InstallFailed,
-    ModelReplied,
-    PackagesInstalled,
-    Record,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-    StateLost,
-    ToolRefused,
-    ToolStageEntered,
-)
 from nbagent.core.policy import MIB
 from nbagent.core.text import cut
 from nbagent.observability.telemetry.measure import error_kind
@@ -83,9 +61,9 @@ class Log:
         self._logger = logger.bind(session=session)
         self._sandbox = ""
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Log an event, if its level is high enough."""
-        if isinstance(record.event, SessionStarted | SessionResumed):
+        if isinstance(record.event, events.SessionStarted | events.SessionResumed):
             self._sandbox = record.event.sandbox
         for level, what, particulars in entries(record, sandbox=self._sandbox):
             if LEVELS[level] >= self._least:
@@ -95,7 +73,7 @@ class Log:
                 getattr(self._logger, level)(what, **at, **particulars)
 
 
-def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
+def entries(record: events.Record, *, sandbox: str = "") -> Iterator[LogEntry]:
     """The entries of an event. Pure.
 
     Args:
@@ -103,55 +81,55 @@ def entries(record: Record, *, sandbox: str = "") -> Iterator[LogEntry]:
         sandbox: The engine's name of the running sandbox.
     """
     match record.event:
-        case SessionStarted() as event:
+        case events.SessionStarted() as event:
             yield "info", "Sandbox created", _creation(event)
-        case SessionResumed() as event:
+        case events.SessionResumed() as event:
             yield "info", "Session resumed", {"container_id": event.sandbox, "variables_kept": event.kept}
-        case Asked() as event:
+        case events.Asked() as event:
             task = {"task": brief(event.question), "model": "replay" if event.replay else event.model}
             yield "info", "Agent workflow started", {**task, "turn": event.turn}
-        case ModelReplied(tools=tools, usage=usage):
+        case events.ModelReplied(tools=tools, usage=usage):
             tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             yield "debug", "Model replied", {"tools": tools, **tokens}
-        case CodeGenerated() as event:
-            yield "warning" if event.confidence < UNSURE_BELOW else "info", "Code proposed", _proposal(event)
-        case CellStarted() as event:
+        case events.CodeGenerated() as event:
+            yield "warning" if event.confidence < events.UNSURE_BELOW else "info", "Code proposed", _proposal(event)
+        case events.CellStarted() as event:
             if event.turn:
                 yield "info", "Code generated", {"code_lines": len(event.code.splitlines()), "tool": event.tool}
             yield "info", "Sandbox execution started", {"container_id": sandbox, "cell": event.cell}
-        case CommandRun() as event:
+        case events.CommandRun() as event:
             yield "debug", "Program executed", {"program": brief(event.argv[0] if event.argv else ""), "pid": event.pid}
-        case CellFinished() as event:
+        case events.CellFinished() as event:
             yield _SEVERITY[event.status], "Execution complete", _cell_end(event)
-        case PackagesInstalled() as event:
+        case events.PackagesInstalled() as event:
             pins = [f"{each.name}=={each.version}" for each in event.packages if each.requested]
             more = {"with_dependencies": len(event.packages), "duration_ms": _milliseconds(event.seconds)}
             yield "info", "Packages installed", {"packages": pins, **more}
-        case IndexAsked() as event:
+        case events.IndexAsked() as event:
             names = [brief(each) for each in event.names[:10]]
             yield "info", "Package index asked", {"packages": names, "unknown": len(event.unknown)}
-        case InstallFailed() as event:
+        case events.InstallFailed() as event:
             what = "Installation refused" if event.refused else "Installation failed"
             wanted = [brief(each) for each in event.requirements[:10]]
             yield "warning", what, {"packages": wanted, "reason": brief(event.reason, limit=200)}
-        case ApprovalAsked() as event:
+        case events.ApprovalAsked() as event:
             yield "info", "Approval asked", {"kind": event.kind, "tool": event.tool, "id": event.id}
-        case ApprovalGiven() as event:
+        case events.ApprovalGiven() as event:
             level = "warning" if event.decision == "reject" else "info"
             yield level, "Approval given", {"decision": event.decision, "by": event.by, "id": event.id}
-        case ToolStageEntered() as event:
+        case events.ToolStageEntered() as event:
             where = {"tool": event.tool, "version": event.version, "stage": event.stage}
             why = {"reason": brief(event.reason, limit=200)} if event.reason else {}
             yield "info", "Tool stage", {**where, "duration_ms": _milliseconds(event.seconds), **why}
-        case ToolRefused(tool=tool, reason=reason):
+        case events.ToolRefused(tool=tool, reason=reason):
             yield "warning", "Tool refused", {"tool": tool, "reason": brief(reason, limit=200)}
-        case StateLost(reason=reason):
+        case events.StateLost(reason=reason):
             yield "warning", "Kernel state lost", {"reason": brief(reason, limit=200)}
-        case FileSaved() as event:
+        case events.FileSaved() as event:
             yield "info", "File saved", {"name": brief(PurePath(event.path).name), "bytes": event.size}
-        case Answered() as event:
+        case events.Answered() as event:
             yield "info" if event.success else "warning", "Agent workflow completed", _answer(event)
-        case SessionEnded(reason=reason):
+        case events.SessionEnded(reason=reason):
             yield "info", "Session ended", {"reason": brief(reason)} if reason else {}
 
 
@@ -159,7 +137,7 @@ _SEVERITY = {"ok": "info", "error": "info", "interrupted": "warning", "timeout":
 """The log levels of a cell's status: an exception is common in an agent's work, a stopped or killed cell is not."""
 
 
-def _creation(event: SessionStarted) -> dict[str, Any]:
+def _creation(event: events.SessionStarted) -> dict[str, Any]:
     return {
         "engine": event.engine,
         "trust": event.trust,
@@ -170,12 +148,12 @@ def _creation(event: SessionStarted) -> dict[str, Any]:
     }
 
 
-def _proposal(event: CodeGenerated) -> dict[str, Any]:
+def _proposal(event: events.CodeGenerated) -> dict[str, Any]:
     wanted = [brief(each) for each in event.dependencies[:10]]
     return {"code_lines": len(event.code.splitlines()), "dependencies": wanted, "confidence": event.confidence}
 
 
-def _cell_end(event: CellFinished) -> dict[str, Any]:
+def _cell_end(event: events.CellFinished) -> dict[str, Any]:
     code = event.exit_code if event.exit_code is not None else int(event.status != "ok")
     found: dict[str, Any] = {"exit_code": code, "duration_ms": _milliseconds(event.duration), "cell": event.cell}
     if event.status != "ok":
@@ -185,7 +163,7 @@ def _cell_end(event: CellFinished) -> dict[str, Any]:
     return found
 
 
-def _answer(event: Answered) -> dict[str, Any]:
+def _answer(event: events.Answered) -> dict[str, Any]:
     tokens = event.usage.input_tokens + event.usage.output_tokens
     told = {"success": event.success, "attempts": event.attempts, "turn": event.turn}
     return {**told, "duration_ms": _milliseconds(event.seconds), **({"tokens": tokens} if tokens else {})}

@@ -11,24 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nbagent.core.events import (
-    Answered,
-    Asked,
-    CellFinished,
-    CellStarted,
-    CommandRun,
-    FileSaved,
-    InstallFailed,
-    LateOutputAdded,
-    ModelReplied,
-    OutputUpdated,
-    PackagesInstalled,
-    Record,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-    StateLost,
-)
+from nbagent.core import events
 
 Kind = Literal["histogram", "counter", "level"]
 
@@ -81,7 +64,7 @@ class Measurement:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-def error_kind(event: CellFinished) -> str:
+def error_kind(event: events.CellFinished) -> str:
     """The kind of error that ended a cell, of a bounded set of names; empty if none did."""
     if event.status == "ok":
         return ""
@@ -109,9 +92,9 @@ class ModelClock:
     def __init__(self) -> None:
         self.since = 0.0
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Take an event. The model never waits for those that may come at any time."""
-        if not isinstance(record.event, LateOutputAdded | OutputUpdated | CommandRun):
+        if not isinstance(record.event, events.LateOutputAdded | events.OutputUpdated | events.CommandRun):
             self.since = record.at
 
 
@@ -127,41 +110,41 @@ class Measures:
         self._cells = 0
         self._at = 0.0
 
-    def on_event(self, record: Record) -> Iterator[Measurement]:
+    def on_event(self, record: events.Record) -> Iterator[Measurement]:
         """The measurements of an event."""
         self._at = record.at
         match record.event:
-            case SessionStarted() as event:
+            case events.SessionStarted() as event:
                 yield from self._start(event)
-            case SessionResumed() as event:
+            case events.SessionResumed() as event:
                 yield from self._open(event.engine)
-            case SessionEnded():
+            case events.SessionEnded():
                 yield from self.close()
-            case Asked(model=model):
+            case events.Asked(model=model):
                 self._model = model_attributes(model)
-            case ModelReplied() as event:
+            case events.ModelReplied() as event:
                 yield from self._reply(event)
-            case CellStarted(tool=tool):
+            case events.CellStarted(tool=tool):
                 self._cells += 1
                 self._tool = tool or "python"
-            case CellFinished() as event:
+            case events.CellFinished() as event:
                 yield from self._cell(event)
-            case PackagesInstalled() as event:
+            case events.PackagesInstalled() as event:
                 yield Measurement("nbagent.install.duration", event.seconds, {"outcome": "installed"})
                 yield Measurement("nbagent.install.packages", len(event.packages))
-            case InstallFailed() as event:
+            case events.InstallFailed() as event:
                 outcome = "refused" if event.refused else "failed"
                 yield Measurement("nbagent.install.duration", event.seconds, {"outcome": outcome})
-            case FileSaved(size=size):
+            case events.FileSaved(size=size):
                 yield Measurement("nbagent.file.size", size)
-            case StateLost():
+            case events.StateLost():
                 yield Measurement("nbagent.sandbox.lost", 1, {"engine": self._engine})
-            case Answered() as event:
+            case events.Answered() as event:
                 yield Measurement("nbagent.turn.duration", event.seconds, {"success": str(event.success).lower()})
                 yield Measurement("nbagent.turn.retries", event.attempts - 1)
         self._clock.on_event(record)
 
-    def _start(self, event: SessionStarted) -> Iterator[Measurement]:
+    def _start(self, event: events.SessionStarted) -> Iterator[Measurement]:
         yield from self._open(event.engine)
         where = {"engine": event.engine, "trust": event.trust}
         yield Measurement("nbagent.sandbox.creation.duration", event.seconds, where)
@@ -171,14 +154,14 @@ class Measures:
         self._engine, self._started, self._cells = engine, self._at, 0
         yield Measurement("nbagent.sandbox.active", 1, {"engine": engine})
 
-    def _reply(self, event: ModelReplied) -> Iterator[Measurement]:
+    def _reply(self, event: events.ModelReplied) -> Iterator[Measurement]:
         what = {"gen_ai.operation.name": "chat", **self._model}
         yield Measurement("gen_ai.client.operation.duration", max(0.0, self._at - self._clock.since), what)
         for kind, tokens in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
             if tokens:
                 yield Measurement("gen_ai.client.token.usage", tokens, {**what, "gen_ai.token.type": kind})
 
-    def _cell(self, event: CellFinished) -> Iterator[Measurement]:
+    def _cell(self, event: events.CellFinished) -> Iterator[Measurement]:
         yield Measurement("nbagent.cell.duration", event.duration, {"status": event.status, "tool": self._tool})
         if kind := error_kind(event):
             yield Measurement("nbagent.cell.errors", 1, {"error.type": kind})

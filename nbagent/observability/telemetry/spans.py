@@ -12,21 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from nbagent.core.events import (
-    Answered,
-    Asked,
-    CellFinished,
-    CellStarted,
-    FileSaved,
-    InstallFailed,
-    ModelReplied,
-    PackagesInstalled,
-    Record,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-    StateLost,
-)
+from nbagent.core import events
 from nbagent.observability.telemetry.measure import ModelClock, error_kind, model_attributes
 
 if TYPE_CHECKING:
@@ -54,36 +40,36 @@ class Spans:
         self._clock = ModelClock()
         self._at = 0.0
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Begin or end the span that an event begins or ends."""
         self._at = record.at
         match record.event:
-            case SessionStarted() as event:
+            case events.SessionStarted() as event:
                 self._start_session(event)
-            case SessionResumed() as event:
+            case events.SessionResumed() as event:
                 self.close()
                 found = {"nbagent.engine": event.engine, "nbagent.sandbox": event.sandbox, "nbagent.kept": event.kept}
                 self._session = self._start("nbagent session", self._at, found)
-            case Asked() as event:
+            case events.Asked() as event:
                 self._start_turn(event)
-            case ModelReplied() as event:
+            case events.ModelReplied() as event:
                 self._reply(event)
-            case CellStarted() as event:
+            case events.CellStarted() as event:
                 self._start_cell(event)
-            case CellFinished() as event:
+            case events.CellFinished() as event:
                 self._end_cell(event)
-            case PackagesInstalled() as event:
+            case events.PackagesInstalled() as event:
                 packages = {"nbagent.packages": [f"{each.name}=={each.version}" for each in event.packages]}
                 self._install(event.seconds, packages, error="")
-            case InstallFailed() as event:
+            case events.InstallFailed() as event:
                 self._install(event.seconds, {}, error="refused" if event.refused else "failed")
-            case StateLost(cell=cell):
+            case events.StateLost(cell=cell):
                 self._note("nbagent.state_lost", {"nbagent.cell.number": cell})
-            case FileSaved() as event:
+            case events.FileSaved() as event:
                 self._note("nbagent.file_saved", {"nbagent.file.size": event.size, "nbagent.cell.number": event.cell})
-            case Answered() as event:
+            case events.Answered() as event:
                 self._end_turn(event)
-            case SessionEnded():
+            case events.SessionEnded():
                 self.close()
         self._clock.on_event(record)
 
@@ -111,7 +97,7 @@ class Spans:
         if (span := self._turn or self._session) is not None:
             span.add_event(name, attributes, timestamp=_nanoseconds(self._at))
 
-    def _start_session(self, event: SessionStarted) -> None:
+    def _start_session(self, event: events.SessionStarted) -> None:
         self.close()
         found: dict[str, Any] = {
             "nbagent.engine": event.engine,
@@ -123,12 +109,12 @@ class Spans:
         found |= {f"nbagent.limit.{name}": value for name, value in event.limits.items() if value is not None}
         self._session = self._start("nbagent session", self._at - event.seconds, found)
 
-    def _start_turn(self, event: Asked) -> None:
+    def _start_turn(self, event: events.Asked) -> None:
         self._model = model_attributes(event.model)
         found = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": AGENT, "nbagent.turn": event.turn}
         self._turn = self._start(f"invoke_agent {AGENT}", self._at, {**found, **self._model})
 
-    def _end_turn(self, event: Answered) -> None:
+    def _end_turn(self, event: events.Answered) -> None:
         if self._turn is None:
             return
         self._turn.set_attributes(
@@ -144,7 +130,7 @@ class Spans:
         self._turn.end(_nanoseconds(self._at))
         self._turn = None
 
-    def _reply(self, event: ModelReplied) -> None:
+    def _reply(self, event: events.ModelReplied) -> None:
         found = {
             "gen_ai.operation.name": "chat",
             **self._model,
@@ -155,7 +141,7 @@ class Spans:
         span = self._start(name, self._clock.since or self._at, found, kind=SpanKind.CLIENT)
         span.end(_nanoseconds(self._at))
 
-    def _start_cell(self, event: CellStarted) -> None:
+    def _start_cell(self, event: events.CellStarted) -> None:
         found: dict[str, Any] = {"nbagent.cell.number": event.cell, "nbagent.code.lines": len(event.code.splitlines())}
         if not event.turn:
             self._cell = self._start("cell", self._at, found)
@@ -164,7 +150,7 @@ class Spans:
         found |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.type": "function"}
         self._cell = self._start(f"execute_tool {tool}", self._at, found)
 
-    def _end_cell(self, event: CellFinished) -> None:
+    def _end_cell(self, event: events.CellFinished) -> None:
         if self._cell is None:
             return
         self._cell.set_attribute("nbagent.cell.status", event.status)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import hashlib
 import mmap
 import os
 import secrets
@@ -20,31 +21,60 @@ from pathlib import Path
 
 from nbagent.core.fileio import refuse_files
 
-CHUNK_BYTES = 4 * 1024 * 1024
-WINDOW_BYTES = 2 * CHUNK_BYTES
+WINDOW_BYTES = 8 * 1024 * 1024
 """Bytes of a file that are held in memory on their way in."""
+RECEIVED_BYTES = 256 * 1024
+"""Bytes that are received at once: the socket holds no more, and memory of this size is used again and again."""
 SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 DESCRIPTOR, BYTES = b"d", b"b"
 """What the taker of a file answers: that the descriptor has come, or that it wants the bytes."""
 
 
-class Window:
-    """Memory that is filled, and then sealed."""
+class Memory:
+    """Memory that is filled, and then sealed.
 
-    def __init__(self) -> None:
-        self.size = 0
-        self.descriptor = os.memfd_create("nbagent", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    Args:
+        descriptor: Of memory that is there already; by default, it is new and empty.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            descriptor = os.memfd_create("nbagent", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.descriptor = descriptor
+
+    @property
+    def size(self) -> int:
+        """Bytes in it."""
+        return os.fstat(self.descriptor).st_size
+
+    @property
+    def path(self) -> Path:
+        """Its name for all processes of the same person, as long as this one has it open."""
+        return Path(f"/proc/{os.getpid()}/fd/{self.descriptor}")
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether nobody can change it any more; false of an ordinary file."""
+        try:
+            return fcntl.fcntl(self.descriptor, fcntl.F_GET_SEALS) & SEALS == SEALS
+        except OSError:
+            return False
 
     def add(self, part: bytes) -> None:
         """Add some bytes."""
         left = memoryview(part)
         while left:
             left = left[os.write(self.descriptor, left) :]
-        self.size += len(part)
+
+    def sha256(self) -> str:
+        """The hash of all of it, in hexadecimal."""
+        with mmap.mmap(self.descriptor, 0, prot=mmap.PROT_READ) as content:
+            return hashlib.sha256(content).hexdigest()
 
     def seal(self) -> None:
         """Let nobody change it any more."""
-        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
+        if not self.is_sealed:
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
 
     def close(self) -> None:
         """Let go of it; whoever has its descriptor keeps it. May be called again."""
@@ -88,18 +118,18 @@ class ByteStream:
             self._stop_listening()
         return self._connection
 
-    async def send(self, window: Window) -> None:
+    async def send(self, memory: Memory) -> None:
         """Seal some memory and hand it over; returns once code inside has taken it.
 
         Raises:
             ConnectionError: Code inside has closed the socket.
         """
         connection, loop = await self._connected(), asyncio.get_running_loop()
-        window.seal()
-        socket.send_fds(connection, [DESCRIPTOR], [window.descriptor])
+        memory.seal()
+        socket.send_fds(connection, [DESCRIPTOR], [memory.descriptor])
         wanted = await loop.sock_recv(connection, 1)
         if wanted == BYTES:
-            with mmap.mmap(window.descriptor, window.size, prot=mmap.PROT_READ) as content:
+            with mmap.mmap(memory.descriptor, memory.size, prot=mmap.PROT_READ) as content:
                 await loop.sock_sendall(connection, len(content).to_bytes(8, "big"))
                 await loop.sock_sendall(connection, content)
             wanted = await loop.sock_recv(connection, 1)
@@ -124,7 +154,7 @@ class ByteStream:
         connection, loop = await self._connected(), asyncio.get_running_loop()
         while size:
             async with asyncio.timeout(seconds):
-                data = await loop.sock_recv(connection, min(size, CHUNK_BYTES))
+                data = await loop.sock_recv(connection, min(size, RECEIVED_BYTES))
             if not data:
                 return
             size -= len(data)

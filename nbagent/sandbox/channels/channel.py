@@ -54,7 +54,6 @@ class SocketChannel:
             self.send(SUBSCRIBE_ALL)
 
     def fileno(self) -> int:
-        """The socket's file descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -64,12 +63,10 @@ class SocketChannel:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the other end takes messages yet; until then they are kept."""
         return self._decoder.is_ready
 
     @property
     def is_unsent(self) -> bool:
-        """Whether a part of a message still waits to be sent to an end that is ready."""
         return self.is_open and self.is_ready and bool(self._unsent)
 
     def send(self, frames: Sequence[bytes]) -> None:
@@ -79,7 +76,6 @@ class SocketChannel:
             self.flush()
 
     def flush(self) -> None:
-        """Send what still waits, as far as the socket takes it."""
         while self.is_unsent:
             try:
                 sent = self._socket.send(self._unsent)
@@ -92,7 +88,6 @@ class SocketChannel:
             del self._unsent[:sent]
 
     def fill(self) -> bool:
-        """Read at most a chunk of what has arrived; returns whether anything had."""
         if not self.is_open:
             return False
         try:
@@ -108,9 +103,4 @@ class SocketChannel:
         return True
 
     def messages(self) -> Iterator[list[bytes]]:
-        """The complete messages, each as its frames.
-
-        Raises:
-            BreachError: The other end broke the protocol or a bound.
-        """
         return self._decoder.messages()

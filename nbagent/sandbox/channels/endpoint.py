@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal, Protocol
-
-from nbagent.sandbox.channels.channel import SocketChannel
 
 ChannelName = Literal["shell", "iopub", "control"]
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
@@ -76,31 +72,3 @@ class Endpoint(Protocol):
             name: The channel; `iopub` receives everything that is published.
             limit: The most bytes of one incoming message.
         """
-
-
-@dataclass(frozen=True)
-class UnixEndpoint:
-    """The Unix sockets on this machine through which a kernel is reached.
-
-    Attributes:
-        prefix: The beginning of the sockets' paths: `k` for `k-1` … `k-5`.
-        key: The key that signs messages.
-    """
-
-    prefix: Path
-    key: bytes = field(repr=False)
-
-    @property
-    def connection_info(self) -> dict[str, Any]:
-        """What a client of Jupyter's needs to connect: paths on the host."""
-        return {
-            "transport": "ipc",
-            "ip": str(self.prefix),
-            "key": self.key,
-            "signature_scheme": "hmac-sha256",
-            **PORTS,
-        }
-
-    def open(self, name: ChannelName, *, limit: int) -> SocketChannel:
-        """Open a channel."""
-        return SocketChannel(f"{self.prefix}-{PORTS[f'{name}_port']}", kind=KINDS[name], limit=limit)

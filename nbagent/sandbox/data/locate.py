@@ -39,12 +39,7 @@ class Located:
 
 
 def locate(notebook: Path, root: Path) -> Located:
-    """Find the data of a notebook.
-
-    Args:
-        notebook: The notebook.
-        root: The folder of the person's state, which has a list of exports.
-    """
+    """Find the data of a notebook, also by the list of exports in `root`, the folder of the person's state."""
     found = Located()
     remembered = folders.recall_exports(root, notebook.parent)
     for each in needed(notebook):

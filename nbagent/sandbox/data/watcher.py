@@ -1,4 +1,4 @@
-"""Keeps a mirror of data up to date: a thread that updates it when something changes on the host."""
+"""The mirror of a sandbox's data over the sandbox's life: filled at each start, and kept up to date by a thread."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.data.mirror import Mirror
-from nbagent.sandbox.data.tree import HiddenReason, LeftOut
+from nbagent.sandbox.data.mounts import Mount
+from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,53 @@ POLL = 0.5
 """Seconds between two updates if Linux can't tell of changes at all, since too many folders are watched already."""
 EASE = 20
 """The pause between two such updates, as a multiple of the time that one takes."""
+
+
+class LiveMirror:
+    """The mirror of one sandbox's data, over its restarts.
+
+    Args:
+        tell: Called on a thread of its own with later files that are not shown.
+
+    Attributes:
+        mounts: The mounts that the engine makes, read-only.
+        left_out: The files that were not shown when the sandbox started.
+    """
+
+    def __init__(self, tell: Callable[[DataLeftOut], None]) -> None:
+        self.mounts: tuple[Mount, ...] = ()
+        self.left_out: LeftOut = {}
+        self._tell = tell
+        self._mirror: Mirror | None = None
+        self._watcher: DataWatcher | None = None
+
+    def fill(self, folder: Path, data: Sequence[Mount], *, uid: int, mounting: bool = True) -> None:
+        """Fill the mirror, which lies in a folder of the host; blocking. See `Mirror`, and `Mirror.fill` for errors."""
+        self.stop()
+        self.join()
+        self._mirror = Mirror(folder, data, uid=uid)
+        self.mounts = tuple(self._mirror.fill(mounting=mounting))
+        self.left_out = self._mirror.left_out
+
+    def watch(self, folder: Path, data: Sequence[Mount], *, uid: int) -> None:
+        """Bring in changes on the host from now on; the mirror was filled, by this process or by another one."""
+        self._mirror = self._mirror or Mirror(folder, data, uid=uid)
+        self._watcher = DataWatcher(self._mirror, told=self.left_out, tell=self._tell_each)
+
+    def _tell_each(self, news: LeftOut) -> None:
+        for each in facts(news):
+            self._tell(each)
+
+    def stop(self) -> None:
+        """Have the watching end, which takes a moment."""
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def join(self) -> None:
+        """Wait for the end of the watching; blocking."""
+        if self._watcher is not None:
+            self._watcher.join()
+            self._watcher = None
 
 
 class DataWatcher:

@@ -38,8 +38,10 @@ from nbagent.sandbox.machine.sandbox import MachineSandbox
 from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
 
-BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192}
-"""Core dumps, and open files of a process, as `docker.ULIMITS` has them."""
+BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192, "RLIMIT_SIGPENDING": 4096}
+"""Core dumps, open files of a process, and timers and signals that wait, as `docker.ULIMITS` has them.
+
+Linux counts the last by user, so that a sandbox without a bound takes them from the person's own programs."""
 LEASE_VARIABLE = "NBAGENT_LEASE"
 """The variable in bwrap's own environment that names the folder of the lease."""
 YOUNG = 60.0
@@ -55,7 +57,6 @@ class Bubblewrap(Engine):
     rank = 20
 
     def sandbox(self, hooks: Hooks) -> MachineSandbox:
-        """Processes that were not started yet."""
         return MachineSandbox(self.name, Processes(), hooks)
 
     @property
@@ -78,14 +79,12 @@ class Bubblewrap(Engine):
         return EngineReport(available=True, controls=_controls(), environment=found.digest if found else "")
 
     async def prepare(self) -> None:
-        """Make the kernel environment if it isn't there."""
         if environment.find() is None:
             await environment.build()
 
     async def build(
         self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
     ) -> None:
-        """Make the kernel environment."""
         if base or tag or force:
             raise UsageError(
                 "The bubblewrap engine has no images, and never makes its kernel environment a second time.",
@@ -94,7 +93,6 @@ class Bubblewrap(Engine):
         say(f"The kernel environment is in {(await environment.build()).folder}.")
 
     def end(self, folder: Path, terms: LeaseTerms | None) -> None:
-        """Kill what runs, and remove the control group."""
         group = groups.take(folder) if (groups := cgroup.find()) else None
         if terms is None or not terms.origin.is_over:
             bwrap_process.end(folder, group)
@@ -102,7 +100,6 @@ class Bubblewrap(Engine):
             group.remove()
 
     def strays(self) -> list[Stray]:
-        """Control groups whose sandbox is gone."""
         groups = cgroup.find()
         if groups is None:
             return []
@@ -121,7 +118,6 @@ class Bubblewrap(Engine):
 
     @property
     def lasting(self) -> bool:
-        """Whether the folder of leases and the control groups last."""
         groups = cgroup.find()
         return super().lasting and (groups is None or groups.lasting)
 
@@ -191,7 +187,6 @@ class Processes(Instance):
     _folder = Path()
 
     async def start(self, plan: InstancePlan) -> None:
-        """Start bwrap in a control group."""
         made = environment.find()
         if made is None:
             raise EnvironmentMissing("The kernel environment isn't there.", mend="Make it with: nbagent env build")
@@ -245,14 +240,12 @@ class Processes(Instance):
             await to_the_end(bwrap_network.bound, self._folder, self._process, NETWORK_SETTINGS)
 
     async def take_over(self, plan: InstancePlan) -> None:
-        """Take over the bwrap that the lease names."""
         self._folder, parts = plan.lease.folder, plan.lease.terms.parts
         self._process = Monitor(self._folder, parts.get("monitor", 0), parts.get("started", 0))
         groups = cgroup.find()
         self._group = groups.take(self._folder) if groups else None
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
-        """What is enforced here."""
         if (program := shutil.which("bwrap")) and (refusal := _try_sandbox(program)) is not None:
             raise EngineUnavailable(refusal.message, mend=refusal.mend, elsewhere=refusal.elsewhere)
         return _controls()
@@ -276,7 +269,6 @@ class Processes(Instance):
         return None if code is None else ProcessEnd(code)
 
     def usage(self) -> cgroup.GroupUsage | None:
-        """What its control group counts, if it has one."""
         return self._group.usage if self._group else None
 
     async def signal(self, signum: int) -> None:  # noqa: ARG002 - the interface's
@@ -285,14 +277,12 @@ class Processes(Instance):
             await in_thread(end_with, self._process, self._folder, self._group)
 
     def forget(self) -> None:
-        """Let go of bwrap, which goes on running."""
         if isinstance(self._process, subprocess.Popen):
             # It is still a child of this process, which must collect it when it ends.
             threading.Thread(target=self._process.wait, name="nbagent-bwrap-left", daemon=True).start()
         self._process = self._group = None
 
     async def clean(self) -> None:
-        """Kill all that runs, and remove the control group."""
         if self._process is not None:
             await in_thread(end_with, self._process, self._folder, self._group)
             self._process.wait()
@@ -302,7 +292,6 @@ class Processes(Instance):
             self._group = None
 
     def target(self) -> Target:
-        """The Python of the kernel environment."""
         return environment.describe().target
 
     @property

@@ -10,29 +10,20 @@ from nbagent.core.errors import DataError
 from nbagent.core.policy import MIB, Network, Trust
 from nbagent.sandbox import environment, paths
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.engines import bwrap_python
 from nbagent.sandbox.machine.userland import SHELLS, environment_variables
-from nbagent.sandbox.paths import DATA, HOME, RUN, WORKSPACE
+from nbagent.sandbox.paths import DATA, HOME, PYTHON, RUN, WORKSPACE
 
 HOST_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl", "ca-certificates", "fonts", "localtime", "alternatives")
 """The entries of /etc that the sandbox sees: the loader's cache, certificates, fonts, time zone, links of Debian's."""
-HIDDEN = (
-    *(
-        "acpi",
-        "asound",
-        "interrupts",
-        "kcore",
-        "keys",
-        "latency_stats",
-        "pressure",
-        "sched_debug",
-        "scsi",
-        "timer_list",
-    ),
-)
+HIDDEN = tuple("acpi asound interrupts kcore keys latency_stats pressure sched_debug scsi timer_list".split())
 """Files of /proc that tell of the machine, hidden as Docker does: `keys`, for one, lists the keys of the person's user.
 `pressure` is hidden too: everybody may write to it, to have Linux watch the machine."""
+LIBRARIES = ("lib", "lib64")
+NO_LIBRARY = ("site-packages", "dist-packages", "test")
+"""Folders in the standard library that don't belong to it, or that are of no use for data analysis."""
+CONDA = ("ssl", "share/zoneinfo")
+"""What conda's Python has in its prefix, and others take from the system; beside shared libraries."""
 MAX_ARGUMENTS = 8900
 """bwrap takes 9000 at most."""
 
@@ -47,16 +38,7 @@ def arguments(
     files: Mapping[str, int],
     variables: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """All arguments for a sandbox.
-
-    Args:
-        trust: What is permitted.
-        made: The kernel environment.
-        site: The folder of installed packages.
-        shared: The folder of the hand-over.
-        data: The data.
-        files: File descriptors of files of /etc that are made for the sandbox, by name.
-        variables: Environment variables that shall be different in this sandbox.
+    """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name.
 
     Raises:
         DataError: They are more than bwrap takes.
@@ -86,7 +68,7 @@ def arguments(
     size = str(trust.limits.tmp_mb * MIB)
     for folder in ("/dev/shm", "/tmp", WORKSPACE, HOME):  # noqa: S108 - inside
         found += ["--perms", "1777", "--size", size, "--tmpfs", folder]
-    found += bwrap_python.arguments(Path(made.base), made.python)
+    found += _python(Path(made.base), made.python)
     for source, target in (
         (made.folder, paths.KERNEL),
         (str(site), paths.SITE),
@@ -131,6 +113,43 @@ def _system(*, network: bool) -> list[str]:
     for name in ETC + (("resolv.conf", "hosts", "nsswitch.conf") if network else ()):
         found += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return found
+
+
+def _python(base: Path, python: str) -> list[str]:
+    """The host's Python at /opt/python: the interpreter, its standard library and the libraries that these need.
+
+    The host's prefix has more in it, which a sandbox must not see: the person's programs, packages and configuration.
+    """
+    name = f"python{'.'.join(python.split('.')[:2])}"
+    of_conda = (base / "conda-meta").is_dir()
+    found = []
+    for folder in (PYTHON, f"{PYTHON}/bin", *(f"{PYTHON}/{each}" for each in LIBRARIES)):
+        if not (base / Path(folder).relative_to(PYTHON)).is_symlink():
+            found += ["--perms", "0755", "--dir", folder]
+    found += _bind(base, f"bin/{name}")
+    for library in LIBRARIES:
+        if (base / library).is_symlink():
+            found += ["--symlink", str((base / library).readlink()), f"{PYTHON}/{library}"]
+            continue
+        found += _standard_library(base, f"{library}/{name}")
+        for path in sorted((base / library).glob("*.so*" if of_conda else "libpython*.so*")):
+            found += _bind(base, f"{library}/{path.name}")
+    for each in CONDA if of_conda else ():
+        found += _bind(base, each)
+    return found
+
+
+def _standard_library(base: Path, folder: str) -> list[str]:
+    found = _bind(base, folder)
+    for name in NO_LIBRARY:
+        if found and (base / folder / name).is_dir():
+            at = f"{PYTHON}/{folder}/{name}"
+            found += ["--perms", "0755", "--tmpfs", at, "--remount-ro", at]
+    return found
+
+
+def _bind(base: Path, path: str) -> list[str]:
+    return ["--ro-bind", str(base / path), f"{PYTHON}/{path}"] if (base / path).exists() else []
 
 
 def _no_shells() -> list[str]:

@@ -26,12 +26,7 @@ NEW_NETWORK, NEW_USERS = 0x40000000, 0x10000000
 
 
 def bound(folder: Path, monitor: subprocess.Popen[bytes], settings: Mapping[str, str]) -> bool:
-    """Set something in the network of a sandbox that is about to start.
-
-    Args:
-        folder: Its private folder, where bwrap writes its child's number.
-        monitor: bwrap.
-        settings: The settings, by their names as sysctl has them.
+    """Set something, by the names that sysctl has, in the network of a sandbox that is about to start.
 
     Returns:
         Whether that worked. It doesn't where /proc/sys is read-only, as in most containers.

@@ -35,8 +35,9 @@ LEASE_LABEL = "nbagent.lease"
 USER_LABEL = "nbagent.user"
 ORIGIN_LABEL = "nbagent.place"
 """The origin of the lease: another machine, or a container, may use the same daemon."""
-ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768}
-"""Core dumps, open files of a process, and processes of a user in all its sandboxes (`pids` bounds each sandbox)."""
+ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768, "sigpending": 4096}
+"""Core dumps, open files of a process, and of a user in all its sandboxes: processes (`pids` bounds each sandbox), and
+timers and signals that wait."""
 HIDDEN = (
     *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
     *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
@@ -75,7 +76,6 @@ class Container(Instance):
         return {"uid": None, "folders": [DATA, OUTPUT]}
 
     def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
-        """What the daemon can enforce."""
         info = daemon.cached_info()
         return daemon.controls(info, daemon.runtime(info, daemon.chosen_runtime()))
 
@@ -89,7 +89,6 @@ class Container(Instance):
         return uid, gid or uid
 
     async def start(self, plan: InstancePlan) -> None:
-        """Make a container, and start it."""
         await to_the_end(self._start, plan)
 
     def _start(self, plan: InstancePlan) -> None:
@@ -133,7 +132,6 @@ class Container(Instance):
         self._follow(made["Id"])
 
     async def take_over(self, plan: InstancePlan) -> None:
-        """Take over the container that the lease names."""
         self._ended = self._usage = None
         await in_thread(self._look_at, daemon.shared(), plan)
         container = self.id = plan.lease.terms.parts.get("container")
@@ -234,7 +232,6 @@ class Container(Instance):
         return self._ended
 
     def usage(self) -> cgroup.GroupUsage | None:
-        """What the control group that the daemon made counts, if that is on this machine."""
         return self._usage
 
     async def signal(self, signum: int) -> None:
@@ -251,11 +248,9 @@ class Container(Instance):
             return
 
     def forget(self) -> None:
-        """Let go of the container, which goes on running."""
         self.id = None
 
     async def clean(self) -> None:
-        """Remove the container, whatever runs in it."""
         await in_thread(self._remove)
 
     def _remove(self) -> None:
@@ -269,7 +264,6 @@ class Container(Instance):
                 return
 
     async def tail(self) -> str:
-        """The end of what the container printed."""
         return await in_thread(self._logs)
 
     def _logs(self) -> str:
@@ -285,11 +279,9 @@ class Container(Instance):
 
     @property
     def environment(self) -> str:
-        """The id of the image."""
         return str(self._image["Id"]) if self._image else ""
 
     def target(self) -> Target:
-        """The Python of the image, by its labels."""
         labels = self._image["Config"].get("Labels") or {}
         try:
             return Target(

@@ -36,10 +36,7 @@ def _silent(error: Exception) -> EngineUnavailable:
 
 
 def connect(*, timeout: int = 60) -> APIClient:
-    """A client of the daemon that DOCKER_HOST names, or of the usual socket.
-
-    Args:
-        timeout: Seconds that one request may take.
+    """A client of the daemon that DOCKER_HOST names, or of the usual socket; one request may take `timeout` seconds.
 
     Raises:
         EngineUnavailable: None answers.
@@ -61,10 +58,7 @@ def connect(*, timeout: int = 60) -> APIClient:
 
 
 def shared(*, timeout: int = 60) -> APIClient:
-    """The client for short requests to the present daemon, shared by the whole process.
-
-    Args:
-        timeout: Seconds that one request may take.
+    """The client for short requests, each of at most `timeout` seconds, which the whole process shares.
 
     Raises:
         EngineUnavailable: None answers.

@@ -40,7 +40,6 @@ class Docker(Engine):
         return daemon.chosen_runtime() is not None
 
     def sandbox(self, hooks: Hooks) -> MachineSandbox:
-        """A container that was not started yet."""
         return MachineSandbox(self.name, Container(), hooks)
 
     @property
@@ -50,7 +49,6 @@ class Docker(Engine):
         return known if cgroup.can_bound_connections() else known | CONNECTIONS
 
     def check(self, *, image: str | None = None) -> EngineReport:
-        """Whether the daemon answers and the kernel image is there."""
         from nbagent.sandbox.engines.image import default_tag
 
         try:
@@ -68,18 +66,15 @@ class Docker(Engine):
     async def build(
         self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
     ) -> None:
-        """Build the kernel image."""
         from nbagent.sandbox.engines import image
 
         await image.build(base=base or image.DEFAULT_BASE, tag=tag, force=force, say=say)
 
     def end(self, folder: Path, terms: LeaseTerms | None) -> None:  # noqa: ARG002 - the label names it
-        """Remove the container."""
         for each in _containers({LABEL: folder.name, LEASE_LABEL: str(folder)}):
             _remove(each["Id"])
 
     def strays(self) -> list[Stray]:
-        """Containers of this user's whose lease is gone."""
         mine = _containers({USER_LABEL: str(os.getuid())})
         return [
             Stray("container", each["Id"][:12], float(each["Created"]), functools.partial(_remove, each["Id"]))

@@ -43,12 +43,6 @@ async def build(
 ) -> str:
     """Build the kernel image if it isn't there; returns its tag.
 
-    Args:
-        base: An image with a Python 3.11 or newer and glibc.
-        tag: The image's tag; nbagent's own by default, which the docker engine looks for.
-        force: Build it even if an image of that tag was built on the same base.
-        say: Takes one line at a time about how it goes.
-
     Raises:
         EngineUnavailable: No daemon answers.
         EnvironmentMissing: The base can't be had or is unfit, or the build fails.

@@ -40,7 +40,6 @@ class Local(Engine):
     isolates = False
 
     def sandbox(self, hooks: Hooks) -> MachineSandbox:
-        """A process that was not started yet."""
         return MachineSandbox(self.name, Process(), hooks)
 
     def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
@@ -80,7 +79,6 @@ class Process(Instance):
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
 
     async def start(self, plan: InstancePlan) -> None:
-        """Start it."""
         try:
             output = open_output(plan.lease.folder)
             try:
@@ -102,7 +100,6 @@ class Process(Instance):
         raise SandboxError("A local kernel can't be taken over.")
 
     def poll(self) -> ProcessEnd | None:
-        """The exit code of process 1."""
         code = self._process.poll() if self._process else 0
         return None if code is None else ProcessEnd(code)
 
@@ -117,7 +114,6 @@ class Process(Instance):
         os.killpg(self._process.pid, signum)
 
     async def clean(self) -> None:
-        """End it."""
         await self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
@@ -128,7 +124,6 @@ class Process(Instance):
         return ""
 
     def folders(self, scratch: Path) -> tuple[str, str]:
-        """In the sandbox's scratch folder."""
         return str(scratch / "output"), str(scratch / "workspace")
 
     def target(self) -> Target:

@@ -40,6 +40,12 @@ METADATA_KEY = "nbagent"
 """The key in a request's metadata for the arguments of `report`, and in the reply's metadata for its result."""
 MAX_REPORT_CHARACTERS = 256 * 1024
 """Characters of a report in a reply; a longer one is left out, and the host asks by a request of its own."""
+WHY_ODD = {
+    "link": "it is a link, and links are not followed; save a copy of the file",
+    "hard link": "it is a hard link, whose file has another name too; save a copy of it",
+    "special file": "it is no plain file",
+}
+"""The kinds of entries that are no results, and why, in words that end a sentence."""
 WATCHES: dict[str, TreeWatch] = {}
 """The watch of the session that looked last, by its token."""
 
@@ -258,12 +264,7 @@ def kind_of(entry: os.DirEntry[str]) -> str:
 
 
 class TreeWatch:
-    """The trees that one session watches.
-
-    Args:
-        roots: The arguments of each `Tree`.
-        bounds: How many files of each tree one look reports.
-    """
+    """The trees that one session watches."""
 
     def __init__(self, roots: list[list[Any]], bounds: list[int]) -> None:
         self.trees = [Tree(*root) for root in roots]

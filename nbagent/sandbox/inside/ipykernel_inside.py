@@ -27,13 +27,7 @@ CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
 
 def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> Any:
-    """An ipykernel application that listens on the sockets that the controller made.
-
-    Args:
-        config: What the controller sent.
-        descriptors: The sockets, in the order of `CHANNELS`.
-        host: The path of the controller's socket, for installs.
-    """
+    """An ipykernel application that listens on the sockets that the controller made, in the order of `CHANNELS`."""
     # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
     # cells would never give the same outputs again.
     ipykernel.compiler.get_tmp_directory = lambda: "/tmp/ipykernel"  # noqa: S108 - a path inside
@@ -44,6 +38,7 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     app = App.instance(config=_settings())
     app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
     app.initialize([])
+    import_from_here(app.shell)
     offer_installs(app.shell, host)
     if config["linked"]:
         from links_inside import follow  # type: ignore[import-not-found]
@@ -162,8 +157,21 @@ class App(IPKernelApp):
     def init_path(self) -> None:
         """Put packages installed for the session last, so that they can't stand in for the kernel's own."""
         config, _ = self.handed
-        sys.path.insert(0, "")
         sys.path.extend(each for each in config["path"] if each not in sys.path)
+
+
+def import_from_here(shell: Any) -> None:
+    """Have cells find modules in the working folder, as in every kernel, but nothing before the first one.
+
+    Until then only nbagent's own code runs here, and what it says of data is remembered for other sessions. Data has
+    plain names in that folder, so a file `polars.py` among it would be imported in the place of the library.
+    """
+
+    def before_first() -> None:
+        sys.path.insert(0, "")
+        shell.events.unregister("pre_execute", before_first)
+
+    shell.events.register("pre_execute", before_first)
 
 
 def forget_original_streams() -> None:

@@ -21,11 +21,7 @@ TICK_NS = 50_000_000
 
 
 class Links:
-    """The links of the working folder, which is the current one, to the data.
-
-    Args:
-        data: The folder of the data, which needn't be there.
-    """
+    """The links of the working folder, which is the current one, to the data."""
 
     def __init__(self, data: str) -> None:
         self.data, self.here = data, os.getcwd()
@@ -58,12 +54,7 @@ class Links:
 
 
 def follow(shell: Any, data: str) -> None:
-    """From now on, keep the links as the data is, and have files that Python writes take their place.
-
-    Args:
-        shell: IPython's.
-        data: The folder of the data.
-    """
+    """From now on, keep the links as the data is, and have files that Python writes take their place."""
     links = Links(data)
     shell.events.register("pre_run_cell", lambda _: links.update())
     let_go(data)
@@ -85,12 +76,7 @@ def let_go(data: str) -> None:
 
 
 def _replace(parts: list[str], *, keep: bool) -> None:
-    """Replace the links on the way to a file of the working folder: by folders of links, the last by a copy or nothing.
-
-    Args:
-        parts: The path below the working folder.
-        keep: Whether the file keeps what is in it.
-    """
+    """Replace the links on the way to a file: by folders of links, the last by a copy if `keep`, else by nothing."""
     for number in range(1, len(parts) + 1):
         path = os.path.join(*parts[:number])
         if not os.path.islink(path):

@@ -103,12 +103,7 @@ def print_once(shell: Any, notice: str) -> None:
 
 
 def point_to_agent(shell: Any, file: str) -> None:
-    """Have `%agent` say where the assistant can be asked: from inside a sandbox no model is reached.
-
-    Args:
-        shell: IPython's.
-        file: The name of the kernel's connection file.
-    """
+    """Have `%agent` say where the assistant can be asked: from inside a sandbox no model is reached."""
     load = shell.magics_manager.magics["line"]["load_ext"]
 
     def agent(line: str, cell: str | None = None) -> None:

@@ -13,7 +13,7 @@ import stat
 import sys
 from typing import Any
 
-from file_watch_inside import METADATA_KEY, TreeWatch, uninterrupted  # type: ignore[import-not-found]
+from file_watch_inside import METADATA_KEY, WHY_ODD, TreeWatch, uninterrupted  # type: ignore[import-not-found]
 
 ROOTS = ("/tmp/output", "/workspace")  # noqa: S108 - paths inside
 SEARCH_SECONDS = 0.2
@@ -23,11 +23,6 @@ MAX_ROUNDS = 50
 """How many times in a row as many files are sent as one cell may save."""
 NAMED_FILES = 10
 """Files that a cell names."""
-ODD = {
-    "link": "it is a link, and links are not followed; save a copy of the file",
-    "hard link": "it is a hard link, whose file has another name too; save a copy of it",
-    "special file": "it is no plain file",
-}
 
 
 def keep_results(shell: Any, host: str, config: dict[str, Any]) -> None:
@@ -73,7 +68,7 @@ def send_all(watch: Any, host: str) -> tuple[list[str], list[str]]:
     for _ in range(MAX_ROUNDS):
         waits = 0
         for root, found in zip(ROOTS, look(watch), strict=True):
-            left += [not_delivered(name, ODD[kind]) for name, kind in found["odd"]]
+            left += [not_delivered(name, WHY_ODD[kind]) for name, kind in found["odd"]]
             waits += found["fresh"] - len(found["files"])
             for name, *_ in found["files"]:
                 try:

@@ -15,12 +15,7 @@ class ShellError(Exception):
 
 
 def start_shell(terminal: int, become: Callable[[], NoReturn], report: Callable[[], None] | None) -> int:
-    """Start a process that becomes a shell on a terminal; returns its number.
-
-    Args:
-        terminal: A descriptor of the terminal.
-        become: Turns a process into a shell.
-        report: Has process 1 see what the shell executes; None where nobody looks.
+    """Start a process that becomes a shell on a terminal, and have it reported what that executes; returns its number.
 
     Raises:
         ShellError: It can't be started.

@@ -157,17 +157,12 @@ class Lease:
         Raises:
             SandboxError: Another process holds it, or it is gone.
         """
-        end = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                file = lock(folder)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise SandboxError(f"The sandbox {folder.name} belongs to another process.") from None
-            except OSError as error:
-                raise SandboxError(f"The sandbox {folder.name} is gone.") from error
-            time.sleep(0.01)
+        try:
+            file = lock(folder, patience=LOCK_SECONDS)
+        except BlockingIOError:
+            raise SandboxError(f"The sandbox {folder.name} belongs to another process.") from None
+        except OSError as error:
+            raise SandboxError(f"The sandbox {folder.name} is gone.") from error
         terms = read_terms(folder)
         if terms is None:
             unlock(file)

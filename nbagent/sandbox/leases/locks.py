@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
@@ -14,13 +15,24 @@ _NO_FORK = threading.RLock()
 """Held while a lock is taken, so that no fork comes before the lock stands in `_LOCKED`."""
 
 
-def lock(folder: Path) -> IO[bytes]:
+def lock(folder: Path, *, patience: float = 0.0) -> IO[bytes]:
     """Lock a folder until `unlock`, by the file `lock` in it.
 
     Raises:
-        BlockingIOError: It is locked, by this process or another one.
+        BlockingIOError: It is locked, by this process or another one, and was for `patience` seconds.
         OSError: It isn't there.
     """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return _lock(folder)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(0.001)
+
+
+def _lock(folder: Path) -> IO[bytes]:
     with _NO_FORK:
         file = (folder / "lock").open("rb+")
         try:

@@ -18,7 +18,6 @@ import itertools
 import os
 import pwd
 import secrets
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,15 +157,10 @@ def _is_abandoned(file: Path) -> bool:
 
 @contextlib.contextmanager
 def _hold_lock(folder: Path) -> Iterator[Path]:
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            held = lock(folder)
-            break
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise SandboxError(f"{folder} is locked by a process that doesn't go on.") from None
-        time.sleep(0.001)
+    try:
+        held = lock(folder, patience=LOCK_SECONDS)
+    except BlockingIOError:
+        raise SandboxError(f"{folder} is locked by a process that doesn't go on.") from None
     try:
         yield folder
     finally:

@@ -324,12 +324,7 @@ def _bound_socket_options(filter_: Any) -> None:
 
 
 def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
-    """Deny what takes memory that Linux charges to no control group.
-
-    Args:
-        filter_: Where to add that.
-        locks: Whether locks of files are really taken; `overuse_inside.py` then counts them.
-    """
+    """Deny what takes memory that Linux charges to no control group; without `locks`, no file is really locked."""
     library = _library()
     for name, (argument, flag) in HUGE_PAGES.items():
         # As on a machine that has none.

@@ -21,9 +21,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.core.fileio import refuse_files
-from nbagent.sandbox.channels.endpoint import PORTS, UnixEndpoint
+from nbagent.sandbox.channels.endpoint import PORTS
+from nbagent.sandbox.connection_file import Connection, ConnectionEndpoint
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine import supervisor
 from nbagent.sandbox.paths import RUN
@@ -57,12 +60,6 @@ PROGRAMS = tuple(sorted((Path(__file__).parents[1] / "inside").glob("[a-z]*.py")
 
 class Handoff:
     """The sockets and the thread of one sandbox, over its restarts.
-
-    Args:
-        lease: The sandbox's lease; the sockets lie in its folder.
-        install: Serves install requests.
-        ran: Gets each program that is executed inside, if those are reported.
-        results: Takes the files that cells save, if the kernel sends them.
 
     Attributes:
         folder: The private folder: `k-1` … `k-5` are the kernel's sockets, `s` is the one of process 1.
@@ -99,16 +96,13 @@ class Handoff:
                 (self.shared / program.name).chmod(0o644)
 
     @property
-    def endpoint(self) -> UnixEndpoint:
+    def endpoint(self) -> ConnectionEndpoint:
         """The kernel's sockets."""
-        return UnixEndpoint(self.folder / "k", self.lease.terms.key.encode())
+        said = {"transport": "ipc", "ip": str(self.folder / "k"), "key": self.lease.terms.key, **PORTS}
+        return ConnectionEndpoint(msgspec.convert(said, Connection))
 
     def open(self, config: dict[str, Any]) -> None:
-        """Make the sockets for one start of the kernel, and serve them from now on.
-
-        Args:
-            config: The configuration of `inside.py`, beside the connection.
-        """
+        """Make the sockets for one start of the kernel, and serve them; `config` is that of `inside.py` beside them."""
         self.close()
         listening = [self._listen(self.folder / f"k-{number}", mode=0o600) for number in PORTS.values()]
         listening.append(self._listen(self.folder / supervisor.SOCKET, mode=0o600))
@@ -153,10 +147,7 @@ class Handoff:
         self.lease.remove(keep_scratch=keep_scratch)
 
     def hold(self, *, keep: float) -> None:
-        """Connect to process 1 anew, and change how long the sandbox is kept.
-
-        Args:
-            keep: Seconds that it lives on without a controller.
+        """Connect to process 1 anew, and change for how many seconds the sandbox lives on without a controller.
 
         Raises:
             SandboxError: It has ended.
@@ -331,11 +322,7 @@ def open_output(folder: Path) -> int:
 
 
 def _read_request(caller: socket.socket) -> dict[str, Any]:
-    """Read what a caller wants, by names; the caller may be hostile code, so the values may be anything.
-
-    Raises:
-        OSError: It takes too long.
-    """
+    """Read what a caller wants, by names; the caller may be hostile code, so the values may be anything."""
     end = time.monotonic() + REQUEST_SECONDS
     request = b""
     while not request.endswith(b"\n") and len(request) < MAX_REQUEST:

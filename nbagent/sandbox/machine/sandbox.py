@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EnvironmentMissing, SandboxError
 from nbagent.core.events import DataLeftOut
+from nbagent.core.policy import MIB
 from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
-from nbagent.sandbox.data.live import LiveMirror
 from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
+from nbagent.sandbox.data.watcher import LiveMirror
 from nbagent.sandbox.exit import Exit, KillCount
 from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
@@ -32,14 +33,13 @@ from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
 from nbagent.sandbox.machine.userland import config_inside
-from nbagent.sandbox.machine.way_out import open_egress
 from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import SandboxSpec, has_egress
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
-    from nbagent.sandbox.channels.endpoint import UnixEndpoint
+    from nbagent.sandbox.connection_file import ConnectionEndpoint
 
 
 class MachineSandbox(Sandbox):
@@ -60,7 +60,6 @@ class MachineSandbox(Sandbox):
     # -- start --------------------------------------------------------------------------------------------------
 
     async def start(self, spec: SandboxSpec) -> None:
-        """Start it, or another one in its place; see `Sandbox.start`."""
         self.spec = spec
         await in_thread(self._refuse_unenforced)
         async with self._starting() as handoff:
@@ -100,7 +99,6 @@ class MachineSandbox(Sandbox):
         self._watch_data()
 
     async def take_over(self, lease: Lease) -> None:
-        """Go on with a sandbox that another process started; see `Sandbox.take_over`."""
         self.spec = lease.terms.spec
         try:
             reaper.sweep_in_background(self._engine)
@@ -125,11 +123,7 @@ class MachineSandbox(Sandbox):
             raise
 
     def _handoff(self, lease: Lease) -> Handoff:
-        """The hand-over of a lease, whose scratch folder is ready from then on.
-
-        Raises:
-            SandboxError: There is no room.
-        """
+        """The hand-over of a lease, whose scratch folder is ready from then on."""
         try:
             scratch.settle(Path(lease.terms.scratch), lease.folder)
             return Handoff(lease, install=self._install, ran=self._tell_command, results=self._hooks.results)
@@ -141,7 +135,25 @@ class MachineSandbox(Sandbox):
         self.last_exit = None
         self._kills = KillCount()
         # It stays over restarts, and so do its budgets.
-        self._egress = self._egress or open_egress(self.spec.trust, handoff.shared, lambda: self._hooks)
+        if self._egress is None and has_egress(self.spec.trust):
+            self._egress = self._open_egress(handoff.shared)
+
+    def _open_egress(self, folder: Path) -> Egress:
+        """Start the proxy through which a sandbox reaches a list of hosts, with a socket in the folder that it sees."""
+        # Most sandboxes have no use for what this imports.
+        from nbagent.egress.listener import SOCKET, Egress
+
+        trust = self.spec.trust
+        egress = Egress(
+            trust.allowed_hosts or (),
+            # The hooks are others once the sandbox is handed over.
+            ask=lambda host, port: ask(host, port) if (ask := self._hooks.ask) else None,
+            observe=lambda event: tell(event) if (tell := self._hooks.egress) else None,
+            upload=trust.limits.upload_mb * MIB,
+            download=trust.limits.download_mb * MIB,
+        )
+        egress.start(folder / SOCKET)
+        return egress
 
     def _reserve_user(self) -> None:
         """Give the sandbox a user of its own, which it keeps over restarts and take-overs, if root starts it."""
@@ -158,11 +170,7 @@ class MachineSandbox(Sandbox):
         lease.release()
 
     def _refuse_unenforced(self) -> None:
-        """Refuse to start without a limit, unless the person accepted that by name.
-
-        Raises:
-            LimitUnenforceable: Nobody did; it names all such limits.
-        """
+        """Refuse to start without a limit, unless the person accepted that by name."""
         controls = self.instance.controls(self.spec)
         self._controls = frozenset(each.name for each in controls if each.enforced)
         if lacking := missing(controls, self.spec):
@@ -177,14 +185,12 @@ class MachineSandbox(Sandbox):
         return self.handoff.lease
 
     @property
-    def endpoint(self) -> UnixEndpoint:
-        """The kernel's Unix sockets."""
+    def endpoint(self) -> ConnectionEndpoint:
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         return self.handoff.endpoint
 
     @property
     def about(self) -> About:
-        """The sandbox's name, environment and folders."""
         output, workspace = self.instance.folders(self.scratch)
         return About(
             name=self.lease.name,
@@ -209,12 +215,10 @@ class MachineSandbox(Sandbox):
 
     @property
     def site(self) -> Path:
-        """The folder of installed packages, which the sandbox sees at /opt/site."""
         return scratch.site(self.scratch)
 
     @property
     def egress(self) -> Egress | None:
-        """The proxy, if the sandbox has one."""
         return self._egress
 
     def byte_stream(self) -> ByteStream | None:
@@ -225,15 +229,12 @@ class MachineSandbox(Sandbox):
         return ByteStream(shared, RUN if self.instance.mirrors else str(shared))
 
     def target(self) -> Target:
-        """What packages must fit to be importable inside."""
         return self.instance.target()
 
     def usage(self) -> cgroup.GroupUsage | None:
-        """What it uses, as far as the engine can tell."""
         return self.instance.usage()
 
     async def tail(self) -> str:
-        """The end of what it printed to its original stdout and stderr."""
         return await self.instance.tail() or (self.handoff.tail() if self.handoff else "")
 
     def _plan(self) -> InstancePlan:
@@ -301,7 +302,6 @@ class MachineSandbox(Sandbox):
         return "\n".join(each.text for each in facts(mentioned))
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
-        """Assign it to a person; see `Sandbox.hand_over`."""
         await to_the_end(self._hand_over, spec, hooks)
 
     def _hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
@@ -315,7 +315,6 @@ class MachineSandbox(Sandbox):
     # -- its end ------------------------------------------------------------------------------------------------
 
     async def poll(self) -> Exit | None:
-        """None while the kernel runs, else how it ended."""
         if not self._running:
             return self.last_exit or Exit(0)
         if self.last_exit is None:
@@ -336,7 +335,6 @@ class MachineSandbox(Sandbox):
             await self.instance.signal(signum)
 
     async def wait(self) -> Exit:
-        """Wait until the kernel has ended, and remove what is left of its process."""
         while (found := await self.poll()) is None:
             await asyncio.sleep(0.01)
         self._running = False
@@ -356,7 +354,6 @@ class MachineSandbox(Sandbox):
             await in_thread(egress.close)
 
     async def close(self) -> None:
-        """Remove all that it has on the host."""
         self.data.stop()
         self._running = False
         await self.instance.clean()
@@ -369,7 +366,6 @@ class MachineSandbox(Sandbox):
             self.handoff = None
 
     async def detach(self) -> None:
-        """Leave it running: another process may take it over, as long as its lease says."""
         if self.handoff is not None:
             handoff, self.handoff = self.handoff, None
             _OPEN.pop(id(self), None)

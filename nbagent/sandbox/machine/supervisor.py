@@ -22,9 +22,7 @@ MAX_ANSWER = 4096
 def hold(folder: Path, *, keep: float | None = None) -> socket.socket:
     """Own a sandbox; it counts as owned for as long as the connection that is returned stays open.
 
-    Args:
-        folder: Its private folder.
-        keep: Seconds that it shall live on without an owner; None to leave that as it is.
+    With `keep`, it shall live on for so many seconds without an owner; otherwise that stays as it is.
 
     Raises:
         SandboxError: It has ended.
@@ -53,11 +51,7 @@ def is_alive(folder: Path) -> bool:
 
 
 def open_shell(folder: Path, terminal: int) -> socket.socket:
-    """Start a shell inside, on a terminal.
-
-    Args:
-        folder: The sandbox's private folder.
-        terminal: File descriptor of the terminal, which becomes the shell's controlling one.
+    """Start a shell inside, whose controlling terminal becomes the one of this descriptor.
 
     Returns:
         A connection from which `shell_exit` reads when the shell has ended.

@@ -26,7 +26,7 @@ from nbagent.packages import import_names
 
 MAX_FOLDER_DEPTH = 16
 """Levels of folders; the names of deeper folders become part of the file's name."""
-MAX_NAME_TRIES = 10_000
+MAX_NAME_TRIES = 1_000
 """Names like the wanted one that are tried while they are taken."""
 RUN_UNASKED = (
     *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
@@ -143,7 +143,7 @@ class ResultFolder:
             return None
         try:
             size = os.stat(place[-1], dir_fd=folder, follow_symlinks=False).st_size
-            if _hash(place[-1], folder) != sha256:
+            if _hash(place[-1], folder, size) != sha256:
                 return None
             os.replace(staged, place[-1], dst_dir_fd=folder)
         except FileNotFoundError:
@@ -158,12 +158,12 @@ class ResultFolder:
             ("/".join(parts[MAX_FOLDER_DEPTH - 1 :]),) if len(parts) >= MAX_FOLDER_DEPTH else ()
         )
         where = self._make(tuple(above))
-        folder = self._open(where)
+        folder, size = self._open(where), staged.stat().st_size
         try:
             for name in _names(last):
                 if self._taken.get(_casefold((*where, name)), source) != source:
                     continue
-                if (is_new := _link(staged, name, folder)) or _hash(name, folder) == sha256:
+                if (is_new := _link(staged, name, folder)) or _hash(name, folder, size) == sha256:
                     return (*where, name), is_new
         finally:
             os.close(folder)
@@ -233,10 +233,11 @@ def _link(staged: Path, name: str, folder: int) -> bool:
     return True
 
 
-def _hash(name: str, folder: int) -> str:
-    """The SHA-256 of a plain file; empty for anything else, and for a file that can't be read."""
+def _hash(name: str, folder: int, size: int) -> str:
+    """The SHA-256 of a plain file of so many bytes; empty for anything else, and for a file that can't be read."""
     try:
-        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
             return ""
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:

@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -37,6 +38,9 @@ CHUNK_BYTES = 1024 * 1024
 NAME_BYTES = 4096
 """What the name of a file, and of each folder above it, counts against the quota, in bytes."""
 MAX_PATH_BYTES = 4000
+KEPT_BYTES, MAX_KEPT = 1000, 32 * MIB
+"""What this process remembers of each file and folder beside its name, and of all of them, in bytes: it is the Jupyter
+server's, and code can save empty files for as long as it likes."""
 
 
 class RefusedError(Exception):
@@ -63,6 +67,7 @@ class Receiver:
         self._limits = limits
         self._quota = Quota(limits.session_mb * MIB)
         self._results = ResultFolder(here / folder)
+        self._kept = 0
         self._busy = threading.Lock()
 
     def receive(self, connection: socket.socket, path: Any, size: Any) -> None:
@@ -106,7 +111,11 @@ class Receiver:
         # A folder of this name may have come with somebody else's project, as a link that leads elsewhere.
         if not self._folder.is_absolute() and not folders.is_straight(self._folder, here=self._here):
             raise RefusedError(f"{self.label} is a link here")
-        kept = size + (0 if self._results.where(path) else NAME_BYTES * len(parts))
+        is_new = self._results.where(path) is None
+        kept = size + NAME_BYTES * len(parts) * is_new
+        remembered = (2 * sys.getsizeof(path) + KEPT_BYTES * len(parts)) * is_new
+        if self._kept + remembered > MAX_KEPT:
+            raise RefusedError("this kernel has saved too many files; restart it, or save them as one archive")
         if size > self._limits.result_mb * MIB:
             raise RefusedError(f"it has {size_of(size)}, and may have {self._limits.result_mb:,} MB (limit result_mb)")
         if kept > self._quota.left:
@@ -119,6 +128,7 @@ class Receiver:
             digest = _copy(connection, file, size)
             file.close()
             self._quota.take(kept)
+            self._kept += remembered
             landed = self._results.put(staged, path, parts, digest)
         self._quota.add(-landed.freed)
         return landed.name

@@ -2,7 +2,7 @@
  * Puts the keyboard into the question when a person wants it there, however early that is.
  *
  * A page that was just opened has no question yet, and opens its launcher or its notebooks later than it says, each of
- * which takes the keyboard. So it is held until the person does something else.
+ * which takes the keyboard. So it is held until the person does something else, and taken back before a key can go astray.
  */
 
 /** Milliseconds after which what takes the keyboard is no longer taken for a part of JupyterLab's start. */
@@ -58,6 +58,7 @@ export class Hold {
     }
     // A dialog, or another field of the panel, has it for a reason.
     if (target.closest('.jp-MainAreaWidget') && this.left-- > 0) {
+      this.find()?.focus();
       this.soon();
     } else {
       this.end();
@@ -65,9 +66,8 @@ export class Hold {
   };
 
   private readonly acted = (event: Event): void => {
-    const { key = '', ctrlKey, metaKey, altKey } = event as KeyboardEvent;
-    const writes = (key.length === 1 || key === 'Shift' || key === 'Backspace') && !ctrlKey && !metaKey && !altKey;
-    if (!writes) {
+    const { key = 'Tab', ctrlKey, metaKey, altKey } = event as KeyboardEvent;
+    if (key === 'Tab' || ctrlKey || metaKey || altKey) {
       this.end();
     }
   };

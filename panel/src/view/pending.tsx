@@ -51,7 +51,8 @@ function doing({ pending, session, stopping }: Assistant, trans: TranslationBund
       starting: trans.__('Starting a sandbox…'),
       resuming: trans.__('Starting the session again…'),
       uploading: trans.__('Uploading the files…'),
-      asking: trans.__('Asking…')
+      asking: trans.__('Asking…'),
+      undoing: trans.__('Running the other cells again…')
     }[pending.step];
   }
   switch (conversation?.phase) {

@@ -6,12 +6,31 @@ import { useChanged, useEnv } from './env';
 
 /** What can be done with an answer: its cells are put into the notebook, or the one that failed is changed. */
 export function TurnActions({ turn, answer }: { turn: number; answer: string }): JSX.Element | null {
-  const { documents } = useEnv().assistant;
-  return documents && (
+  const { documents, session } = useEnv().assistant;
+  const isUndone = session?.conversation.undone.has(turn) ?? false;
+  return (
     <>
-      <Fix documents={documents} turn={turn} answer={answer} />
-      <Insertion documents={documents} turn={turn} />
+      {documents && !isUndone && <Fix documents={documents} turn={turn} answer={answer} />}
+      {documents && !isUndone && <Insertion documents={documents} turn={turn} />}
+      <Undo turn={turn} isUndone={isUndone} />
     </>
+  );
+}
+
+/** Takes back what an answer's cells did to the kernel, and that again; a kernel of somebody else's can't be rebuilt. */
+function Undo({ turn, isUndone }: { turn: number; isUndone: boolean }): JSX.Element | null {
+  const { assistant, trans } = useEnv();
+  const conversation = assistant.session?.conversation;
+  if (!conversation || conversation.about.isolation || !conversation.items.some(each => each.kind === 'cell' && each.turn === turn)) {
+    return null;
+  }
+  return (
+    <p className="nba-Turn">
+      {isUndone && <span>{trans.__('Undone: the kernel is as if it had not been asked.')}</span>}
+      <button className="nba-Link" onClick={() => void assistant.undo(turn, !isUndone)}>
+        {isUndone ? trans.__('Bring it back') : trans.__('Undo this question')}
+      </button>
+    </p>
   );
 }
 

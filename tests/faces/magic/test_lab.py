@@ -29,11 +29,14 @@ PICTURES = "NBAGENT_TEST_PICTURES"
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
     """The address of a JupyterLab in a folder with the notebook `ask.ipynb`."""
-    name = replies(tmp_path / "replies.jsonl", call(PLOT), "There are **3** rows.", call(ON), "never said")
+    name = replies(
+        tmp_path / "replies.jsonl", call("print('loaded')"), call(PLOT), "There are **3** rows.", call(ON), "never said"
+    )
     cells = [
         f"%load_ext nbagent\n%config NbAgent.model = {name!r}",
         "import polars as pl\ndf = pl.DataFrame({'a': [1, 3, 2]})",
         "%agent What is in @df?",
+        "%agent insert",
         "%agent --approve ask Run on",
         "%agent reset",
     ]
@@ -79,9 +82,17 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         page.wait_for_function(IDLE)
         for _ in range(3):
             command("notebook:run-cell-and-select-next")
-        command("notebook:run-cell-and-select-next", awaited=False)
         seen("There are 3 rows.")
         assert page.locator("img[src^='data:image/png']").count() == 1
+        command("notebook:run-cell")
+        cells = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
+        sources = f"() => {cells}.map(each => each.sharedModel.getSource())"
+        before = page.evaluate(sources)
+        assert before[4:6] == ["print('loaded')", PLOT], "below, each as a cell"
+        command("notebook:undo-cell-action")
+        assert page.evaluate(sources) == before[:4] + before[6:], "both are taken out at once"
+        page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 4 }")
+        command("notebook:run-cell-and-select-next", awaited=False)
         page.get_by_role("button", name="Approve").click()
         seen("step 3")  # the output of the cell that runs
         picture("running")
@@ -90,7 +101,7 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         page.get_by_text("nbagent: Stopped.").wait_for()
         took = time.monotonic() - began
         assert took <= 200 * machine.pace(), "a second where nothing else runs"
-        page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 4 }")
+        page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 5 }")
         command("notebook:run-cell")
         seen("The session has ended")
         picture("light")

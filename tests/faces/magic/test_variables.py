@@ -37,7 +37,10 @@ PLAIN = st.recursive(
 
 def there(value: Any, folder: Path, name: str = "value") -> Any:
     """The value as the sandbox has it: what the code makes, with the files where it looks for them."""
-    packed = pack(name, value, folder)
+    packed = pack(name, value)
+    if packed.memory is not None:
+        (folder / packed.file).write_bytes(packed.memory.path.read_bytes())
+        packed.close()
     namespace: dict[str, Any] = {}
     exec(packed.code.replace(VARIABLES, str(folder)), namespace)  # noqa: S102 - nbagent's own
     return namespace[name]
@@ -45,8 +48,10 @@ def there(value: Any, folder: Path, name: str = "value") -> Any:
 
 def back(value: Any, folder: Path) -> Any:
     """The value as it comes back from the sandbox."""
-    kind, path = variables_inside.write(value, str(folder / "back"))
-    return unpack(kind, Path(path))
+    path = folder / "back"
+    with path.open("wb") as file:
+        kind = variables_inside.write(value, file)
+    return unpack(kind, path)
 
 
 @settings(max_examples=100, deadline=None)
@@ -65,8 +70,9 @@ def test_plain_data_goes_and_comes_back_as_it_is(value: Any) -> None:
 
 def test_long_text_goes_as_a_file(tmp_path: Path) -> None:
     for value in ("x\r\n\udc80" * MAX_LITERAL, list(range(MAX_LITERAL))):
-        packed = pack("value", value, tmp_path)
-        assert packed.path is not None
+        packed = pack("value", value)
+        assert packed.memory is not None
+        packed.close()
         assert len(packed.code) < 300
         assert there(value, tmp_path) == value
 
@@ -134,19 +140,19 @@ OTHERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_can_not_go_over_is_told(name: str, tmp_path: Path) -> None:
+def test_what_can_not_go_over_is_told(name: str) -> None:
     value, told = OTHERS[name]
     with pytest.raises(DataError, match=told) as raised:
-        pack("value", value, tmp_path)
+        pack("value", value)
     assert raised.value.mend
 
 
-def test_what_goes_over_is_told_with_its_columns_and_size(tmp_path: Path) -> None:
+def test_what_goes_over_is_told_with_its_columns_and_size() -> None:
     frame = pl.DataFrame({f"c{number}": [1] for number in range(20)})
-    assert "polars.DataFrame, 1 × 20 (c0, c1" in (told := pack("df", frame, tmp_path).told)
+    assert "polars.DataFrame, 1 × 20 (c0, c1" in (told := pack("df", frame).told)
     assert "and 8 more" in told
     assert told.endswith("KB")
-    assert pack("n", [1, 2], tmp_path).told == "n: list of 2 items"
+    assert pack("n", [1, 2]).told == "n: list of 2 items"
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "data", "__import__", ""])

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from nbagent.core.events import Cell
-from nbagent.faces.selfcheck.check import AFTERWARDS, MODULES, PROBES
+from nbagent.faces.selfcheck.check import AFTERWARDS, GROUPS, PROBES
 from nbagent.faces.selfcheck.probe import Finding, Probe, ProbeVerdict, excuse, judge
 
 PROBE = Probe(name="try_it", threat="1", group="tests", title="Try it", expected="nothing")
@@ -95,9 +95,9 @@ def test_a_reason_excuses_what_is_broken_only() -> None:
 
 
 def test_each_probe_can_be_told_from_the_others() -> None:
-    """Names and titles are unique, and all modules of attacks are tried."""
+    """Names and titles are unique, and all groups of attacks are tried."""
     assert len({each.name for each in PROBES}) == len({each.title for each in PROBES}) == len(PROBES)
-    assert len(PROBES) == sum(len(module.GROUP.probes) for module in MODULES) + len(AFTERWARDS)
+    assert len(PROBES) == sum(len(group.probes) for group in GROUPS) + len(AFTERWARDS)
     assert all(each.title and each.expected and each.levels for each in PROBES)
 
 

@@ -46,11 +46,9 @@ class OwnGroups(Groups):
 
     @property
     def how(self) -> str:
-        """The version."""
         return f"cgroup v{self.version}"
 
     def make(self, folder: Path, limits: Limits) -> OwnGroup:
-        """Make the group with these limits."""
         group = self.take(folder)
         try:
             group.bound(limits)
@@ -60,11 +58,9 @@ class OwnGroups(Groups):
         return group
 
     def take(self, folder: Path) -> OwnGroup:
-        """The group of that name."""
         return OwnGroup(self.version, {name: each / folder.name for name, each in self.folders.items()})
 
     def existing(self) -> dict[str, float]:
-        """The groups of sandboxes."""
         found: dict[str, float] = {}
         for folder in set(self.folders.values()):
             found |= children(folder)
@@ -100,11 +96,7 @@ def _current_group(controller: str) -> Path:
 
 
 def _enable_controllers(parent: Path) -> bool:
-    """Have a group of version 2 give its children all controllers, if it is ours; returns whether it does.
-
-    Raises:
-        OSError: This process may not change that.
-    """
+    """Have a group of version 2 give its children all controllers, if it is ours; returns whether it does."""
     given = parent / "cgroup.subtree_control"
     wanted = set(CONTROLLERS)
     if wanted <= set(words(given)):
@@ -119,11 +111,7 @@ def _enable_controllers(parent: Path) -> bool:
 
 
 def _move_out(group: Path) -> bool:
-    """Move all processes of a group into a leaf, if it was delegated and all are ours; returns whether it is empty.
-
-    Raises:
-        OSError: They can't be moved.
-    """
+    """Move all processes of a group into a leaf, if it was delegated and all are ours; returns whether it is empty."""
     if not _is_delegated(group):
         return False
     for _ in range(20):
@@ -221,7 +209,6 @@ class OwnGroup(Group):
         _write(folder / "cpu.cfs_quota_us", str(int(most * PERIOD)))
 
     def processes(self) -> list[int]:
-        """The ids of what runs in it, by any of its controllers."""
         return sorted({int(pid) for file in self._joins for pid in words(Path(file))})
 
     def _delete(self) -> bool:

@@ -67,12 +67,10 @@ class Scopes(Groups):
 
     @property
     def how(self) -> str:
-        """Who makes them."""
         return "cgroup v2, a scope of systemd's"
 
     @property
     def lasting(self) -> bool:
-        """Whether the person's service manager goes on without them."""
         return lingers()
 
     def make(self, folder: Path, limits: Limits) -> Scope:
@@ -82,7 +80,6 @@ class Scopes(Groups):
         return Scope(self, folder, limits)
 
     def take(self, folder: Path) -> Scope:
-        """The scope of that name."""
         return Scope(self, folder, None)
 
     def existing(self) -> dict[str, float]:
@@ -110,7 +107,6 @@ class Scope(Group):
         self.prefix = [*_run(self._unit, *scopes.options, *bounds), "/bin/sh", str(KEEPER), str(_counts_folder(folder))]
 
     def settle(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until systemd has put the command into its scope, and check the limits."""
         end = time.monotonic() + SYSTEMD_SECONDS
         while _folder_of(process.pid) != self._folder:
             if process.poll() is not None or time.monotonic() > end:
@@ -125,7 +121,6 @@ class Scope(Group):
                 raise SandboxError(f"systemd didn't set the sandbox's limit {name}.", mend="See: nbagent doctor")
 
     def processes(self) -> list[int]:
-        """The ids of what runs in it."""
         return [int(pid) for pid in words(self._folder / "cgroup.procs")]
 
     def kill(self) -> None:

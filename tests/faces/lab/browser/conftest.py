@@ -169,8 +169,7 @@ def started(home: Path, *words: str, **more: str) -> Iterator[Lab]:
 
 async def _delete_all(state: Path) -> None:
     manager = SessionManager(state_dir=state)
-    for each in await manager.list():
-        await manager.delete(each.id, force=True)
+    await asyncio.gather(*(manager.delete(each.id, force=True) for each in await manager.list()))
 
 
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -72,6 +72,14 @@ def test_cells_go_into_the_notebook_where_it_was_asked(lab: Lab, panel: Panel) -
     panel.place.get_by_role("button", name="Insert 2 cells into asked.ipynb").wait_for()
     panel.command("notebook:redo-cell-action")
     panel.place.get_by_text("Its cells are in asked.ipynb").wait_for()
+    # What the question did in the kernel is undone too; a cell that was edited stays.
+    panel.place.get_by_role("button", name="Undo this question").click()
+    panel.place.get_by_text("Undone: the kernel is as if it had not been asked.").wait_for()
+    panel.page.wait_for_function(f"() => {CELLS}.length === 3")
+    panel.picture("undone")
+    assert sources(panel) == ["first = 1", "total = 43", "last = 2"]
+    panel.place.get_by_role("button", name="Bring it back").click()
+    panel.page.wait_for_function(f"() => {CELLS}.length === 4")
 
 
 def test_a_notebook_that_was_closed_is_named(lab: Lab, panel: Panel) -> None:

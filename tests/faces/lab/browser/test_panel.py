@@ -20,7 +20,7 @@ PLOT = (
 ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
 SAVE = (
     "print(open('/workspace/notes.txt').read(), open('/workspace/of-the-server.txt').read())\n"
-    "open('/tmp/output/out.csv', 'w').write('a,b\\n1,2\\n')"
+    "noted_by_code = 1\nopen('/tmp/output/out.csv', 'w').write('a,b\\n1,2\\n')"
 )
 
 
@@ -131,6 +131,9 @@ def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
     panel.question.press("Escape")
     panel.page.wait_for_timeout(3_000 * machine.pace())
     assert panel.place.get_by_role("option").count() == 0, "closed is closed"
+    panel.question.fill("")
+    panel.question.press_sequentially("@noted")
+    panel.place.get_by_role("option", name="noted_by_code").wait_for()
 
 
 def test_nothing_is_lost(lab: Lab, opened: Callable[..., Panel], chromium: Browser) -> None:
