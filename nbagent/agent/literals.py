@@ -140,9 +140,9 @@ def _shown_expressions(tree: ast.Module, known: _Known) -> Iterator[tuple[ast.ex
         elif isinstance(node, ast.Call) and _name(node.func) in _COLUMNS:
             parts = [*(node.args if _name(node.func) in ("lit", "literal") else ()), *(k.value for k in node.keywords)]
             yield from ((each, AGAIN) for each in parts if _is_fixed(each, known))
-    if tree.body and isinstance(last := tree.body[-1], ast.Expr):
-        if not (isinstance(last.value, ast.Call) and _name(last.value.func) in _SHOWS):
-            yield last.value, 1
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr) and not (isinstance(last.value, ast.Call) and _name(last.value.func) in _SHOWS):
+        yield last.value, 1
 
 
 def _tree(code: str) -> ast.Module:
