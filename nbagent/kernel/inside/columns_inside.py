@@ -315,7 +315,9 @@ class Tally:
         if dtype == "String":
             found |= self._oddities()
         if self.sentinels and (dtype in ("Int64", "Float64") or found.get("form")):
-            found["sentinels"] = dict(self.sentinels.most_common(3))
+            # Between other values, it is one like these.
+            ends = {str(float(each)) for each in self.bounds if not isinstance(each, str)}
+            found["sentinels"] = {k: n for k, n in self.sentinels.most_common(3) if str(float(k)) in ends}
         found = {name: value for name, value in found.items() if value not in (0, {}, []) or name in ("low", "high")}
         if len(self.hashes) >= 2 and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
             found["sketch"] = self.sketch(self.hashes)
