@@ -116,7 +116,7 @@ def documents(folder: Path) -> None:
         connection.execute("create table child (id integer primary key, parent real references plain (x))")
         connection.commit()
     (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x", "c": []}, {"a": 2, "c": [1, 7]}]))
-    days = "".join(f"{day:02d}.01.2020;{value}\n" for day, value in enumerate(("0,3", "T", "1,5", "-999"), 1))
+    days = "".join(f"{day:02d}.01.2020;{value}\n" for day, value in enumerate(("0,3", "T", "1,5", "0,25", "-999"), 1))
     (folder / "rain.txt").write_text(f"# daily\n# in inches\ndate;rain\n{days}")
     (folder / "mixed.json").write_text(json.dumps([{"a": 1}, {"a": {"b": [None, "x"]}}]))
     (folder / "object.json").write_text(json.dumps({"config": {"deep": [1, {"er": None}]}, "list": []}))
