@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.agent.readable import LOOKED_AT, image_size, text_of_bundle
 from nbagent.core.errors import contained
-from nbagent.core.text import joined, one_line, plain, undirected
+from nbagent.core.text import joined, one_line, plain, share, undirected
 
 if TYPE_CHECKING:
     from nbagent.core.events import Cell, Output, Package
@@ -119,13 +119,8 @@ def cut_blocks(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tu
     blocks = _BLOCK.split(text)
     if gone or len(text.encode("utf-8", "replace")) <= limit or not 1 < len(blocks) <= MAX_BLOCKS:
         return cut(text, limit=limit, gone=gone)
-    sizes = [len(each.encode("utf-8", "replace")) for each in blocks]
-    # What is short stays whole, and leaves its room to the others.
-    left, share = limit, 0
-    for number, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - number)
-        left -= min(size, share)
-    return "\n".join(cut(each, limit=max(share, MIN_BLOCK))[0] for each in blocks), True
+    most = max(share((len(each.encode("utf-8", "replace")) for each in blocks), limit), MIN_BLOCK)
+    return "\n".join(cut(each, limit=most)[0] for each in blocks), True
 
 
 def traceback_of(output: Output) -> str:

@@ -7,6 +7,7 @@ A number that a cell merely prints as it stands in its code supports nothing.
 
 from __future__ import annotations
 
+import ast
 import bisect
 import itertools
 import re
@@ -15,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from nbagent.agent.literals import parameters, printed
+from nbagent.agent.literals import parameters, shown_literals
 from nbagent.agent.numerals import Numeral, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
+from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import joined, plain
 
 MAX_NUMBERS = 50_000
@@ -31,25 +33,38 @@ MAX_NEAR = 1000
 SMALL = 10
 """Whole numbers from -1 to this one are mostly words: the first, two of them, a top 10, a scale from -1 to 1."""
 
-_CODE = re.compile(r"^(?:```|~~~).*?^(?:```|~~~)[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-_LABELS = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?\d{1,3}[.)]\s")
-"""The numbers of a list's items."""
+_FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*(?P<language>\S*)[^\n]*\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
+_INLINE = re.compile(r"`([^`\n]+)`")
+_TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", "output"))
+"""Languages of fenced blocks that may show results."""
+_NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?")
+_ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
+_LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
+"""The number of a list's item."""
 _LISTED = re.compile(r"\d,\d")
-_DATES = re.compile(r"\b\d{4}-\d{1,2}(?:-\d{1,2})?\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b")
-_MONTH = r"(?:Jan|Feb|Mar|Mär|Apr|May|Mai|Jun|Jul|Aug|Sep|Oct|Okt|Nov|Dec|Dez)[a-zä]*\.?"
-_CALENDAR = re.compile(
-    rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}\d{{4}})?\b"
-    rf"|\b{_MONTH}\s{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s{{1,2}}\d{{4}})?\b|\bQ[1-4]\s?\d{{4}}\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
+_SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
+"""A number whose thousands are parted by spaces, or several numbers."""
+_MONTH = (
+    r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
+    r"Sept?(?:ember)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)\.?(?!\w)"
 )
-"""Days by the names of their months, quarters, and ordinals."""
+_YEAR = r"(?:1[5-9]|2[01])\d\d"
+_DATES = re.compile(
+    rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
+    rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
+    rf"|\b{_MONTH}\s{{1,2}}(?:{_YEAR}|(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?:,?\s{{1,2}}{_YEAR})?)\b"
+    rf"|\b[QH][1-4]\s?{_YEAR}\b|\b{_YEAR}[\s-]?[QH][1-4]\b|\b{_YEAR[:-2]}0s\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
+)
+"""Days, months, quarters, decades, times and ordinals."""
+_LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(
-    r"\b\d+(?:[.,]\d+)?[\s-]?%[\s-]{0,2}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau)"
-    r"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{0,2}=?\s{0,2}\d+(?:[.,]\d+)?(?:\s?%)?"
+    rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau)"
+    rf"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{{0,2}}=?\s{{0,2}}(?:0?[.,]\d+\b|{_LEVEL}\s?%)"
 )
 """The levels of tests and intervals, which are agreed on, not found out."""
 _NAMES = re.compile(
-    r"/[\w./-]+|\b\w+\.(?:csv|json|png|py|parquet|xlsx|txt|ipynb)\b|\b[Cc]ells?\s+\d+|\bIn ?\[\d+\]"
-    r"|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
+    r"(?<!\w)/[A-Za-z][\w./-]*|\b\w[\w-]*\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
+    r"|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
 
@@ -78,7 +93,7 @@ def claims(
     ran = code or {}
     named = [parameters(each) for each in ran.values()]
     known = _Places(_Place(each, 0, -1) for text in (*given, *named) for each in numerals(text))
-    shown = _Places(_read(outputs, {cell: Counter(_values(printed(each))) for cell, each in ran.items()}))
+    shown = _Places(_read(outputs, shown_literals(ran)))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
@@ -92,6 +107,8 @@ def claims(
         place = shown.find_any(readings, exactly=True)
         if place is None and known.find_any(readings) is None:
             place = shown.find_any(readings)
+            if place is None and "\u00a0" in text:
+                place = _each(text, shown)
             if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
                 found[text] = Claim(text=text)
         if place is not None:
@@ -101,15 +118,46 @@ def claims(
 
 def _prose(answer: str) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
-    text = plain(answer)
-    for pattern in (_CODE, _LABELS, _DATES, _CALENDAR, _NAMES, _LEVELS):
+    text = _FENCED.sub(
+        lambda block: " " if _is_code(block["language"], block["block"]) else block["block"], plain(answer)
+    )
+    text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
+    text = _ITALIC.sub(r"\1", text)
+    last = 0
+
+    def label(found: re.Match[str]) -> str:
+        nonlocal last
+        is_next = int(found[1]) in (1, last + 1)
+        last = int(found[1]) if is_next else last
+        return " " if is_next else found[0]
+
+    text = _LABEL.sub(label, text)
+    for pattern in (_DATES, _NAMES, _LEVELS):
         text = pattern.sub(" ", text)
-    return text
+    return _SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
+
+
+def _is_code(language: str, block: str) -> bool:
+    """Whether a fenced block is code, whose numbers are no results: it names another language, or it does something."""
+    if language.lower() not in _TEXTS:
+        return True
+    try:
+        tree = parse(block)
+    except UNREADABLE:
+        return False
+    return any(isinstance(each, ast.Assign | ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree))
+
+
+def _each(text: str, shown: _Places) -> _Place | None:
+    """The place of the last of several numbers that were taken for one, if all are shown."""
+    places = [shown.find_any(each) for each in quantities(text.replace("\u00a0", " "))]
+    return places[-1] if places and all(places) else None
 
 
 def _is_word(number: Numeral) -> bool:
     """Whether a number says no more than a word would."""
-    return number.percent == 1 and number.step == 1 and -1 <= number.value <= SMALL
+    is_small = number.percent == 1 and number.step == 1 and -1 <= number.value <= SMALL
+    return is_small and not number.is_result
 
 
 def _is_short(number: Numeral) -> bool:
@@ -176,10 +224,6 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
     return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
 
 
-def _values(text: str) -> list[Decimal]:
-    return [each.value for each in numerals(text)]
-
-
 def _read(
     outputs: Mapping[int, Sequence[Mapping[str, Any]]], literal: Mapping[int, Counter[Decimal]]
 ) -> Iterator[_Place]:
@@ -191,13 +235,29 @@ def _read(
             # A comma may stand within a number or between two, so the text is read both ways.
             parts = numerals(text.replace(",", " ")) if _LISTED.search(text) else ()
             for numbers in (numerals(text), parts):
-                left = written.copy()
-                for number in numbers:
-                    # Each stands there once for having been written out; any more of them were found out.
-                    if left[number.value] > 0:
-                        left[number.value] -= 1
-                    else:
-                        yield _Place(number, cell, index)
+                left = _Written(written)
+                # Each stands there once for having been written out; any more of them were found out.
+                yield from (_Place(number, cell, index) for number in numbers if not left.take(number))
+
+
+class _Written:
+    """Numbers that the code has written out, as often as an output may show them for that alone."""
+
+    def __init__(self, counts: Mapping[Decimal, int]) -> None:
+        self._left = dict(counts)
+        self._ordered = sorted(counts)
+
+    def take(self, number: Numeral) -> bool:
+        """Whether a shown number is one of them, perhaps rounded or as per cent; it is then shown once less."""
+        for scale in {Decimal(1), number.percent}:
+            value, half = number.value / scale, number.step / scale / 2
+            for at in range(bisect.bisect_left(self._ordered, value - half), len(self._ordered)):
+                if self._ordered[at] > value + half:
+                    break
+                if self._left[self._ordered[at]] > 0:
+                    self._left[self._ordered[at]] -= 1
+                    return True
+        return False
 
 
 def _text(output: Mapping[str, Any]) -> str:

@@ -13,35 +13,64 @@ MAX_DIGITS = 400
 REMEMBERED = 4096
 """Characters of a text up to which its numbers are remembered."""
 
+_UNITS = (
+    "kg|mg|µg|g|t|lbs?|oz|km|cm|mm|nm|µm|m|mi|ft|ha|l|ml|kWh?|MWh?|GWh?|TWh|W|V|A|[kMG]?Hz|ms|s|h|hrs?|d|min|yrs?|mph|px|"
+    "[KMGT]i?B|€|EUR|USD|GBP|CHF|°C?|°?F|C|k?Pa|hPa|k?J|dB|mmol|ppm|ppb|x|b"
+)
+"""Units that may follow a number without a space."""
 _NUMBER = re.compile(
-    r"""
+    rf"""
     (?<![\w.,])                          # not in the middle of a word, a version or another number
     (?P<bound>[<>≤≥]=?\s?)?
     (?P<sign>[-−+]?)
     (?P<digits>
-        (?P<comma>\d{1,3}(?:[.\u202f\u00a0]\d{3}){1,6},\d+                       # 1.234,56
-          | 0,\d+ | \d+,(?:\d{1,2}|\d{4,})(?!\d)                               # 0,125 and 12,3
-          | \d{1,3}(?:\.\d{3}){2,6})                                            # 1.234.567
-      | \d{1,3}(?:[,_\u202f\u00a0']\d{3}){1,6}(?:\.\d+)?                         # 1,234.5 and 1_234.5
+        (?P<comma>\d{{1,3}}(?:[.\u202f\u00a0]\d{{3}}){{1,6}},\d+                 # 1.234,56
+          | 0,\d+ | \d+,(?:\d{{1,2}}|\d{{4,}})(?!\d)                             # 0,125 and 12,3
+          | \d{{1,3}}(?:\.\d{{3}}){{2,6}})                                       # 1.234.567
+      | \d{{1,3}}(?:[,_\u202f\u00a0'\u2019]\d{{3}}){{1,6}}(?:\.\d+)?                  # 1,234.5 and 1_234.5
       | \d+(?:\.\d+)?                                                            # 1234.5
       | \.\d+
     )
-    (?P<exponent>[eE][-+]?\d{1,3})?
-    (?P<power>\s?[×x·*]\s?10(?:(?:\^|\*\*)[({]?[-+−]?\d{1,3}[)}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))?   # × 10⁻¹²
-    (?P<unit>\s?%|\s?percent\b|\s?‰|\s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)\b)?
-    (?![\w]|\.\d)
+    (?P<exponent>[eE][-+]?\d{{1,3}})?
+    (?P<power>\s?(?:[×x·*]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})
+      | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
+    (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps)\b|\s?‰
+      | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w))?
     (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR)(?!\w)))?
+    (?: (?P<glued>{_UNITS})(?!\w) | (?!\w|\.\d) )
     """,
     re.VERBOSE,
 )
+_STATES = re.compile(
+    r"(?:\b(?:is|was|are|were|equals?|totals?|ist|war|sind|waren|beträgt|betrug)|\w[*_`)]*\s?[=:])"
+    r"\s(?:exactly |only )?[*_`]*$"
+)
+_ENDS = re.compile(r"[*_`]*\s*(?:[.;!?)](?!\d)|\n|$)")
+_COUNTS = re.compile(r"\b(?:[Tt]here (?:are|were)|[Ee]s gibt|[Ee]s gab) (?:exactly |only )?[*_`]*$")
+_OF_WORDS = re.compile(
+    r"[*_`]*\s(?:\w+\s)?(?:caveat|reading|reason|way|interpretation|option|thing|point|note|step|definition|case|question|more)"
+)
+_MEASURED = re.compile(rf"[*_`]*\s(?:{_UNITS}|days?|hours?|years?|minutes?|seconds?|dollars?|euros?|degrees?)(?!\w)")
+"""By what stands around a small whole number it is known to be a result, and no word: before it, behind it."""
+_HEDGES = re.compile(
+    r"(?:(?P<over>over|more than|at least|above|über|mehr als|mindestens|[>≥]=?)|"
+    r"(?P<under>under|less than|fewer than|at most|up to|below|unter|weniger als|höchstens|[<≤]=?)|"
+    r"about|around|roughly|approximately|approx\.|nearly|almost|some|circa|ca\.|etwa|rund|ungefähr|knapp|fast|environ|[~≈])"
+    r"\s?[*_`]*[$€£]?$"
+)
+"""Words before a number that is rounded to its last digit that isn't zero, or that lies beside it."""
 _SCALES = {
     **dict.fromkeys(("thousand", "k", "K", "Tsd."), Decimal(1000)),
     **dict.fromkeys(("million", "M", "mn", "Mio", "Mio."), Decimal(10**6)),
     **dict.fromkeys(("billion", "B", "bn", "Mrd", "Mrd."), Decimal(10**9)),
     "trillion": Decimal(10**12),
 }
+_POWER = re.compile(
+    r"(?P<times>(?:[×x·*]|\\times|\\cdot)\s?10)?(?:\^|\*\*)?[({]?(?P<by>[-+−⁻⁺]?[\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})[)}]?"
+)
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
-_PERCENT = {"%": Decimal(100), "percent": Decimal(100), "‰": Decimal(1000)}
+_PERCENT = {"‰": Decimal(1000), "bps": Decimal(10_000), "basis": Decimal(10_000)}
+"""The value that is one whole, by the beginning of a unit that is neither per cent nor a scale."""
 _JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
 """Between numbers that share the unit of the last one."""
 _EITHER = re.compile(r"(\d{1,3})([.,])(\d{3})")
@@ -57,12 +86,14 @@ class Numeral:
         value: Its value; 45 for `45 %`.
         step: The value of one in its last digit: 100,000 for `1.2 million`.
         percent: The value that is one whole: 1, or 100 for per cent.
+        is_result: Whether the words around it say that it was found out, so that a small one is no mere word.
     """
 
     text: str
     value: Decimal
     step: Decimal
     percent: Decimal = Decimal(1)
+    is_result: bool = False
 
 
 def numerals(text: str) -> Iterable[Numeral]:
@@ -82,29 +113,55 @@ def _read_short(text: str) -> tuple[Numeral, ...]:
 def quantities(text: str) -> list[list[Numeral]]:
     """The numbers in a text that say how much something is, each with all its readings, the likeliest first.
 
-    A bound such as `p < 0.05` is left out. In `33 to 52 %` the 33 is per cent too.
+    A bound of a probability such as `p < 0.05` is left out. In `33 to 52 %` the 33 is per cent too.
     """
     found: list[list[Numeral]] = []
     unit, start = "", -1
     for match in reversed(list(_NUMBER.finditer(text))):
         is_joined = start >= 0 and _JOINED.fullmatch(text, match.end(), start)
         unit, start = match["unit"] or (unit if is_joined else ""), match.start()
-        if not match["bound"] and (readings := _readings(match, unit=unit.strip())):
-            found.append(readings)
+        readings = _readings(match, unit=unit.strip())
+        if readings and not (match["bound"] and abs(readings[0].value) <= readings[0].percent):
+            found.append([replace(each, is_result=_is_result(match)) for each in readings])
     return found[::-1]
 
 
+def _is_result(match: re.Match[str]) -> bool:
+    before, after = match.string[max(0, match.start() - 30) : match.start()], match.string[match.end() :][:40]
+    if match["glued"] or before.endswith(("$", "€", "£")) or _MEASURED.match(after):
+        return True
+    if _COUNTS.search(before):
+        return not _OF_WORDS.match(after)
+    return bool(_STATES.search(before) and _ENDS.match(after))
+
+
 def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
-    """The readings of a number: `1.234` is another number in German, and 5.1 kg are 5,100 g."""
+    """The readings of a number: `1.234` is another number in German, 5.1 kg are 5,100 g, and 1.2m may be millions."""
     found = [_number(match)]
     if unit and not match["unit"]:
         found.append(_number(match, unit=unit))
     if either := _EITHER.fullmatch(match["digits"]):
         # A point was read as one, and a comma as nothing.
         found.append(_number(match, f"{either[1]}{'' if either[2] == '.' else '.'}{either[3]}"))
+    if match["glued"] in ("m", "b"):
+        found.append(_number(match, unit={"m": "million", "b": "billion"}[match["glued"]]))
     if match["kilo"] is not None:
         found += [replace(each, value=each.value * 1000, step=each.step * 1000) for each in found if each is not None]
-    return [each for each in found if each is not None]
+    readings = [each for each in found if each is not None]
+    before = match.string[max(0, match.start() - 20) : match.start()] + (match["bound"] or "")
+    if hedge := _HEDGES.search(before):
+        side = 1 if hedge["over"] else -1 if hedge["under"] else 0
+        readings += [_rough(each, side=side) for each in readings]
+    return readings
+
+
+def _rough(number: Numeral, *, side: int) -> Numeral:
+    """A number that is rounded to its last digit that isn't zero; on one side of it, the middle of what it may be."""
+    zeros = number.value.normalize().as_tuple().exponent
+    if not number.value or not isinstance(zeros, int):
+        return number
+    step = max(number.step, min(Decimal(1).scaleb(zeros), abs(number.value) / 5))
+    return replace(number, value=number.value + side * step / 2, step=step)
 
 
 def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numeral | None:
@@ -113,13 +170,17 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
         digits = match["digits"]
         if match["comma"]:
             digits = digits.replace(".", "").replace(",", ".")
-    digits = re.sub(r"[,_\u202f\u00a0']", "", digits)
+    digits = re.sub(r"[,_\u202f\u00a0'\u2019]", "", digits)
     if len(digits) > MAX_DIGITS:
         return None
     unit = unit or (match["unit"] or "").strip()
     exponent = match["exponent"] or ""
-    if match["power"] and not exponent:
-        exponent = "e" + re.sub(r"^.*10[\^*({]*|[)}]$", "", match["power"].strip().translate(_RAISED), flags=re.DOTALL)
+    if match["power"] and not exponent and (power := _POWER.fullmatch(match["power"].strip())):
+        by = f"e{power['by'].translate(_RAISED)}"
+        if power["times"]:
+            exponent = by
+        elif digits == "10":
+            digits, exponent = "1", by
     try:
         value = Decimal(digits + exponent) * _SCALES.get(unit, Decimal(1))
     except InvalidOperation:
@@ -128,4 +189,5 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
     step = Decimal(1).scaleb(int((exponent or "e0")[1:]) - len(decimals)) * _SCALES.get(unit, Decimal(1))
     sign = -1 if match["sign"] in ("-", "−") else 1
     written = match[0].removeprefix(match["bound"] or "").strip()
-    return Numeral(written, sign * value, step, _PERCENT.get(unit, Decimal(1)))
+    whole = Decimal(1) if not unit or unit in _SCALES else _PERCENT.get(unit.split()[0], Decimal(100))
+    return Numeral(written, sign * value, step, whole)

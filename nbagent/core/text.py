@@ -10,6 +10,7 @@
 | `undirected` | a model or a person, who must see what turns the direction of writing |
 | `legible` | a model, without signs that a person wouldn't see |
 | `cut`, `ends` | text that is too long: its beginning, or both ends |
+| `share` | several texts that have one room: what is short leaves its room to the others |
 | `fenced` | Markdown, where it is shown as it is |
 | `joined` | whoever reads nbformat, whose text may be a list of lines |
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 _ESCAPE: Final = re.compile(
@@ -134,3 +135,17 @@ def fenced(text: str, language: str = "") -> str:
 def joined(value: object) -> str:
     """A string of nbformat, which may be split into a list of lines."""
     return "".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def share(sizes: Iterable[int], room: int) -> int:
+    """What each of several texts may take of a room: those that need less stay whole, and leave the rest to the others.
+
+    Args:
+        sizes: What each needs.
+        room: What there is for all of them.
+    """
+    ordered, most = sorted(sizes), room
+    for number, size in enumerate(ordered):
+        most = room // (len(ordered) - number)
+        room -= min(size, most)
+    return most

@@ -14,6 +14,8 @@ from nbagent.core.policy import MIB
 MAX_COLUMNS, MAX_SAMPLE, MAX_VALUES, MAX_TABLES, MAX_RAW = 500, 3, 15, 30, 12
 """Columns of a table, values of a column, tables of a file and raw lines of a table that are kept."""
 
+LEADING_ZEROS = "digits with leading zeros"
+"""The form of keys such as 00184, as `columns_inside.py` names it."""
 MAX_PROFILE_HEFT = 128 * MIB
 """What one profile may weigh (`sandbox/untrusted.py`); one of 500 columns weighs a third of that."""
 
@@ -53,7 +55,8 @@ class Column(msgspec.Struct, omit_defaults=True):
         sentinels: Numbers that often mean a missing value, with their rows.
         unit: The unit in its name.
         padded: Rows whose value has spaces around it.
-        sketch, folded: By which it is compared with other columns: values as they are, and without case and spaces.
+        sketch, folded: By which it is compared with other columns: values as they are, and without case,
+            spaces and leading zeros.
     """
 
     name: str

@@ -49,6 +49,7 @@ class SessionKernel:
         self._emit = emit
         self._alone = alone
         self._hosts = hosts
+        self._notes: list[str] = []
         self.turn: Turn | None = None
 
     async def run(
@@ -179,6 +180,7 @@ class SessionKernel:
 
     async def _describe(self) -> Profiles:
         seen = await describe(self._kernel, [each.path for each in self._recording.data], cache=ProfileCache())
+        self._notes = [each.text for each in seen.files if each.is_note and not each.tables]
         if not self._recording.schemas and (found := schemas(seen)):
             self._emit(DataDescribed(schemas=found))
         return seen
@@ -189,7 +191,7 @@ class SessionKernel:
         cells = known.cells
         return Evidence(
             outputs={cell.cell: known.outputs(cell) for cell in cells},
-            given=[*known.heard, *(each.question for each in known.questions)],
+            given=[*known.heard, *(each.question for each in known.questions), *self._notes],
             code={cell.cell: cell.code for cell in cells},
             has_data=bool(known.data or known.uploads or known.heard),
         )

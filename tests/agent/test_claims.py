@@ -53,6 +53,22 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("33–52%", "0.331935", "0.331935"),
         ("33, 37 und 52 %", "0.331935", "0.331935"),
         ("1.2 to 3.4 million", "1234567", "1234567"),
+        ("45,1 Prozent", "0.4512", "0.4512"),
+        ("3.1 percentage points", "0.0312", "0.0312"),
+        ("451 ‰", "0.4512", "0.4512"),
+        ("4512 basis points", "0.4512", "0.4512"),
+        ("12 345 Personen", "12345", "12345"),
+        ("12\u2019345", "12345", "12345"),
+        ("350km away", "350", "350"),
+        ("$1.2m", "1234567", "1234567"),
+        ("2.5x as many", "2.512", "2.512"),
+        ("`350` rows", "350", "350"),
+        ("```\nmean  350\n```", "350", "350"),
+        ("about 1,200", "1234", "1234"),
+        ("more than 1,200", "1287", "1287"),
+        ("rund 1.200", "1234", "1234"),
+        ("10⁶ rows", "1234567", "1234567"),
+        ("The answer is **7**.", "7", "7"),
     ],
 )
 def test_supported(answer: str, output: str, shown: str) -> None:
@@ -79,6 +95,20 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("95 % of the users", "0.91"),
         ("In 1998", "1997"),
         ("33 and 5 penguins", "0.331935"),
+        ("12 Marine beaches, 3. Mai", "x"),
+        ("a level of 350 cfu", "x"),
+        ("5/350 rows", "x"),
+        ("350km away", "x"),
+        ("`350` rows", "x"),
+        ("```\nmean  350\n```", "x"),
+        ("_350_", "x"),
+        ("values > 350", "x"),
+        ("more than 1,200", "1100"),
+        ("about 1,200", "1300"),
+        ("10⁶ rows", "234567"),
+        ("There are 7 stations.", "x"),
+        ("The answer is 7.", "x"),
+        ("7 kg", "x"),
     ],
 )
 def test_not_supported(answer: str, output: str) -> None:
@@ -90,12 +120,12 @@ def test_not_supported(answer: str, output: str) -> None:
     "answer",
     [
         "There are two of them, and 3 more.",
-        "1. First\n2. Second\n15. Fifteenth",
+        "1. First\n2. Second\n3. Third",
         "On 2024-01-05 at 12:30",
         "See data_2024.csv and /tmp/output/plot_300.png, cell 12",
         "Python 3.11.7, or Python 3.12 with version 2.14 of it",
         "`n = 99`, and\n```\nx = 100\n```",
-        "p < 0.05, n ≥ 30",
+        "p < 0.05, p ≤ 1 %",
         "the 95th percentile",
         "95-%-Konfidenzintervall, 95% CI, 99 % confidence",
         "\u03b1 = 0.05, at the 5 % level, ein Niveau von 5 %",
@@ -172,6 +202,16 @@ def test_signs_that_are_no_numbers() -> None:
         "print('{} rows'.format(142))",
         "print({'rows': 142})",
         "print('rows: ' + str(142))",
+        "pl.DataFrame({'rows': [142]})",
+        "print(max(142, 0), f'{142.0:.0f}')",
+        "ROWS = 142\nprint(ROWS)",
+        "def rows():\n    return 142\nprint(rows())",
+        "for each in [142]:\n    print(each)",
+        "found = {}\nfound['rows'] = 142\nprint(found)",
+        "found = []\nfound.append(142)\nprint(found, len(frame))",
+        "frame.with_columns(rows=142)",
+        "frame.select(pl.lit(142))",
+        "print(141.8, round(141.8))",
     ],
 )
 def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
@@ -188,6 +228,9 @@ def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
         "print('of 142:', len(frame))",
         "n = 0\nn += len(frame)\nprint(n)",
         "bad (",
+        "least = 142\nprint(frame.filter(pl.col('x') > least).height)",
+        "found = []\nfound.append(len(frame))\nprint(found)",
+        "print(pl.DataFrame({'rows': [len(frame)]}))",
     ],
 )
 def test_what_a_cell_computes_is_evidence(code: str) -> None:
@@ -196,9 +239,15 @@ def test_what_a_cell_computes_is_evidence(code: str) -> None:
     assert [each.supported for each in claims("There are 142 rows.", printed(text), code={1: code})] == [True]
 
 
+def test_what_an_earlier_cell_has_written_out_is_no_evidence() -> None:
+    """A number that one cell gives a name and another one shows was made up as well."""
+    code = {1: "rows = 142", 2: "print(rows)"}
+    assert [each.supported for each in claims("142 rows", printed("", "142"), code=code)] == [False]
+
+
 def test_of_code_only_parameters_are_given() -> None:
     """A named number may be told; one in a comment or in an expression is a claim."""
-    code = {1: "ALPHA = 0.07\nleast = 77\ncut(x[y > least], bins=37)\n# 142 rows\ny = x * 255"}
+    code = {1: "ALPHA = 0.07\np < ALPHA\nleast = 77\ncut(x[y > least], bins=37)\n# 142 rows\ny = x * 255"}
     assert claims("With alpha 0.07, above 77, and 37 bins", {}, code=code) == []
     assert [each.text for each in claims("142 rows, 255 times", {}, code=code)] == ["142", "255"]
 

@@ -209,6 +209,13 @@ def test_an_answer_comes_back_from_json() -> None:
     assert from_json(to_json(broken), Cell).outputs[0]["text"] == "a?b"
 
 
+def test_an_answer_names_other_readings_of_its_question() -> None:
+    """Each is a line that begins with the word that the model is told to use."""
+    text = "It is 3.\n\nAlternative: by count, 4.\n- **Alternative:** by volume, 5.\nAn alternative: none."
+    answer = Answer(turn=1, text=text, success=True, attempts=1)
+    assert answer.alternatives == ["by count, 4.", "by volume, 5."]
+
+
 def test_usage_adds_up() -> None:
     """Tokens and calls of several replies are summed field by field."""
     assert Usage(1, 2, 3) + Usage(10, 20, 30) == Usage(11, 22, 33)

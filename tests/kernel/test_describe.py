@@ -115,7 +115,9 @@ def documents(folder: Path) -> None:
         connection.execute("create view seen as select x from plain")
         connection.execute("create table child (id integer primary key, parent real references plain (x))")
         connection.commit()
-    (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x"}, {"a": 2, "c": [1]}]))
+    (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x", "c": []}, {"a": 2, "c": [1, 7]}]))
+    days = "".join(f"{day:02d}.01.2020;{value}\n" for day, value in enumerate(("0,3", "T", "1,5", "0,25", "-999"), 1))
+    (folder / "rain.txt").write_text(f"# daily\n# in inches\ndate;rain\n{days}")
     (folder / "mixed.json").write_text(json.dumps([{"a": 1}, {"a": {"b": [None, "x"]}}]))
     (folder / "object.json").write_text(json.dumps({"config": {"deep": [1, {"er": None}]}, "list": []}))
     (folder / "nested.json").write_text(json.dumps({"data": {"rows": [{"a": 1}, {"a": 2}]}, "n": 2}))
@@ -311,6 +313,11 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
     }
     assert database.tables[3].note == "key: id; parent → plain.x"
     assert (found["records.json"].tables[0].rows, columns(found["records.json"])[0]) == (2, ("a", "Int64"))
+    items = column(found["records.json"], "c")
+    assert (items.values, items.missing) == ({"1": 1, "7": 1}, {"[]": 1})
+    rain = found["rain.txt"]
+    assert rain.tables[0].call.endswith("rain.txt', separator=';', skip_lines=2)")
+    assert (column(rain, "rain").form, column(rain, "rain").sentinels) == ("decimal commas", {"-999": 1})
     assert found["mixed.json"].tables[0].rows == 2
     assert found["nested.json"].tables[0].name == "data.rows"
     assert "config: {deep: " in found["object.json"].note

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Table
+from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Table
 
+MERGED = 4096
+"""Hashes by which the different values of several tables are counted."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -57,8 +62,14 @@ class Group:
     @property
     def name(self) -> str:
         """The first file's or family's path, with the table's name."""
-        family, table = self.families[0], self.tables[0][1]
-        return f"{family.path}, {table.name}" if table.name else family.path
+        name = self.table_name
+        return f"{self.families[0].path}, {name}" if name else self.families[0].path
+
+    @property
+    def table_name(self) -> str:
+        """The name that its tables have in their files, as that of a family; empty if they need none."""
+        names = list(dict.fromkeys(table.name for _, table in self.tables))
+        return " and ".join(names) if len(names) < 3 else _common_name(names)
 
     @property
     def rows(self) -> int:
@@ -101,7 +112,7 @@ def _common_name(names: Sequence[str]) -> str:
 
 
 def _signature(table: Table) -> tuple[str, ...]:
-    return (table.name, *(column.name for column in table.columns))
+    return (_NUMBER.sub("#", table.name), *(column.name for column in table.columns))
 
 
 def groups(gathered: Iterable[Family]) -> list[Group]:
@@ -142,7 +153,8 @@ def merged(columns: Sequence[Column]) -> Column:
     if len(whole.values) > MAX_VALUES or any(each.distinct and not each.values for each in columns):
         whole.values = {}
     whole.missing = dict(list(whole.missing.items())[:MAX_VALUES])
-    whole.distinct = len(whole.values) or max(each.distinct for each in columns)
+    level, known = union(each.sketch for each in columns)
+    whole.distinct = len(whole.values) or max([len(known) << level, *(each.distinct for each in columns)])
     whole.about = not whole.values
     whole.sample, whole.unit = first.sample, first.unit
     whole.form = " or ".join(dict.fromkeys(each.form for each in columns if each.form))
@@ -150,3 +162,27 @@ def merged(columns: Sequence[Column]) -> Column:
     if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):
         whole.low, whole.high = min(ends), max(ends)
     return whole
+
+
+def union(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, set[int]]:
+    """The hashes of several sketches together, `most` of them: of all values, each in 2 ** level, and that level."""
+    there = [each for each in sketches if each is not None]
+    level = max((min(each.level, 31) for each in there), default=0)
+    found: set[int] = set()
+    for sketch in there:
+        found.update(each for each in _hashes(sketch) if each % 2**level == 0)
+        while len(found) > most:  # of four bytes, two are left at most
+            level += 1
+            found = {each for each in found if each % 2**level == 0}
+    return level, found
+
+
+def _hashes(sketch: Sketch) -> array[int]:
+    """The hashes of a sketch; none if it can't be read."""
+    try:
+        packed = base64.b64decode(sketch.hashes, validate=True)
+    except binascii.Error:
+        packed = b""
+    found = array("I")
+    found.frombytes(packed[: len(packed) // found.itemsize * found.itemsize])
+    return found

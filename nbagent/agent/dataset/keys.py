@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbagent.agent.dataset.groups import Group
-from nbagent.kernel.profile import Column, Sketch
+from nbagent.agent.dataset.groups import Group, union
+from nbagent.kernel.profile import LEADING_ZEROS, Column
 
 LEAST_VALUES = 4
 """Different values that a column must have: yes and no are no key."""
@@ -25,9 +22,16 @@ COUNTED = 100_000
 """Pairs of columns whose common values are counted."""
 PAIRS = 2_000
 """Pairs that are compared exactly, the likeliest first."""
-KEYS, SAME = 24, 2
-"""Pairs that are told, in all and of one column."""
-_AMOUNTS = frozenset("value values count counts total sum amount rank share rate size score percent mean".split())
+KEYS = 24
+"""Pairs or groups of columns that are told."""
+SAME = 0.9
+"""The share of common values from which columns are told together."""
+_VAGUE = frozenset(
+    "value values count counts total sum amount rank share rate size score percent mean id ids no nr num number key "
+    "code index year month day date quarter week".split()
+)
+"""Words of columns' names that don't make a key of two columns of numbers."""
+_TIMES = frozenset("year years month day week quarter hour".split())
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
 
@@ -39,7 +43,7 @@ class Key:
         left, right: The tables, each as its group's number.
         left_column, right_column: The columns' names.
         exact: Of the different values of the column that has fewer, the share that the other has.
-        folded: The same without regard to case and spaces.
+        folded: The same without regard to case, spaces and leading zeros.
         values: How many different values the column has that has fewer.
     """
 
@@ -51,6 +55,11 @@ class Key:
     folded: float
     values: int
 
+    @property
+    def ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """Its columns, each with its table's number."""
+        return (self.left, self.left_column), (self.right, self.right_column)
+
 
 class _Values:
     """The hashes of a column's values, from all tables of its group."""
@@ -58,39 +67,16 @@ class _Values:
     def __init__(self, group: int, column: Column, sides: Sequence[Column], most: int) -> None:
         self.group = group
         self.column = column
-        self.level, self.exact = self.folded_level, self.folded = _union((each.sketch for each in sides), most)
+        self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
-            self.folded_level, self.folded = _union((each.folded or each.sketch for each in sides), most)
-        self.is_number = column.dtype.startswith(("Int", "UInt"))
+            self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
+        self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form == LEADING_ZEROS
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
         """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
         exact, count = _share(self.exact, self.level, other.exact, other.level)
         folded, _ = _share(self.folded, self.folded_level, other.folded, other.folded_level)
         return exact, folded, count
-
-
-def _union(sketches: Iterable[Sketch | None], most: int) -> tuple[int, set[int]]:
-    there = [each for each in sketches if each is not None]
-    level = max((min(each.level, 31) for each in there), default=0)
-    found: set[int] = set()
-    for sketch in there:
-        found.update(each for each in hashes(sketch) if each % 2**level == 0)
-        while len(found) > most:  # of four bytes, two are left at most
-            level += 1
-            found = {each for each in found if each % 2**level == 0}
-    return level, found
-
-
-def hashes(sketch: Sketch) -> array[int]:
-    """The hashes of a sketch; none if it can't be read."""
-    try:
-        packed = base64.b64decode(sketch.hashes, validate=True)
-    except binascii.Error:
-        packed = b""
-    found = array("I")
-    found.frombytes(packed[: len(packed) // found.itemsize * found.itemsize])
-    return found
 
 
 def _share(left: set[int], left_level: int, right: set[int], right_level: int) -> tuple[float, int]:
@@ -123,15 +109,24 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             names = left.column.name, right.column.name
             found.append(Key(left.group, names[0], right.group, names[1], exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
-    # A column that fits many is told with two of them, so that there is room for other columns.
-    told: Counter[tuple[int, str]] = Counter()
-    kept = []
+    return found
+
+
+def alike(found: Iterable[Key]) -> list[list[Key]]:
+    """The pairs in their order, those together whose columns have nearly the same values."""
+    gathered: list[list[Key]] = []
+    places: dict[tuple[int, str], int] = {}
     for key in found:
-        ends = [(key.left, key.left_column), (key.right, key.right_column)]
-        if all(told[each] < SAME for each in ends):
-            told.update(ends)
-            kept.append(key)
-    return kept[:KEYS]
+        at = next((places[end] for end in key.ends if end in places), None)
+        if max(key.exact, key.folded) < SAME or at is None:
+            gathered.append([])
+            at = len(gathered) - 1
+        if max(key.exact, key.folded) >= SAME:
+            if all(end in places for end in key.ends):
+                continue
+            places.update(dict.fromkeys(key.ends, at))
+        gathered[at].append(key)
+    return [each for each in gathered if each][:KEYS]
 
 
 def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
@@ -153,4 +148,5 @@ def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
 
 def _akin(left: str, right: str) -> bool:
     """Whether two names have a word in common that may name a key."""
-    return bool((set(_WORDS.findall(left.lower())) & set(_WORDS.findall(right.lower()))) - _AMOUNTS)
+    words = [set(_WORDS.findall(each.lower())) for each in (left, right)]
+    return bool(words[0] & words[1] - _VAGUE) or (words[0] == words[1] and not words[0] & _TIMES)

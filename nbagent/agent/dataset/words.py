@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 
 from nbagent.agent.dataset.groups import Family, Group
 
@@ -12,6 +15,8 @@ _COMMON = frozenset(
     "does do did have has between than its it be number average mean total give list show file files data value values "
     "der die das und in von wie viele welche ist sind im den mit für".split()
 )
+STEM = 4
+"""Letters by which two words are taken for forms of one: rain and rainfall."""
 
 
 def words(text: str) -> set[str]:
@@ -20,18 +25,57 @@ def words(text: str) -> set[str]:
     return {each.removesuffix("s") if len(each) > 3 else each for each in found}
 
 
-def touch(question: set[str], group: Group) -> float:
-    """How much a question's words touch a group of tables: its files' names count most, then columns, then values."""
-    if not question:
-        return 0.0
-    names = words(" ".join(f"{family.folder} {family.name}" for family in group.families[:50]))
-    tables = words(" ".join(table.name for _, table in group.tables[:50]))
-    columns = words(" ".join(column.name for column in group.columns))
-    values = words(" ".join(" ".join([*column.values, *map(str, column.sample)]) for column in group.columns))
-    return 3.0 * len(question & (names | tables)) + 2.0 * len(question & columns) + 1.5 * len(question & values)
+def touches(question: set[str], groups: Sequence[Group]) -> dict[int, float]:
+    """How much a question's words touch each group of tables, by the group's id.
+
+    Files' names count most, then columns, then values. A word that many groups have says little about each of them.
+    """
+    found = {}
+    for group in groups:
+        names = [f"{family.folder} {family.name}" for family in group.families[:50]]
+        tables = [table.name for _, table in group.tables[:50]]
+        columns = [column.name for column in group.columns]
+        values = [" ".join([*column.values, *map(str, column.sample)]) for column in group.columns]
+        notes = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
+        weighted = ((3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.0, notes))
+        found[id(group)] = [(weight, common(question, words(" ".join(texts)))) for weight, texts in weighted]
+    spread = Counter(word for parts in found.values() for word in set().union(*(each for _, each in parts)))
+    return {
+        group: sum(weight / math.sqrt(spread[word]) for weight, part in parts for word in part)
+        for group, parts in found.items()
+    }
+
+
+def common(question: set[str], there: set[str]) -> set[str]:
+    """The words of a question that are there, also in a longer or shorter form."""
+    stems = {each[:STEM] for each in there if len(each) >= STEM}
+    near = {each for each in question - there if each[:STEM] in stems and len(each) >= STEM}
+    long = [each for each in there if len(each) >= STEM]
+    return (question & there) | {
+        word for word in near if any(word.startswith(each) or each.startswith(word) for each in long)
+    }
 
 
 def touch_file(question: set[str], family: Family) -> float:
     """How much a question's words touch the names and the text of files."""
     text = words(" ".join(f"{each.path} {each.text[:500]}" for each in family.files[:20]))
-    return float(len(question & text))
+    return float(len(common(question, text)))
+
+
+def passages(text: str, question: set[str], room: int) -> str:
+    """A text that is longer than its room: how it begins, its headings, and the passages that a question touches."""
+    if len(text) <= room:
+        return text
+    parts = [each for each in re.split(r"\n\s*\n", text) if each.strip()]
+    if len(parts) < 3:
+        return text
+    order = sorted(range(1, len(parts)), key=lambda at: (-len(common(question, words(parts[at]))), at))
+    headings = {at for at, each in enumerate(parts) if each.startswith("#") and "\n" not in each.strip()}
+    kept, left = {0: parts[0][: room // 3]}, room - min(len(parts[0]), room // 3)
+    for at in [*sorted(headings - {0})[:20], *order]:
+        part = parts[at][: max(room // 3, 400)]
+        if at not in kept and len(part) + 3 <= left:
+            kept[at] = part
+            left -= len(part) + 3
+    told = sorted(kept)
+    return "\n".join(kept[at] if at == 0 or at - 1 in kept else f"…\n{kept[at]}" for at in told)

@@ -96,7 +96,8 @@ def _is_meant(family: Family, wanted: str) -> bool:
 
 def _keys(view: DataView, group: Group) -> list[str]:
     number = view.groups.index(group)
-    return [f"    common values: {view.key(each)[2:]}" for each in view.keys if number in (each.left, each.right)]
+    own = [each for each in view.keys if number in (each.left, each.right)]
+    return [f"    common values: {each[2:]}" for each in view.key_lines(own)]
 
 
 def found(view: DataView, text: str, hits: Hits) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,8 @@ from nbagent.core.text import joined
 
 FIGURE_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
 """MIME types of figures, the preferred first, with the endings of their files."""
+_ALTERNATIVE = re.compile(r"(?m)^[\s>*_-]{0,9}Alternative[*_]{0,3}:[*_]{0,3}\s?(.+)$")
+"""A line of an answer that names another reading of the question, as the model is told to write it."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -140,6 +143,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def figures(self) -> list[Figure]:
         """The figures that its cells showed."""
         return [figure for cell in self.cells for figure in figures(cell.cell, cell.outputs)]
+
+    @property
+    def alternatives(self) -> list[str]:
+        """What the answer says of other readings of the question, each with its result."""
+        return [line[1].strip() for line in _ALTERNATIVE.finditer(self.text)]
 
     @property
     def unsupported(self) -> list[str]:

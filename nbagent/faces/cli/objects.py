@@ -42,6 +42,7 @@ def answered(answer: Answer | None, ended: Ending) -> dict[str, Any]:
         "success": bool(answer and answer.success),
         **({"unsupported": answer.unsupported} if answer and answer.unsupported else {}),
         "answer": answer.text if answer else "",
+        **({"alternatives": answer.alternatives} if answer and answer.alternatives else {}),
         "claims": answer.claims if answer else [],
         "notebook": str(ended.notebook) if ended.notebook else None,
         "cells": [{**msgspec.structs.asdict(each), "execution_time": round(each.duration, 4)} for each in cells],

@@ -21,7 +21,7 @@ from nbagent.kernel.inside.documents_inside import (
     scanned,
     workbook,
 )
-from nbagent.kernel.inside.text_tables_inside import Clock, text_table
+from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
 
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
@@ -44,7 +44,7 @@ NOTES = (
     "manual",
 )
 NOTE_ENDINGS = frozenset(".md .txt .rst".split())
-NOTE_BYTES, TEXT_BYTES = 4096, 300
+NOTE_BYTES, TEXT_BYTES = 32 * 1024, 300
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -121,8 +121,8 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     base = path.lower().removesuffix(".gz")
     ending = os.path.splitext(base)[1]
     with open(path, "rb") as file:
-        start = file.read(4096)
-    is_text = b"\0" not in start or start.startswith((b"\xff\xfe", b"\xfe\xff"))
+        start = file.read(NOTE_BYTES)
+    is_text = b"\0" not in start[:4096] or start.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not start:
         return {"kind": "empty file", "note": "0 bytes"}
     if start.startswith(b"SQLite format 3\0"):
@@ -132,7 +132,7 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
         found = {"kind": "CSV", "tables": [text_table(path, size, clock)]}
         # A dictionary of the variables says more by its rows than by its columns.
-        return found | ({"is_note": True, "text": start.decode("utf-8", "replace")} if is_note(path) else {})
+        return found | ({"is_note": True, "text": start[:4096].decode("utf-8", "replace")} if is_note(path) else {})
     if ending in (".ndjson", ".jsonl") and is_text:
         return {"kind": "JSON Lines", **scanned("JSON Lines", path, clock)}
     if ending in (".arrow", ".feather", ".ipc"):
@@ -155,13 +155,11 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
 def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any]:
     """A note, nearly whole; a table by another name; or how a text begins."""
     ending = os.path.splitext(path.lower())[1]
-    text = start.decode("utf-8", "replace")
-    lines = [line for line in text.splitlines()[:20] if line.strip()]
-    for separator in "\t;|,":
-        counts = {line.count(separator) for line in lines[:-1]}
-        if ending in (".txt", ".dat", ".data", "") and len(lines) > 3 and len(counts) == 1 and counts != {0}:
-            return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
+    whole = start if size <= len(start) else start[: start.rfind(b"\n") + 1]
+    if not is_note(path) and ending != ".md" and (separator := table_separator(whole)):
+        return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
     is_one = ending in NOTE_ENDINGS or is_note(path)
+    text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     return {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
 
 

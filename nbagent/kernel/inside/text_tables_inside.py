@@ -103,7 +103,7 @@ class TextTable:
 
     def __init__(self, path: str, start: bytes, *, separator: str = "") -> None:
         self.path = path
-        self.encoding = _encoding(start)
+        self.encoding = encoding_of(start)
         text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
         lines = text.splitlines()
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
@@ -210,7 +210,8 @@ def parsed(piece: bytes, separator: str, options: dict[str, Any]) -> Any:
     raise AssertionError
 
 
-def _encoding(start: bytes) -> str:
+def encoding_of(start: bytes) -> str:
+    """The encoding of a file that begins so, as far as its begin says."""
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     try:
@@ -235,6 +236,17 @@ def _separator(lines: list[str]) -> str:
         if width > 1 and (min(share, 0.8), width) > scored:
             best, scored = each, (min(share, 0.8), width)
     return best
+
+
+def table_separator(start: bytes) -> str:
+    """What separates the fields of a text that is a table, from its header on; empty if it is none."""
+    table = TextTable("", start)
+    rows = [
+        row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
+    ]
+    fitting = sum(len(row) == table.layout.width for row in rows)
+    is_one = table.layout.width > 1 and len(rows) > 3 and fitting > 0.9 * len(rows)
+    return table.separator if is_one else ""
 
 
 def _whole_rows(data: bytes, *, at_end: bool) -> tuple[bytes, bytes]:
