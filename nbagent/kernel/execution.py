@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,18 +10,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import CellStatus, Package
 from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.kernel.outputs.streams import clean_text
-
-_MISSING = re.compile(r"No module named '?([\w.]+)'?")
-_IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "FeatureNotFound")
-"""Errors that may name something to install; the last one is Beautiful Soup's, for a parser."""
-_OPTIONAL = (
-    re.compile(r"Missing optional dependency '([\w.]+)'"),
-    re.compile(r"`Import ([\w.]+)` failed"),
-    re.compile(r"required package '([\w.]+)' not found"),
-    re.compile(r"tree builder with the features you requested: (lxml|html5lib)\b"),
-    re.compile(r"\b(?:pip|conda|uv pip) install (?:-U |--upgrade )?['\"`]?([A-Za-z]\w*)\b(?![-\[]|\.\w)"),
-)
-"""How libraries say which optional one they lack: pandas, Polars, Beautiful Soup, and most others."""
+from nbagent.packages.import_names import missing_module
 
 StopReason = Literal["timeout", "interrupted"]
 """Why a cell was stopped."""
@@ -137,21 +125,11 @@ class ExecuteRequest:
         return "" if self.died or self.state_lost else (self.reply or {}).get("report", "")
 
     def missing_module(self, code: str) -> str | None:
-        """The module that was missing, by the dotted name that the code imports it by.
-
-        Python names only the first part that is missing: `google` for `google.cloud.storage`. A library that lacks an
-        optional one raises an error of its own, which names it.
-        """
+        """The module that was missing (see `packages.import_names.missing_module`)."""
         reply = self.reply or {}
-        if self.died or self.stopped or reply.get("status") != "error" or reply.get("ename") not in _IMPORT_ERRORS:
+        if self.died or self.stopped or reply.get("status") != "error":
             return None
-        words, is_module = str(reply.get("evalue", ""))[:2000], reply.get("ename") == "ModuleNotFoundError"
-        hints = [pattern.search(words) for pattern in ((_MISSING, *_OPTIONAL) if is_module else _OPTIONAL)]
-        found = next((each for each in hints if each is not None), None)
-        if found is None:
-            return None
-        dotted = re.search(rf"(?m)^[^\S\n]*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
-        return dotted[1].rstrip(".") if dotted else found[1]
+        return missing_module(str(reply.get("ename")), str(reply.get("evalue", "")), code)
 
 
 def clean_code(code: str) -> str:

@@ -12,6 +12,7 @@ for each known part; other parts are refused, since anybody may have registered 
 from __future__ import annotations
 
 import keyword
+import re
 import sys
 from pathlib import Path
 
@@ -55,6 +56,40 @@ DISTRIBUTIONS = NAMES.distributions
 
 KNOWN = NAMES.popular | {canonicalize_name(name) for name in DISTRIBUTIONS.values()}
 """Normalised names that code may ask the index for without a bound, see `allowance.py`."""
+
+
+_MISSING = re.compile(r"No module named '?([\w.]+)'?")
+_IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "FeatureNotFound")
+"""Errors that may name something to install; the last one is Beautiful Soup's, for a parser."""
+_OPTIONAL = (
+    re.compile(r"Missing optional dependency '([\w.]+)'"),
+    re.compile(r"`Import ([\w.]+)` failed"),
+    re.compile(r"required package '([\w.]+)' not found"),
+    re.compile(r"tree builder with the features you requested: (lxml|html5lib)\b"),
+    re.compile(r"\b(?:pip|conda|uv pip) install (?:-U |--upgrade )?['\"`]?([A-Za-z]\w*)\b(?![-\[]|\.\w)"),
+)
+"""How libraries say which optional one they lack: pandas, Polars, Beautiful Soup, and most others."""
+
+
+def missing_module(kind: str, words: str, code: str) -> str | None:
+    """The module that an error says is missing, by the dotted name that the code imports it by; None if it says none.
+
+    Python names only the first part that is missing: `google` for `google.cloud.storage`. A library that lacks an
+    optional one raises an error of its own, which names it.
+
+    Args:
+        kind: The name of the error's class.
+        words: What the error says.
+        code: The code that failed.
+    """
+    if kind not in _IMPORT_ERRORS:
+        return None
+    patterns = (_MISSING, *_OPTIONAL) if kind == "ModuleNotFoundError" else _OPTIONAL
+    found = next((each for each in (pattern.search(words[:2000]) for pattern in patterns) if each is not None), None)
+    if found is None:
+        return None
+    dotted = re.search(rf"(?m)^[^\S\n]*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
+    return dotted[1].rstrip(".") if dotted else found[1]
 
 
 def distribution_for(module: str) -> str:

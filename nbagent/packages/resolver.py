@@ -138,7 +138,7 @@ def too_young(wheels: list[Wheel], min_age_days: float) -> InstallRefused:
         ages.append(f"{wheel.name} {wheel.version} (released {days:.1f} days ago)")
     return InstallRefused(
         f"Too young: {', '.join(ages)}. A release must be at least {min_age_days:g} days old, and no older one fits.",
-        mend="Wait, or lower min_age_days in the install policy.",
+        mend="Wait, or lower install_min_age_days in the settings.",
     )
 
 
@@ -265,14 +265,14 @@ def explain(error: str, asked: list[Requirement]) -> InstallError | None:
     """The error for a failed resolution whose cause is not the age of releases, else None."""
     text = " ".join(error.split())
     if re.search(r"lack of valid authentication|network was disabled", text):
-        return IndexUnreachableError(f"The package index can't be reached: {shorten(error)}")
+        return IndexUnreachableError(f"The package index can't be reached: {shorten(error)}", mend=uv.way_out(text))
     if address := re.search(r"Package `([^`]+)` was included as a URL dependency", text):
         return InstallRefused(
             f"It depends on {address[1][:100]} at an address of its own, and only the index is asked."
         )
     if "No solution found" not in text:
         kind = IndexUnreachableError if uv.unreachable(text) else InstallError
-        return kind(f"The package index can't be read: {shorten(error)}")
+        return kind(f"The package index can't be read: {shorten(error)}", mend=uv.way_out(text))
     if unknown := re.search(r"([\w.-]+) was not found in the package registry", text):
         name = unknown[1]
         if name in {canonicalize_name(requirement.name) for requirement in asked}:
@@ -299,4 +299,4 @@ def fetch_failure(error: str) -> InstallError:
     if "Hash mismatch" in error:
         return InstallRefused(f"A wheel is not the one that the index announced: {shorten(error)}")
     kind = IndexUnreachableError if uv.unreachable(error) else InstallError
-    return kind(f"A wheel can't be fetched: {shorten(error)}")
+    return kind(f"A wheel can't be fetched: {shorten(error)}", mend=uv.way_out(error))

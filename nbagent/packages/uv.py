@@ -18,6 +18,7 @@ from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.policy import MIB, SIZE_MEND
 from nbagent.core.text import ends
+from nbagent.packages import pip_settings
 from nbagent.packages.requirements import Target
 
 RESOLVE_SECONDS = 60.0
@@ -86,12 +87,9 @@ def binary() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The environment for uv: variables about indexes and networks only."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name.upper() in _PASSED or name.startswith(_PASSED_UV)
-    }  # fmt: skip
+    """The environment for uv: variables about indexes and networks only, the person's own and what pip is told."""
+    kept = pip_settings.for_uv(os.environ)
+    kept |= {name: each for name, each in os.environ.items() if name.upper() in _PASSED or name.startswith(_PASSED_UV)}
     own = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     patience = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "3"}  # seconds without a byte; the person may say more
     return patience | kept | own
@@ -127,12 +125,13 @@ def _known_platforms(program: str) -> frozenset[str]:
     return frozenset(re.findall(r"\b\w+-manylinux_2_\d+\b", said.stdout))
 
 
-def install_arguments(folder: Path, requirements: str, target: list[str]) -> list[str]:
+def install_arguments(folder: Path, requirements: str, target: list[str], *, link: str = "copy") -> list[str]:
     """The command line that unpacks wheels by hash.
 
-    uv copies the files: through hard links, its default, a change of mode would reach its cache.
+    uv copies the files unless `link` is another of its modes: through hard links, its default, whatever changes a file
+    changes the one in its cache.
     """
-    checks = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy"]
+    checks = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", link]
     return ["pip", "install", "--requirements", requirements, "--target", str(folder), *checks, *target]
 
 
@@ -228,7 +227,18 @@ def unreachable(error: str) -> bool:
     return _UNREACHABLE.search(error) is not None
 
 
+def way_out(error: str) -> str:
+    """What a person can do about a failure of the network; empty for any other."""
+    if re.search(r"certificate|UnknownIssuer", error):
+        return "Name your organisation's certificates in SSL_CERT_FILE or pip's `cert`, or set UV_SYSTEM_CERTS=1."
+    if re.search(r"authentication|credentials|HTTP status[^:]*40[137]", error):
+        return "Give the index's user and password in its address, in ~/.netrc or by UV_KEYRING_PROVIDER."
+    if unreachable(error):
+        return "Name a proxy in HTTPS_PROXY, or a mirror in UV_DEFAULT_INDEX or pip's `index-url`."
+    return ""
+
+
 def shorten(error: str) -> str:
     """The message of uv on one line of bounded length, without credentials in an index's URL."""
-    line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ")
+    line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ").partition(" hint: ")[0]
     return ends(line, head=300, tail=200, mark=lambda _: " … ")

@@ -8,6 +8,8 @@ requirements (`image.py`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -112,7 +114,7 @@ def _describe(root: Path, wanted: Path, state: tuple[int, int], python: str, lay
 
 COMPILE = ("-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash")
 """Compiles byte code that Python never compares with its source: nothing can change either."""
-LAYOUT = 2
+LAYOUT = 3
 """To be counted up when an environment of the same requirements is made in another way."""
 
 
@@ -122,8 +124,25 @@ def find() -> Environment | None:
     return wanted if (Path(wanted.folder) / "nbagent.json").is_file() else None
 
 
+def progress() -> str:
+    """What is being made, by this process or another one, and how far it is; empty if nothing is."""
+    try:
+        told = _progress_file().read_text(encoding="utf-8")
+        with (cache_root() / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return told
+    except (OSError, ValueError):
+        pass
+    return ""  # nobody holds the lock: it was killed
+
+
+def _progress_file() -> Path:
+    return cache_root() / "progress"
+
+
 async def build() -> Environment:
-    """Make the environment if it isn't there: some 250 MB of wheels the first time.
+    """Make the environment if it isn't there: 211 MB of wheels the first time. Meanwhile `progress` tells of it.
 
     Raises:
         EnvironmentMissing: It can't be made; the message has uv's reason.
@@ -135,6 +154,7 @@ async def build() -> Environment:
             return made
         staging = Path(tempfile.mkdtemp(prefix="making-", dir=cache_root()))
         try:
+            _say("making the kernel's environment, once")
             staging.chmod(0o755)
             await _make(staging, wanted)
             (staging / "nbagent.json").write_text(json.dumps(asdict(wanted), indent=1))
@@ -143,15 +163,24 @@ async def build() -> Environment:
         except (OSError, subprocess.SubprocessError) as error:
             raise EnvironmentMissing(f"The kernel environment could not be made: {error}.") from error
         finally:
+            _progress_file().unlink(missing_ok=True)
             shutil.rmtree(staging, ignore_errors=True)
     return wanted
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        fileio.write(_progress_file(), text.encode())
 
 
 async def _make(staging: Path, wanted: Environment) -> None:
     version = ".".join(wanted.python.split(".")[:2])
     site = staging / "lib" / f"python{version}" / "site-packages"
     site.mkdir(parents=True)
-    await asyncio.to_thread(pinned.fill, site, pins=requirements(), python=wanted.python, platform=wanted.platform)
+    await asyncio.to_thread(
+        pinned.fill, site, pins=requirements(), python=wanted.python, platform=wanted.platform, say=_say
+    )
+    _say("compiling the kernel's packages, once")
     shutil.rmtree(site / "bin", ignore_errors=True)
     make_venv(staging, version=version)
     executable = Path(wanted.base) / "bin" / f"python{version}"

@@ -6,6 +6,7 @@ client starts the same sandbox as nbagent does, without knowing nbagent.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
@@ -18,10 +19,14 @@ from jupyter_client.provisioning import KernelProvisionerBase
 
 from nbagent.core.errors import EngineUnavailable, NbagentError
 from nbagent.core.events import DataLeftOut
+from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import HiddenReason, facts
 from nbagent.sandbox.registry import find
 from nbagent.sandbox.spec import SandboxSpec, results_for_client, spec_for_client
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at what a first start makes."""
 
 
 class Provisioner(KernelProvisionerBase):
@@ -51,6 +56,7 @@ class Provisioner(KernelProvisionerBase):
                     left_out=self._tell_left_out, first_cell=spec is None, connection_file=file, results=results
                 )
                 self._sandbox = self._engine().sandbox(hooks)
+                await self._prepare()
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's
@@ -113,6 +119,15 @@ class Provisioner(KernelProvisionerBase):
         """What the kernelspec says about this provisioner."""
         found: dict[str, Any] = self.kernel_spec.metadata.get("kernel_provisioner", {})
         return found
+
+    async def _prepare(self) -> None:
+        """Make what the first kernel on this machine needs, and log how far that is."""
+        making, told = asyncio.ensure_future(self._engine().prepare()), ""
+        while not (await asyncio.wait([making], timeout=LOOK_SECONDS))[0]:
+            if (now := environment.progress()) and now != told:
+                self.log.warning("nbagent: %s", now)
+                told = now
+        await making
 
     def _engine(self) -> Engine:
         return find(str(self._stanza["provisioner_name"]).removeprefix("nbagent-"))

@@ -247,8 +247,9 @@ async def test_many_asynchronous_ones(kernel_name: str) -> None:
     await manager.shutdown_all(now=True)
 
 
-async def test_a_server_restarts_what_dies(kernel_name: str) -> None:
-    """The restarter that JupyterLab uses brings a dead kernel back, with the same connection."""
+async def test_a_server_restarts_what_dies(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The restarter that JupyterLab uses brings a dead kernel back; its first cell says why the one before is gone."""
+    monkeypatch.setenv("NBAGENT_MEMORY_MB", "256")
     manager = AsyncIOLoopKernelManager(kernel_name=kernel_name, autorestart=True)
     manager.restarter_poll_interval = 0.1
     await manager.start_kernel()
@@ -257,13 +258,16 @@ async def test_a_server_restarts_what_dies(kernel_name: str) -> None:
     client = manager.client()
     client.start_channels()
     await client.wait_for_ready(timeout=20)
-    client.execute("import os; os._exit(1)")
+    client.execute("x = bytearray(10**9)")
     await asyncio.wait_for(restarted.wait(), 20)
     await client.wait_for_ready(timeout=20)
     # The kernel may answer before the manager's own work for the restart is done.
     while not await manager.is_alive():
         await asyncio.sleep(0.01)
     await manager.ready
+    heard: list[str] = []
+    await client.execute_interactive("1", output_hook=lambda each: heard.append(str(each["content"].get("text"))))
+    assert "nbagent: the kernel before this one ran out of memory (limit 256 MB" in "".join(heard)
     client.stop_channels()
     await manager.shutdown_kernel(now=True)
 

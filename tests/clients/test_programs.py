@@ -105,18 +105,45 @@ async def test_nbclient_notices_a_death(kernel_name: str) -> None:
         await client.async_execute()
 
 
-async def test_a_script_block_installs(kernel_name: str, packages: Index) -> None:
-    """A notebook with a PEP 723 block gets its packages, whichever client runs it."""
-    packages.add("declared", "1.5")
+async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) -> None:
+    """By a PEP 723 block, and where a cell misses a module: it runs again, with the same number, and says what came."""
+    for name in ("declared", "wanted"):
+        packages.add(name, "1.5")
     made = notebook(
         kernel_name,
         "# /// script\n# requires-python = '>=3.11'\n# dependencies = ['declared==1.5']\n# ///",
         "import declared; declared.version",
+        "print('once')\nimport wanted\nlen([each for each in In if 'once' in each]), wanted.version",
         "%pip install missing-everywhere",
+        "try:\n    import optional_here\nexcept ImportError:\n    print('without')",
+        "import missing_everywhere",
     )
-    executed = await nbclient.NotebookClient(made, timeout=60).async_execute()
-    assert text(executed.cells[1]) == "'1.5'"
-    assert "Not installed" in text(executed.cells[2])
+    executed = await nbclient.NotebookClient(made, timeout=60, allow_errors=True).async_execute()
+    said = [text(cell) for cell in executed.cells]
+    assert said[:2] == ["nbagent: Installed declared 1.5.", "'1.5'"]
+    assert said[2] == "nbagent: Installed wanted 1.5.once\n(1, '1.5')"
+    assert executed.cells[2].outputs[-1].execution_count == 2
+    assert "Not installed" in said[3]
+    assert said[4] == "without\n"
+    assert executed.cells[5].outputs[0].ename == "ModuleNotFoundError"
+    assert "nbagent: Not installed: There is no distribution called missing-everywhere" in said[5]
+
+
+async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That there is no network, and that a program of it was killed for the sandbox's memory."""
+    monkeypatch.setenv("NBAGENT_MEMORY_MB", "256")
+    made = notebook(
+        kernel_name,
+        "import urllib.request\nurllib.request.urlopen('https://example.org/')",
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'bytearray(10**9)']).returncode",
+        "1",
+    )
+    executed = await nbclient.NotebookClient(made, timeout=60, allow_errors=True).async_execute()
+    said = [text(cell) for cell in executed.cells]
+    assert "nbagent: this sandbox has no network." in said[0]
+    assert "-9" in said[1]
+    assert "nbagent: a program of this cell was killed: the sandbox ran out of memory (limit 256 MB)." in said[1]
+    assert said[2] == "1"
 
 
 async def test_the_folder_is_read_only(kernel_name: str, folder: Path) -> None:

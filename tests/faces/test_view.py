@@ -37,7 +37,7 @@ from nbagent.core.events import (
     StateLost,
 )
 from nbagent.core.text import plain
-from nbagent.faces.terminal.view import MAX_LINES, View, complain, show_answer
+from nbagent.faces.terminal.view import MAX_LINES, MAX_WORDS, View, complain, show_answer
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -276,26 +276,69 @@ def test_words_stay_whole_and_tables_straight(terminal: Callable[..., str], colu
     assert "w" * 250 in lines
 
 
-def test_code_is_shown_in_the_terminals_own_colours(terminal: Callable[..., str]) -> None:
-    """Those of a theme can't be read on white, or not on black."""
-    shown = terminal(CellStarted(cell=1, turn=0, code="def f():\n    return 'a', 1  # why"))
-    assert re.search(r"\x1b\[34[;\d]*mdef\x1b\[0m", shown)
-    assert not re.search(r"\x1b\[[\d;]*(?:38|48);", shown)
-    assert not re.search(r"\x1b\[(?:\d+;)*(?:30|37|33|93|97)m", shown)
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_code_is_whole_at_every_width(terminal: Callable[..., str], columns: int) -> None:
+    """A long line goes on below, between words; nothing of it is cut off."""
+    code = "total = " + " + ".join(f"amount_{number}" for number in range(40))
+    lines = plain(terminal(CellStarted(cell=1, turn=0, code=code), columns=columns)).splitlines()[1:]
+    assert max(map(len, lines)) <= columns
+    assert " ".join(lines).split() == code.split()
+
+
+def test_colours_can_be_read_on_white_and_on_black(terminal: Callable[..., str]) -> None:
+    """Red and magenta, of the terminal's own; code, tracebacks and warnings have none of a theme's or of IPython's."""
+    frames = ["\x1b[32m----> 1\x1b[39m f(\x1b[33m'a'\x1b[39m)", "\x1b[31mValueError\x1b[39m: no"]
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": frames}
+    shown = terminal(
+        CellStarted(cell=1, turn=0, code="@cache\ndef f():\n    return 'a', 1, True  # why"),
+        InstallFailed(cell=1, requirements=["x"], reason="no such package"),
+        PackagesInstalled(cell=1, packages=[Package(name="a", version="1", sha256="0")]),
+        FileSaved(cell=1, path="/a", size=1, sha256="0"),
+        CellFinished(cell=1, status="error", outputs=[error]),
+    )
+    assert "\x1b[1;49mdef\x1b[0m" in shown
+    assert "\x1b[35;49m'\x1b[0m\x1b[35;49ma" in shown
+    assert "\x1b[31mValueError\x1b[0m: no" in shown
+    codes = {code for found in re.findall(r"\x1b\[([\d;]*)m", shown) for code in found.split(";")}
+    assert codes <= {"0", "1", "2", "3", "31", "35", "49"}
 
 
 def test_a_traceback_is_the_persons_own_frames(terminal: Callable[..., str]) -> None:
     """And its last line; all of it with -v."""
-    frames = ["-----", "ValueError   Traceback", "Cell In[1], line 1\n----> 1 f()", "File /opt/kernel/lib/a.py:3, in f"]
+    frames = [
+        "-----",
+        "ValueError   Traceback (most recent call last)",
+        "Cell In[1], line 1\n----> 1 f()",
+        "File /opt/kernel/lib/a.py:3, in f",
+    ]
     frames += ["File /opt/kernel/lib/b.py:4, in g", "File /workspace/helper.py:5, in h", "ValueError: no"]
     error = {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": frames}
     failed = CellFinished(cell=1, status="error", outputs=[error])
     shown = plain(terminal(failed))
     assert "/opt/" not in shown
+    assert shown.startswith("Cell In[1], line 1\n")
     assert "… 2 in libraries; -v shows them" in shown
     assert "helper.py" in shown
     assert shown.endswith("ValueError: no\n")
     assert "/opt/kernel/lib/b.py:4" in terminal(failed, verbose=True)
+
+
+def test_words_of_a_model_begin_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the spinner is the end of what it writes, from the beginning of a word; a text without blanks is cut."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    view = View(keep_figure=keeper(tmp_path))
+    view.wait("thinking")
+    said = []
+    for number in range(40):
+        view.hear_words(1, f"[bold]word{number} ")
+        said.append(view._status.tasks[0].description)
+    view.hear_words(1, "字" * 500)
+    last = view._status.tasks[0].description
+    view.idle()
+    assert all(each.startswith("[bold]word") and len(each) <= MAX_WORDS for each in said)
+    assert said[-1].endswith(" [bold]word39")
+    assert set(last) == {"字"}
 
 
 def test_the_spinner_keeps_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,6 +360,10 @@ def test_an_answer_is_formatted_on_a_terminal_alone(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "It is **42**.\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     show_answer("It is **42**, by [a page](https://example.org/).\n\n- one\n- two")
-    shown = plain(capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    show_answer("`a`\n\n1. b\n\n- c\n\n> d\n\n|a|\n|-|\n|b|\n\n[x](https://example.org/)\n\n---\n\n    code")
+    assert not re.search(r"\x1b\[(?:\d+;)*(?:3[0234678]|4[0-8]|9\d)\b", capsys.readouterr().out)
+    shown = plain(shown)
     assert shown.startswith("\nIt is 42, by a page (https://example.org/).")
     assert "• one" in shown

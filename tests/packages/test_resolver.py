@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from packages.index import PYTHON, Index, Make, children, refused
 
 from nbagent.core.errors import InstallRefused
-from nbagent.packages import uv
+from nbagent.packages import pip_settings, uv
 from nbagent.packages.pinned import fill
 from nbagent.packages.uv import IndexUnreachableError
 
@@ -70,11 +71,13 @@ def test_uv_is_asked_for_a_glibc_that_it_knows(has: str, asked: str) -> None:
 async def test_packages_come_whatever_glibc_there_is(has: str, index: Index, make: Make, tmp_path: Path) -> None:
     """The installed uv takes what it is asked for: in a session, and for a kernel's environment or image."""
     platform = f"x86_64-manylinux_{has}"
-    digest = index.add("app")
+    digest = index.add("app", files={"app/__init__.py": "", "app/tests/test_it.py": "", "app/tests/__init__.py": ""})
     assert [package.name for package in await make(platform=platform).install(["app"])] == ["app"]
     (tmp_path / "all.txt").write_text(f"app==1.0 --hash=sha256:{digest}\n")
     fill(tmp_path / "all", pins=tmp_path / "all.txt", python=PYTHON, platform=platform)
-    assert (tmp_path / "all" / "app").is_dir()
+    # Of these, the files are those of uv's cache, and test suites are left out.
+    assert (tmp_path / "all" / "app" / "__init__.py").stat().st_nlink == 2
+    assert not (tmp_path / "all" / "app" / "tests").exists()
 
 
 # -- the minimum age
@@ -224,6 +227,63 @@ def test_uv_is_not_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
     weak = {"UV_NO_VERIFY_HASHES", "UV_TARGET", "UV_EXCLUDE_NEWER", "UV_OVERRIDE", "OPENAI_API_KEY", "PYTHONPATH"}
     assert weak & set(passed) == set()
+
+
+async def test_pips_settings_hold_for_uv(
+    index: Index, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has told pip alone of a mirror gets packages from it; a folder of wheels that is gone is left out."""
+    index.add("app")
+    monkeypatch.delenv("UV_DEFAULT_INDEX")
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nindex_url = http://127.0.0.1:1/simple\nfind-links = {tmp_path}/gone\n"
+        f"[install]\nindex-url = {index.url}/simple\n"
+    )
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    assert [each.name for each in await make().install(["app"])] == ["app"]
+
+
+def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates, proxies and places of pip's are uv's too, unless the person has told uv itself."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    pip = {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_CERT": "/etc/ours.pem",
+        "PIP_PROXY": "http://proxy.test:3128",
+        "PIP_TRUSTED_HOST": "a.test b.test",
+        "PIP_INDEX_URL": "https://mirror.test/simple",
+        "PIP_EXTRA_INDEX_URL": "https://more.test/simple",
+        "PIP_FIND_LINKS": f"{tmp_path} {tmp_path}/gone https://wheels.test/",
+    }
+    found = {
+        "SSL_CERT_FILE": "/etc/ours.pem",
+        "ALL_PROXY": "http://proxy.test:3128",
+        "UV_INSECURE_HOST": "a.test b.test",
+        "UV_DEFAULT_INDEX": "https://mirror.test/simple",
+        "UV_EXTRA_INDEX_URL": "https://more.test/simple",
+        "UV_INDEX_STRATEGY": "unsafe-first-match",
+        "UV_FIND_LINKS": f"{tmp_path},https://wheels.test/",
+    }
+    assert pip_settings.for_uv(pip) == found
+    own = {"SSL_CERT_DIR": "/etc/certs", "https_proxy": "http://other.test", "UV_INDEX_URL": "https://own.test/simple"}
+    assert pip_settings.for_uv(pip | own) == {"UV_INSECURE_HOST": "a.test b.test"}
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://own.test/simple"\ndefault = true\n')
+    assert not {name for name in pip_settings.for_uv(pip) if "INDEX" in name or "LINKS" in name}
+    assert pip_settings.for_uv({"PIP_CONFIG_FILE": os.devnull, "REQUESTS_CA_BUNDLE": "/etc/ours.pem"}) == {
+        "SSL_CERT_FILE": "/etc/ours.pem"
+    }
+
+
+def test_a_failure_of_the_network_has_its_mend() -> None:
+    """Certificates, passwords and the way to the index are told apart; what has another cause has none of these."""
+    assert "SSL_CERT_FILE" in uv.way_out("client error (Connect) cause: invalid peer certificate: UnknownIssuer")
+    assert "netrc" in uv.way_out("HTTP status client error (401 Unauthorized) for url")
+    assert "HTTPS_PROXY" in uv.way_out("error sending request for url (https://pypi.test/simple/six/)")
+    assert uv.way_out("Because there is no version of six==99 …") == ""
+    assert uv.shorten("error: no way\nhint: Consider a flag `--of-uv`") == "no way"
 
 
 async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,23 @@ async def test_many_that_want_it_make_it_once(elsewhere: Path, made: list[Path])
     assert len(set(found)) == 1
     assert environment.find() == found[0]
     assert [each.name for each in elsewhere.iterdir() if each.is_dir()] == [Path(found[0].folder).name]
+
+
+async def test_others_see_how_far_it_is(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is downloaded is told while it is, also to other processes; what a killed one left to be told is nothing."""
+    seen = []
+
+    def fill(*_: object, say: Callable[[str], object], **__: object) -> None:
+        say("downloading … 1 of 2 MB: six")
+        seen.append(environment.progress())
+        raise EnvironmentMissing("No.")
+
+    monkeypatch.setattr(environment.pinned, "fill", fill)
+    with pytest.raises(EnvironmentMissing):
+        await environment.build()
+    assert seen == ["downloading … 1 of 2 MB: six"]
+    (elsewhere / "progress").write_text("of a process that is gone")
+    assert environment.progress() == ""
 
 
 async def test_giving_up_leaves_nothing(elsewhere: Path, made: list[Path]) -> None:

@@ -87,7 +87,7 @@ def _ask(question: str, given: dict[str, Any], wanted: flags.CommandFlags) -> No
     from nbagent.faces.cli.attendance import attended
 
     # A program that reads JSON is nobody who answers.
-    given = flags.with_output_dir(given) | {"attended": not wanted.as_json}
+    given = flags.with_model(flags.with_output_dir(given)) | {"attended": not wanted.as_json}
     raise typer.Exit(finish(ask(question, lambda: attended(_session(**given)), wanted=wanted)))
 
 
@@ -361,9 +361,12 @@ def _steer(come: Callable[[], Awaitable[AnySession]], **what: Any) -> NoReturn:
 
 
 async def _in_background(given: dict[str, Any]) -> AnySession:
+    from nbagent.faces.terminal.display import starting
+    from nbagent.faces.terminal.view import View
     from nbagent.session.host import host
 
-    return await host(**flags.with_output_dir(given))
+    async with starting(View(keep_figure=lambda *_: None)):
+        return await host(**flags.with_model(flags.with_output_dir(given)))
 
 
 @app.command(short_help="Ask question after question at the terminal.")

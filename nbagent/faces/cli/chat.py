@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +17,13 @@ from prompt_toolkit.key_binding import KeyBindings
 from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
+from nbagent.faces.cli import flags
 from nbagent.faces.magic.completion import completions
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.verbs import Verbs
 from nbagent.faces.magic.words import VERBS, parse
 from nbagent.faces.terminal.asker import Asker
-from nbagent.faces.terminal.display import CtrlC
+from nbagent.faces.terminal.display import CtrlC, starting
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain, show_answer
 from nbagent.session.attach import Attached
@@ -43,10 +45,13 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
     keyboard = Keyboard()
     if not keyboard.is_there:
         raise UsageError("A chat needs a terminal.", mend="Ask one question by: nbagent run QUESTION")
+    if session is None:
+        given = await asyncio.to_thread(flags.with_model, given)
     sessions = Sessions(session or folders.new_session_id())
     try:
-        print("Starting the sandbox …", file=sys.stderr)
-        attached = await sessions.get("", {}, given)
+        view = View(keep_figure=lambda *_: None)
+        async with starting(view):
+            attached = await sessions.get("", {}, given)
         print(WELCOME, file=sys.stderr)
         prompt = _prompt(folders.state_root(settings.load().state_dir) / "chat-history")
         while True:
@@ -75,14 +80,19 @@ async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
     request = parse(line[1:])
     if not request.verb:
         raise UsageError(f"There is no command {line.split()[0]}.", mend="See: /help")
-    return (await verbs.do(request, given)).replace("%agent ", "/")
+    said = await verbs.do(request, given)
+    if request.verb == "help":
+        # What works on the cells and variables of a notebook, and the options behind `%agent`, is of no use here.
+        lines = said.partition("\n\n")[0].splitlines()[1:]
+        said = "\n".join(each for each in lines if not re.match(r"\S*agent (?:undo|insert|fix|explain)\b", each))
+    return said.replace("%agent ", "/")
 
 
 async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:
     """Ask a question and show it while it is answered; Ctrl-C stops its cell, then the question."""
     view = View(keep_figure=session.keep_figure)
     asker = Asker(session, view, keyboard)
-    readers = [session.follow(view.show), session.follow(asker.hear)]
+    readers = [session.follow(view.show), session.follow(asker.hear), session.follow_words(view.hear_words)]
     pressing = CtrlC(session, asker)
     try:
         await session.attend()

@@ -66,7 +66,7 @@ _VERBOSE = Annotated[
         count=True,
         show_default=False,
         rich_help_panel="Output",
-        help="Log what happens to standard error; -vv for more.",
+        help="Show all of a traceback, and log to standard error; -vv logs more.",
     ),
 ]
 Force = Annotated[
@@ -182,6 +182,22 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
     return given | {"output_dir": folder}
+
+
+def with_model(given: dict[str, Any]) -> dict[str, Any]:
+    """Add the model to the options, if none is named: who has none learns it before anything is downloaded or started.
+
+    Raises:
+        ModelError: None is found.
+    """
+    from nbagent.core import settings
+
+    known = settings.load(**given)
+    if known.model:
+        return given
+    from nbagent.agent.providers.models import find_model
+
+    return given | {"model": find_model(structured=known.replies == "structured")}
 
 
 def _parameter(name: str, kind: Any, option: Any) -> inspect.Parameter:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STYLES = {
-    ProbeVerdict.HELD: "green",
+    ProbeVerdict.HELD: "bold",
     ProbeVerdict.BROKEN: "bold red",
-    ProbeVerdict.KNOWN: "yellow",
+    ProbeVerdict.KNOWN: "magenta",
     ProbeVerdict.UNCLEAR: "bold magenta",
 }
 WIDTH = 160

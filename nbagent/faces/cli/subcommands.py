@@ -19,9 +19,26 @@ GROUPS = {"image": image_app, "env": env_app, "audit": audit_app, "tools": tools
 
 def build(engine: str, *, base: str | None = None, tag: str | None = None, force: bool = False) -> None:
     """Build the image or environment of an engine's kernels, if it isn't there."""
+    from nbagent.faces.terminal.display import starting
+    from nbagent.faces.terminal.view import View
     from nbagent.sandbox.registry import find
 
-    finish(find(engine).build(say=print, base=base, tag=tag, force=force))
+    said = ""
+
+    async def work() -> None:
+        view = View(keep_figure=lambda *_: None)
+
+        def say(line: str) -> None:
+            nonlocal said
+            if said:
+                view.tell(said)
+            said = line
+
+        async with starting(view, f"building for {engine}"):
+            await find(engine).build(say=say, base=base, tag=tag, force=force)
+
+    finish(work())
+    print(said)
 
 
 @image_app.command("build")

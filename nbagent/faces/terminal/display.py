@@ -16,6 +16,8 @@ from nbagent.faces.terminal.view import View
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
+LOOK_SECONDS = 0.3
+"""Seconds between two looks at what a first start makes."""
 INTERRUPT_SECONDS = 1.0
 """Seconds that a running cell has to heed the interrupt when the task is cancelled."""
 
@@ -62,6 +64,27 @@ class CtrlC:
 
 
 @contextlib.asynccontextmanager
+async def starting(view: View, what: str = "starting the sandbox") -> AsyncIterator[None]:
+    """Show that a sandbox starts, and before the first one on this machine how far its environment is."""
+
+    async def follow() -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            from nbagent.sandbox import environment
+
+            if told := environment.progress():
+                view.tell(told)
+
+    view.wait(what)
+    following = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        following.cancel()
+        view.idle()
+
+
+@contextlib.asynccontextmanager
 async def shown(
     session: AnySession,
     *,
@@ -85,8 +108,8 @@ async def shown(
     asker = Asker(session, view, keyboard or Keyboard())
     pressing = CtrlC(session, asker)
     try:
-        view.wait("starting the sandbox")
-        await session.start()
+        async with starting(view):
+            await session.start()
         for record in session.news:
             view.show(record)
         session.follow(view.show)

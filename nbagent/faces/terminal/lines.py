@@ -72,6 +72,7 @@ MUST_BE_KNOWN: Final = (
 """Events that even a quiet face shows."""
 LIBRARY_FRAME: Final = re.compile(r"File (?:/opt/|/usr/|~/|<)")
 """The beginning of a frame that isn't the person's."""
+HEADING: Final = re.compile(r"-+|.*Traceback \(most recent call last\)\s*")
 STOPPED: Final = {"timeout": "ran too long", "interrupted": "was stopped", "died": "took the kernel with it"}
 
 
@@ -205,10 +206,12 @@ class LineRenderer:
 
 
 def own_frames(frames: list[str]) -> list[str]:
-    """A traceback of IPython's, or one like it, without the frames of libraries; its first and last pieces stay."""
+    """A traceback of IPython's without its heading and the frames of libraries; its last piece stays."""
     found: list[str] = []
     left = 0
     for each in (*frames[:-1], ""):
+        if HEADING.fullmatch(plain(each)):
+            continue
         if LIBRARY_FRAME.match(plain(each)):
             left += 1
             continue

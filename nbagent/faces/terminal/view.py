@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import Asked, Record
+from nbagent.core.events import Answered, Asked, CellFinished, Record
 from nbagent.core.text import safe
+from nbagent.faces.terminal import pictures
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.syntax import SyntaxTheme
 
 STYLES: Final[dict[Style, str]] = {
-    "heading": "bold blue",
-    "file": "cyan",
+    "heading": "bold",
+    "file": "none",
     "told": "dim",
     "said": "italic",
-    "good": "green",
-    "warning": "yellow",
+    "good": "bold",
+    "warning": "magenta",
     "bad": "red",
 }
-"""How rich calls their looks."""
+"""How rich calls their looks. Red and magenta are the terminal's own colours that can be read on white and on black:
+yellow, green and cyan are too light for the one, blue too dark for the other."""
 
-
+OTHER_LOOKS: Final = {
+    "bold": ("code", "h7", "item.bullet", "item.number", "kbd", "table.header"),
+    "underline": ("link", "link_url"),
+    "italic": ("block_quote",),
+    "none": ("code_block", "hr", "list", "table.border"),
+}
+"""What rich shows of Markdown in other colours, and how it looks here."""
 TABLES = "┌│╞├└|+"
 """Characters with which the lines of a drawn table begin."""
 MAX_LINES = 60
@@ -69,15 +77,14 @@ class View:
         self._since: float | None = None
         self._shown_lines = self._folded = 0
         self._prompt = ""
+        self._asked = False
         self._held: list[Record] | None = None
         self._line_open = False
 
     @cached_property
     def console(self) -> Console:
         """Writes to standard error; made once there is something to show, since a start would wait for the import."""
-        from rich.console import Console
-
-        return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+        return _console(stderr=True, soft_wrap=True)
 
     @cached_property
     def _results(self) -> IO[str]:
@@ -92,12 +99,12 @@ class View:
         return self._results.isatty() and not self.console.no_color
 
     @cached_property
+    def _draws(self) -> pictures.Protocol:
+        return pictures.protocol() if self._results.isatty() else ""
+
+    @cached_property
     def _lines(self) -> LineRenderer:
-        looks: dict[Style, bool] = {
-            "output": self._colours,
-            "traceback": self.console.is_terminal and not self.console.no_color,
-        }
-        coloured = [style for style, wanted in looks.items() if wanted]
+        coloured: list[Style] = ["output"] if self._colours else []
         return LineRenderer(quiet=self._quiet, code=self._shows_code, coloured=coloured, frames=self._frames)
 
     def wait(self, what: str) -> None:
@@ -116,11 +123,27 @@ class View:
         task.start_time = self._since = self._since or task.start_time
         self._status.start()
 
-    def hear_words(self, _: int, text: str) -> None:
-        """Show the end of what the model is writing beside the spinner."""
-        self._words = (self._words + text)[-MAX_WORDS:]
+    def tell(self, what: str) -> None:
+        """Show beside the spinner how far something is that takes long; without a spinner, say once what it is."""
+        long, _, how_far = what.partition(" … ")
         if self._status is not None:
-            self._status.update(self._status.task_ids[0], description=" ".join(safe(self._words).split()))
+            self._status.update(self._status.task_ids[0], description=what)
+        elif not self._quiet and self._waits_for != long:
+            print(f"{long} …" if how_far else long, file=sys.stderr, flush=True)
+            self._waits_for = long
+
+    def hear_words(self, _: int, text: str) -> None:
+        """Show the end of what the model is writing beside the spinner, from the beginning of a word."""
+        if self._status is None:
+            return
+        # The rest of the line has the spinner and the time.
+        most = max(10, min(MAX_WORDS, self.console.width - 16))
+        self._words = (self._words + text)[-2 * MAX_WORDS :]
+        shown = " ".join(safe(self._words).split())
+        if len(shown) > most:
+            begun, blank, whole = shown[-most - 1 :].partition(" ")
+            shown = whole if blank and len(begun) <= most // 2 else shown[-most:]
+        self._status.update(self._status.task_ids[0], description=shown)
 
     def idle(self) -> None:
         """Take the spinner away."""
@@ -196,6 +219,10 @@ class View:
             self._held.append(record)
             return
         lines, what = self._lines.of(record.event), waits_for(record.event)
+        if isinstance(record.event, (Asked, Answered)):
+            self._asked = isinstance(record.event, Asked)
+        elif isinstance(record.event, CellFinished) and not self._asked:
+            what = ""  # no model thinks about it
         if lines is None or not (lines or what):
             return
         self.idle()
@@ -223,7 +250,7 @@ class View:
             case "code":
                 self._code(line.text)
             case "traceback":
-                self.console.file.write(line.text + "\n")
+                self._traceback(line.text)
             case "heading":
                 self.console.print(line.text, style=STYLES["heading"], markup=False)
             case "figure":
@@ -256,16 +283,20 @@ class View:
             # A file has no width at which to fold or crop.
             self.console.print(code.rstrip(), markup=False)
             return
-        from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
-        from rich.style import Style as Look
-        from rich.syntax import ANSISyntaxTheme, Syntax
+        from rich.syntax import Syntax
 
-        # The terminal's own colours, of those that can be read on white and on black.
-        looks = {Keyword: "blue", Operator.Word: "blue", String: "green", Number: "cyan", Comment: "dim italic"}
-        looks |= {Name.Function: "bold", Name.Class: "bold", Name.Decorator: "magenta"}
+        shown = Syntax(code.rstrip(), "python", theme=_code_theme(), background_color="default", word_wrap=True)
+        self.console.print(shown, soft_wrap=False)
 
-        theme = ANSISyntaxTheme({Token: Look(), **{kind: Look.parse(look) for kind, look in looks.items()}})
-        self.console.print(Syntax(code, "python", theme=theme, background_color="default", word_wrap=True))
+    def _traceback(self, text: str) -> None:
+        """A traceback, with the line that failed and the kind of error set off."""
+        from rich.text import Text
+
+        shown = Text(text)
+        shown.highlight_regex(r"(?m)^-+> .*$", "bold")
+        if named := [*re.finditer(r"(?m)^[A-Za-z_][\w.]*(?=: |$)", text)]:
+            shown.stylize(STYLES["bad"], *named[-1].span())
+        self.console.print(shown, soft_wrap=not self.console.is_terminal)
 
     def _write(self, shown: str) -> None:
         if not shown:
@@ -288,22 +319,29 @@ class View:
         if path is None:
             return
         self.console.print(f"figure: {path}", style=STYLES["file"], markup=False)
-        # Encoded again: what the sandbox sent as base64 may hold more than that.
-        self._inline(base64.b64encode(line.content).decode())
+        if self._draws:
+            self._results.write(pictures.drawn(line.content, self._draws))
+            self._results.flush()
 
-    def _inline(self, data: str) -> None:
-        """The figure itself, where the terminal is known to show some: iTerm2's and kitty's protocols."""
-        file = self._results
-        if not file.isatty():
-            return
-        if os.environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm"):
-            file.write(f"\x1b]1337;File=inline=1;width=60%:{data}\x07\n")
-        elif os.environ.get("KITTY_WINDOW_ID"):
-            pieces = [data[start : start + 4096] for start in range(0, len(data), 4096)]
-            for number, piece in enumerate(pieces):
-                head = "a=T,f=100," if number == 0 else ""
-                file.write(f"\x1b_G{head}m={int(number < len(pieces) - 1)};{piece}\x1b\\")
-            file.write("\n")
+
+def _code_theme() -> SyntaxTheme:
+    from pygments.token import Comment, Keyword, Name, Operator, String, Token
+    from rich.style import Style as Look
+    from rich.syntax import ANSISyntaxTheme
+
+    looks = {Keyword: "bold", Operator.Word: "bold", String: "magenta", Comment: "dim italic"}
+    looks |= {Name.Function: "bold", Name.Class: "bold", Name.Decorator: "magenta"}
+    return ANSISyntaxTheme({Token: Look(), **{kind: Look.parse(look) for kind, look in looks.items()}})
+
+
+def _console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
+    """Writes in colours that can be read on white and on black."""
+    from rich.console import Console
+    from rich.theme import Theme
+
+    looks = {f"markdown.{name}": look for look, names in OTHER_LOOKS.items() for name in names}
+    theme = Theme(looks | {"progress.elapsed": "none", "progress.spinner": "none"})
+    return Console(highlight=False, emoji=False, theme=theme, stderr=stderr, soft_wrap=soft_wrap)
 
 
 def cropped(line: str, width: int) -> str:
@@ -318,19 +356,16 @@ def show_answer(text: str) -> None:
     if not sys.stdout.isatty():
         print(safe(text), flush=True)
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console(highlight=False, emoji=False)
+    console = _console()
     console.print()
-    console.print(Markdown(safe(text), hyperlinks=False, code_theme="bw"))
+    console.print(Markdown(safe(text), hyperlinks=False, code_theme=cast("str", _code_theme())))
 
 
 def complain(error: NbagentError) -> None:
     """An error as a person reads it: what happened, and the mend."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+    console = _console(stderr=True, soft_wrap=True)
     console.print(safe(error.message), style="red", markup=False)
     if error.mend:
         console.print(safe(error.mend), markup=False)

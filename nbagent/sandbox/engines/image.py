@@ -62,7 +62,7 @@ async def build(
             site.mkdir(parents=True)
             say("Fetching the kernel's packages …")
             await asyncio.to_thread(
-                pinned.fill, site, pins=environment.requirements(), python=python, platform=platform
+                pinned.fill, site, pins=environment.requirements(), python=python, platform=platform, say=say
             )
             shutil.rmtree(site / "bin", ignore_errors=True)
             environment.make_venv(kernel, version=version)

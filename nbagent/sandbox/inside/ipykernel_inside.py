@@ -39,13 +39,17 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
     app.initialize([])
     import_from_here(app.shell)
-    offer_installs(app.shell, host)
+    offer_installs(app.shell, host, tell=bool(config["client"]))
     if config["linked"]:
         from links_inside import follow  # type: ignore[import-not-found]
 
         follow(app.shell, config["linked"])
     if config["kernel"]:
         point_to_agent(app.shell, config["kernel"])
+    if config["client"]:
+        from client_inside import serve_client  # type: ignore[import-not-found]
+
+        serve_client(app.shell, host, config["client"])
     if config["results"]:
         from results_inside import keep_results  # type: ignore[import-not-found]
 

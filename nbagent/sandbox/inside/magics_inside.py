@@ -16,8 +16,14 @@ SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
 PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 
 
-def offer_installs(shell: Any, host: str) -> None:
-    """Have `%pip install`, `!pip install` and the PEP 723 block of a cell ask the controller: there is no network."""
+def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
+    """Have `%pip install`, `!pip install` and the PEP 723 block of a cell ask the controller: there is no network.
+
+    Args:
+        shell: IPython's.
+        host: The path of the controller's socket.
+        tell: Whether a cell with such a block says what was installed for it, because nobody else would.
+    """
 
     def pip(line: str) -> None:
         """Install packages into this session: `%pip install NAME …`."""
@@ -26,7 +32,11 @@ def offer_installs(shell: Any, host: str) -> None:
         if verb != "install" or not wanted:
             print("In this sandbox pip can only install, by name and version: %pip install NAME …", file=sys.stderr)
             return
-        print(install(wanted, host) or f"Already there: {', '.join(wanted)}")
+        said, why = request_install({"install": wanted}, host)
+        if why:
+            print(why, file=sys.stderr)
+        else:
+            print(said or f"Already there: {', '.join(wanted)}")
 
     def before_run(info: Any) -> None:
         found = re.search(SCRIPT, info.raw_cell or "")
@@ -34,7 +44,12 @@ def offer_installs(shell: Any, host: str) -> None:
             return
         try:
             block = "".join(line[2:] or "\n" for line in found["block"].splitlines(keepends=True))
-            install(tomllib.loads(block).get("dependencies", []), host)
+            if wanted := tomllib.loads(block).get("dependencies", []):
+                said, why = request_install({"install": wanted}, host)
+                if why:
+                    print(why, file=sys.stderr)
+                elif said and tell:
+                    shell.display_pub.publish({"text/plain": f"nbagent: {said}"})
         except tomllib.TOMLDecodeError as error:
             print(f"The script block can't be read: {error}", file=sys.stderr)
 
@@ -55,22 +70,24 @@ def offer_installs(shell: Any, host: str) -> None:
     shell.input_transformers_cleanup.insert(0, rewrite)
 
 
-def install(wanted: list[str], host: str) -> str:
-    """Have the controller install packages; returns a sentence about what is new, or prints why it failed."""
+def request_install(request: dict[str, Any], host: str) -> tuple[str, str]:
+    """Have the controller install packages; returns a sentence about what is new, and one on why there is nothing.
+
+    Args:
+        request: Requirements as `install`; or as `missing` the kind of an import error, its text, and code.
+        host: The path of the controller's socket.
+    """
     import importlib
 
-    if not wanted:
-        return ""
     try:
-        answer = ask({"install": wanted}, host)
+        answer = ask(request, host)
     except (OSError, ValueError) as error:
         answer = {"error": str(error)}
     importlib.invalidate_caches()
     if "error" in answer:
-        print(f"Not installed: {answer['error']}", file=sys.stderr)
-        return " "
+        return "", f"Not installed: {answer['error']}"
     names = ", ".join(f"{each['name']} {each['version']}" for each in answer["installed"])
-    return f"Installed {names}." if names else ""
+    return f"Installed {names}." if names else "", ""
 
 
 def ask(request: dict[str, Any], host: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ A sandbox gets no writable piece of the host. The controller makes the kernel's 
 listening already, and passes them as file descriptors to `inside.py` through a socket in the folder that the sandbox
 sees read-only at /run/nbagent. From then on that socket takes requests, one JSON line each, as in
 `{"install": ["humanize==4.17.0"]}`: policy decides, and the answer is one JSON line. In kernels of other clients it
-also takes the files that cells save (`results/receiver.py`). What the sandbox prints to its original stdout and stderr
-is read and thrown away, except for the tail.
+also takes the modules that cells miss, and the files that they save (`results/receiver.py`). What the sandbox prints to
+its original stdout and stderr is read and thrown away, except for the tail.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.core.fileio import refuse_files
+from nbagent.packages.import_names import missing_module
 from nbagent.sandbox.channels.endpoint import PORTS
 from nbagent.sandbox.connection_file import Connection, ConnectionEndpoint
 from nbagent.sandbox.leases.lease import Lease
@@ -33,6 +34,8 @@ from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nbagent.sandbox.contract import CommandHook, InstallHook
     from nbagent.sandbox.results.receiver import Receiver
 
@@ -71,6 +74,8 @@ class Handoff:
         lease: Lease,
         *,
         install: InstallHook | None = None,
+        install_module: InstallHook | None = None,
+        kills: Callable[[], int] = lambda: 0,
         ran: CommandHook | None = None,
         results: Receiver | None = None,
     ) -> None:
@@ -78,6 +83,8 @@ class Handoff:
         self.folder = lease.folder
         self.shared = self.folder / "in"
         self.install = install
+        self.install_module = install_module
+        self.kills = kills
         self.ran = ran
         self.results = results
         self._hearing: socket.socket | None = None
@@ -276,11 +283,17 @@ class Handoff:
                     stack.pop_all()
                     self.results.receive(caller, request["save"], request.get("size"))
                 else:
-                    caller.sendall(json.dumps(self._install(request.get("install"))).encode() + b"\n")
+                    answer = {"kills": self.kills()} if "kills" in request else self._install(request)
+                    caller.sendall(json.dumps(answer).encode() + b"\n")
         return []
 
-    def _install(self, wanted: Any) -> dict[str, Any]:
-        if self.install is None:
+    def _install(self, request: dict[str, Any]) -> dict[str, Any]:
+        install, wanted = self.install, request.get("install")
+        match request.get("missing"):
+            case [str(kind), str(words), str(code)] if self.install_module is not None:
+                module = missing_module(kind, words, code)
+                install, wanted = self.install_module, [] if module is None else [module]
+        if install is None:
             return {"error": "This sandbox takes no installs."}
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
             return {"error": "An install request is a list of requirements."}
@@ -288,7 +301,7 @@ class Handoff:
         if len(wanted) > MAX_WANTED or self._requests > MAX_REQUESTS:
             return {"error": "This sandbox has asked for too many packages."}
         try:
-            return {"installed": self.install(wanted)}
+            return {"installed": install(wanted) if wanted else []}
         except NbagentError as error:
             return {"error": str(error)}
         except Exception as error:  # an error of the installer must not end this thread

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import in_thread, to_the_end
 from nbagent.core.errors import EnvironmentMissing, SandboxError
-from nbagent.core.events import DataLeftOut
-from nbagent.core.policy import MIB
+from nbagent.core.events import DataLeftOut, Package
+from nbagent.core.policy import MIB, Network
 from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.byte_stream import ByteStream
@@ -55,6 +55,7 @@ class MachineSandbox(Sandbox):
         self._egress: Egress | None = None
         self._running = False
         self._kills = KillCount()
+        self._before: Exit | None = None
         self._controls: frozenset[str] = frozenset()
 
     # -- start --------------------------------------------------------------------------------------------------
@@ -126,13 +127,21 @@ class MachineSandbox(Sandbox):
         """The hand-over of a lease, whose scratch folder is ready from then on."""
         try:
             scratch.settle(Path(lease.terms.scratch), lease.folder)
-            return Handoff(lease, install=self._install, ran=self._tell_command, results=self._hooks.results)
+            module = self._install_module if self._hooks.first_cell else None
+            return Handoff(
+                lease,
+                install=self._install,
+                install_module=module,
+                kills=lambda: used.oom_kills() if (used := self.usage()) else 0,
+                ran=self._tell_command,
+                results=self._hooks.results,
+            )
         except OSError as error:
             raise SandboxError(f"The sandbox's folders can't be made: {error}.", mend="Make room.") from error
 
     def _begin(self, handoff: Handoff) -> None:
         _OPEN[id(self)] = (os.getpid(), self)
-        self.last_exit = None
+        self._before, self.last_exit = self.last_exit, None
         self._kills = KillCount()
         # It stays over restarts, and so do its budgets.
         if self._egress is None and has_egress(self.spec.trust):
@@ -257,16 +266,22 @@ class MachineSandbox(Sandbox):
         config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=self._notice(), linked=linked)
         results = self._hooks.results
         saving = {"label": results.label, "files": results.files} if results is not None else None
-        return config | {"kernel": self._hooks.connection_file, "results": saving} | self.instance.inside(plan)
+        client = {"hosts": trust.network is not Network.NONE, "memory_mb": trust.limits.memory_mb}
+        hooked = {"kernel": self._hooks.connection_file, "results": saving}
+        return config | hooked | {"client": client if self._hooks.first_cell else None} | self.instance.inside(plan)
 
     # -- what it asks for and reports; on threads of its own -------------------------------------------------------
 
     def _install(self, wanted: list[str]) -> list[dict[str, Any]]:
         if self._hooks.install is not None:
             return self._hooks.install(wanted)
-        installer = Installer(self.site, target=self.target(), policy=self.spec.install)
-        installed = asyncio.run(installer.install(wanted))
-        return [{"name": each.name, "version": each.version} for each in installed]
+        return _names(asyncio.run(self._installer().install(wanted)))
+
+    def _install_module(self, wanted: list[str]) -> list[dict[str, Any]]:
+        return _names(asyncio.run(self._installer().install_module(wanted[0])))
+
+    def _installer(self) -> Installer:
+        return Installer(self.site, target=self.target(), policy=self.spec.install)
 
     def _tell_command(self, pid: int, argv: list[str]) -> None:
         if self._hooks.command is not None:
@@ -292,14 +307,19 @@ class MachineSandbox(Sandbox):
             self.data.watch(self._mirror, self.spec.data, uid=self._user[0])
 
     def _notice(self) -> str:
-        """What the first cell says where nobody else can: what of the person's folder is not shown.
+        """What the first cell says where nobody else can: why the kernel before is gone, what of the folder is hidden.
 
         Names that begin with a dot are not mentioned: nearly every folder has some.
         """
         if not self._hooks.first_cell:
             return ""
+        lost = ""
+        if self._before is not None and (self._before.out_of_memory or self._before.overuse):
+            limit = f" (limit {self.spec.trust.limits.memory_mb:,} MB; more is a setting of nbagent's: memory_mb)"
+            why = f"{self._before}{limit if self._before.out_of_memory else ''}"
+            lost = f"the kernel before this one {why}; its variables are lost."
         mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not HiddenReason.HIDDEN}
-        return "\n".join(each.text for each in facts(mentioned))
+        return "\n".join([*([lost] if lost else []), *(each.text for each in facts(mentioned))])
 
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
         await to_the_end(self._hand_over, spec, hooks)
@@ -376,6 +396,10 @@ class MachineSandbox(Sandbox):
             self.instance.forget()
             handoff.close()
             handoff.lease.release()
+
+
+def _names(installed: list[Package]) -> list[dict[str, Any]]:
+    return [{"name": each.name, "version": each.version} for each in installed]
 
 
 _OPEN: dict[int, tuple[int, MachineSandbox]] = {}

@@ -1,0 +1,109 @@
+"""What pip is told of indexes, certificates and proxies, as the variables by which uv takes the same.
+
+Whoever has a mirror or certificates of their organisation has told pip, by `PIP_…` or in `pip.conf`. uv reads neither.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+
+_PLACES = ("index", "index-url", "extra-index-url", "find-links", "no-index")
+"""The keys of `uv.toml` by which a person has told uv itself where packages come from."""
+
+
+def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for uv that follow from pip's settings; those that the person has set for uv itself are left out.
+
+    As in pip, a variable goes before a file, and `[install]` before `[global]`.
+
+    Args:
+        environ: The environment of this process.
+    """
+    said = _settings(environ)
+    found = {
+        "SSL_CLIENT_CERT": said.get("client-cert", ""),
+        "ALL_PROXY": said.get("proxy", ""),
+        "UV_INSECURE_HOST": " ".join(said.get("trusted-host", "").split()),
+    }
+    # pip takes the last two as well.
+    certificates = said.get("cert") or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or ""
+    if not (environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR")):
+        found["SSL_CERT_DIR" if Path(certificates).is_dir() else "SSL_CERT_FILE"] = certificates
+    if not _uv_knows_places(environ):
+        further = " ".join(filter(_is_there, said.get("extra-index-url", "").split()))
+        found |= {
+            "UV_DEFAULT_INDEX": said.get("index-url", ""),
+            "UV_EXTRA_INDEX_URL": further,
+            # To pip all of them are one index; here the further ones, often private, go before the public one.
+            "UV_INDEX_STRATEGY": "unsafe-first-match" if further else "",
+            "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, said.get("find-links", "").split()))),
+            "UV_OFFLINE": "1" if said.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
+        }
+    set_already = {name.upper() for name in environ}
+    if set_already & {"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY"}:
+        del found["ALL_PROXY"]
+    return {name: value for name, value in found.items() if value and name not in set_already}
+
+
+def _settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """What pip's files and variables say, by the names of its long options."""
+    merged: dict[str, dict[str, str]] = {"global": {}, "install": {}}
+    for path in _files(environ):
+        parser = configparser.RawConfigParser(strict=False)
+        try:
+            parser.read(path)
+        except (configparser.Error, OSError, UnicodeError):
+            continue  # of which pip itself complains
+        for section, values in merged.items():
+            if parser.has_section(section):
+                values.update({name.replace("_", "-"): value for name, value in parser.items(section)})
+    named = {name[4:].lower().replace("_", "-"): value for name, value in environ.items() if name.startswith("PIP_")}
+    return {**merged["global"], **merged["install"], **{name: value for name, value in named.items() if value}}
+
+
+def _files(environ: Mapping[str, str]) -> list[Path]:
+    """Where pip looks for its settings, the most important place last."""
+    own = environ.get("PIP_CONFIG_FILE")
+    if own == os.devnull:
+        return []
+    everybody = [Path(each) / "pip" for each in platformdirs.site_config_dir(multipath=True).split(os.pathsep)]
+    folders = [
+        *reversed(everybody),
+        Path("/etc"),
+        Path.home() / ".pip",
+        platformdirs.user_config_path("pip"),
+        Path(sys.prefix),
+    ]
+    return [*(each / "pip.conf" for each in folders), *([Path(own)] if own else [])]
+
+
+def _uv_knows_places(environ: Mapping[str, str]) -> bool:
+    """Whether the person has told uv itself, by a variable or a file, where packages come from."""
+    if any(environ.get(f"UV_{name.upper().replace('-', '_')}") for name in (*_PLACES, "default-index")):
+        return True
+    files = [platformdirs.user_config_path("uv") / "uv.toml", Path("/etc/uv/uv.toml")]
+    for path in [Path(environ["UV_CONFIG_FILE"])] if environ.get("UV_CONFIG_FILE") else files:
+        try:
+            settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # of which uv itself complains
+        if any(name in each for each in (settings, settings.get("pip", {})) for name in _PLACES):
+            return True
+    return False
+
+
+def _is_there(place: str) -> bool:
+    """False for a folder that is gone: pip leaves it out with a warning, and uv would fail."""
+    path = place.removeprefix("file://")
+    return "://" in path or Path(path).exists()
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else str(Path(place).absolute())

@@ -1,0 +1,121 @@
+"""What a cell of a kernel that another client started does and says, where a session does it for its own cells.
+
+A missing module is installed and the cell runs again; a cell says that there is no network, or that a program of it was
+killed for its memory. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+import sys
+from typing import Any
+
+from file_watch_inside import METADATA_KEY  # type: ignore[import-not-found]
+from magics_inside import ask, request_install  # type: ignore[import-not-found]
+
+MAX_INSTALLS = 10
+"""Installs for one cell."""
+IMPORTS = r"(?m)^[^\S\n]*(?:from|import)\s.{1,300}$"
+"""Lines of code from which the whole name of a module is read."""
+UNREACHED = (101, 113, -2, -3)
+"""The numbers of errors where there is no network: no route, and no name server."""
+
+
+def serve_client(shell: Any, host: str, config: dict[str, Any]) -> None:
+    """From now on, do and say it.
+
+    Args:
+        shell: IPython's.
+        host: The path of the controller's socket, for installs.
+        config: Whether there is a way out to hosts as `hosts`, the sandbox's `memory_mb`.
+    """
+    install_missing(shell, host)
+    kills = 0
+    programs = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    def after_run(result: Any) -> None:
+        nonlocal kills, programs
+        error, before = getattr(result, "error_in_exec", None), (kills, programs)
+        if (programs := resource.getrusage(resource.RUSAGE_CHILDREN)) != before[1]:  # one has ended
+            with contextlib.suppress(OSError, ValueError):
+                kills = int(ask({"kills": True}, host)["kills"])
+        if kills > before[0]:
+            say(
+                f"a program of this cell was killed: the sandbox ran out of memory (limit {config['memory_mb']:,} MB). "
+                "More is a setting of nbagent's: memory_mb."
+            )
+        if not config["hosts"] and is_unreached(error):
+            say(
+                "this sandbox has no network. Which hosts it may reach is a setting of nbagent's: "
+                'allow_hosts = ["example.org"]; it holds from the next start of the kernel.'
+            )
+        elif config["hosts"] and re.search(r"\b403\b", str(error)):
+            say("the host is not in allow_hosts, a setting of nbagent's, or refused it itself.")
+
+    shell.events.register("post_run_cell", after_run)
+
+
+def say(text: str) -> None:
+    """Tell the person something in the cell, apart from what it prints."""
+    print(f"nbagent: {text}", file=sys.stderr)
+
+
+def is_unreached(error: BaseException | None) -> bool:
+    """Whether an error, or what it came from, is that of a network that isn't there."""
+    for _ in range(20):
+        if error is None:
+            return False
+        reason = getattr(error, "reason", None)
+        if isinstance(error, OSError) and error.errno in UNREACHED:
+            return True
+        error = (reason if isinstance(reason, BaseException) else None) or error.__cause__ or error.__context__
+    return False
+
+
+def install_missing(shell: Any, host: str) -> None:
+    """Have a module that a cell misses installed, and run the cell again."""
+    held: list[Any] = []
+    run_once = shell.run_cell_async
+
+    def hold(_: Any, *error: Any, tb_offset: Any = None) -> None:  # noqa: ARG001 - IPython's
+        held[:] = [error[:3]]
+
+    def install(code: str) -> bool:
+        """Whether what was missing is there now; otherwise the error is shown, and why."""
+        (kind, error, trace), *_ = held
+        held.clear()
+        why = ""
+        try:
+            # In a session's cell that is the session's to do.
+            if METADATA_KEY not in (shell.kernel.get_parent().get("metadata") or {}):
+                lines = "\n".join(re.findall(IMPORTS, code))[:4000]
+                said, why = request_install({"missing": [kind.__name__, str(error)[:2000], lines]}, host)
+                if said:
+                    # What the cell has shown comes again.
+                    shell.display_pub.clear_output(wait=True)
+                    shell.display_pub.publish({"text/plain": f"nbagent: {said}"})
+                    return True
+        except KeyboardInterrupt:
+            pass
+        shell.showtraceback((kind, error, trace), running_compiled_code=True)
+        if why:
+            say(why)
+        return False
+
+    async def run(raw_cell: str, store_history: bool = False, *others: Any, **more: Any) -> Any:
+        for left in range(MAX_INSTALLS, -1, -1):
+            held.clear()
+            result = await run_once(raw_cell, store_history, *others, **more)
+            if not held or not (left and install(raw_cell)):
+                break
+            if store_history:
+                # The code gets the same count again, as in a notebook that runs where the package is there.
+                shell.execution_count -= 1
+                for inputs in (shell.history_manager.input_hist_parsed, shell.history_manager.input_hist_raw):
+                    del inputs[-1:]
+        return result
+
+    shell.set_custom_exc((ImportError,), hold)
+    shell.run_cell_async = run

@@ -1,0 +1,104 @@
+"""Figures inside the terminal: which protocol it takes, and what it is sent."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import struct
+import threading
+import tty
+import zlib
+
+import pytest
+
+from nbagent.faces.terminal import pictures
+
+
+def png(width: int, rows: list[bytes], *, kind: int = 2, filters: bytes = b"") -> bytes:
+    """A PNG with 8 bits a channel, of rows as they are after their filters."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    filters = filters or bytes(len(rows))
+    body = b"".join(bytes([each]) + row for each, row in zip(filters, rows, strict=True))
+    head = struct.pack(">IIBBBBB", width, len(rows), 8, kind, 0, 0, 0)
+    return pictures.PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(body)) + chunk(b"IEND", b"")
+
+
+def test_sixels_have_the_figures_pixels() -> None:
+    """Six rows a band, each colour apart, runs counted; what shows through is not painted."""
+    red, blue, clear = b"\xff\0\0\xff", b"\0\0\xff\xff", b"\0\0\0\0"
+    drawn = pictures.drawn(png(5, [red * 5, blue * 4 + clear], kind=6), "sixel")
+    assert drawn == '\x1bP0;1q"1;1;5;2#5;2;0;0;100#180;2;100;0;0#5!4A?$#180!5@$-\x1b\\\n'
+
+
+def test_each_filter_of_a_png_is_undone() -> None:
+    """A figure whose rows are filtered in all five ways is one colour."""
+    grey = 0x33
+    rows = [bytes([grey] * 4), bytes([grey, 0, 0, 0]), bytes(4), bytes([grey - grey // 2, 0, 0, 0]), bytes(4)]
+    assert pictures._rows(png(4, rows, kind=0, filters=bytes([0, 1, 2, 3, 4]))) == [bytes([43] * 4)] * 5
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        b"",
+        b"\xff\xd8\xff a JPEG",
+        png(2, [bytes(6)])[:-30],
+        png(2, [bytes(6)], filters=b"\x09"),
+        png(50_000, [bytes(6)]),
+        png(3, [bytes(6)]),
+    ],
+    ids=["empty", "no PNG", "cut", "no such filter", "too large", "too short"],
+)
+def test_a_figure_that_cannot_be_read_is_not_drawn(figure: bytes) -> None:
+    """Nothing of it reaches the terminal, and nothing fails."""
+    assert pictures.drawn(figure, "sixel") == ""
+
+
+def test_kitty_gets_a_figure_in_pieces() -> None:
+    """Each of at most 4,096 characters, the last one marked; a JPEG is not sent, which it doesn't take."""
+    drawn = pictures.drawn(pictures.PNG + bytes(5000), "kitty")
+    assert re.fullmatch(r"\x1b_Ga=T,f=100,m=1;[\w+/=]{4096}\x1b\\\x1b_Gm=0;[\w+/=]{1,4096}\x1b\\\n", drawn)
+    assert pictures.drawn(b"\xff\xd8\xff", "kitty") == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "answer", "found"),
+    [
+        ({"TERM": "xterm-kitty"}, b"", "kitty"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, b"", "iterm"),
+        ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, b"\x1b[?1;2;4c", "sixel"),
+        ({"TERM": "xterm"}, b"\x1b[?62;22;4c", "sixel"),
+        ({"TERM": "xterm"}, b"\x1b[?64;1;2c", ""),
+        ({"TERM": "xterm"}, b"", ""),
+        ({"TERM": "dumb"}, b"", ""),
+    ],
+)
+def test_the_terminal_is_known_or_asked(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], answer: bytes, found: str
+) -> None:
+    """Its variables tell, but not inside of tmux; then its answer to what it is, if one comes in time."""
+    for name in ("TERM", "TERM_PROGRAM", "KITTY_WINDOW_ID", "TMUX"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    outside, inside = pty.openpty()
+    tty.setraw(inside)
+
+    def terminal() -> None:
+        if os.read(outside, 16) == b"\x1b[c":
+            os.write(outside, answer)
+
+    thread = threading.Thread(target=terminal)
+    thread.start()
+    monkeypatch.setattr("os.tcgetpgrp", lambda _: os.getpgrp())
+    with open(inside, closefd=False) as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        assert pictures.protocol() == found
+    os.write(inside, b"end")  # for the thread, if it was not asked
+    thread.join()
+    os.close(inside)
+    os.close(outside)
