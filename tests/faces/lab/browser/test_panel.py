@@ -20,7 +20,8 @@ PLOT = (
 ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
 SAVE = (
     "import os\nread = lambda name: open('/workspace/' + name).read()\n"
-    "print(read('notes.txt'), read('of-the-server.txt'), read('image.png') + read('image-2.png'), os.listdir('/tmp/data'))\n"
+    "print(read('notes.txt'), read('of-the-server.txt'), read('image.png') + read('image-2.png'))\n"
+    "print(os.listdir('/tmp/data'))\n"
     "noted_by_code = 1\nopen('/tmp/output/out.csv', 'w').write('a,b\\n1,2\\n')"
 )
 
@@ -115,7 +116,7 @@ def test_approvals(opened: Callable[..., Panel]) -> None:
 
 
 def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
-    """Files are attached by a button, pasted, or dragged from JupyterLab's list, folders as data; one that a cell saves can be downloaded, and named."""
+    """Files are attached by a button, pasted, or dragged from JupyterLab's list, folders as data; saved ones come out."""
     panel = opened(call(SAVE), "Saved.")
     file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"what I noted"}
     panel.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
@@ -133,7 +134,8 @@ def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
     panel.page.evaluate(PASTE, "two")
     panel.place.locator(".nba-Chip", has_text="image-2.png").wait_for()
     panel.ask("Read it")
-    panel.place.get_by_text("what I noted what the server has onetwo ['folder-of-the-server']").wait_for()
+    panel.place.get_by_text("what I noted what the server has onetwo").wait_for()
+    panel.place.get_by_text("['folder-of-the-server']").wait_for()
     panel.place.get_by_text("Saved.").wait_for()
     with panel.page.expect_download() as download:
         panel.place.get_by_label("Download out.csv").click()
