@@ -5,7 +5,7 @@ import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Asking, type Attached, type Subject } from './asking';
-import { PROTOCOL, type Created, type EngineEntry, type EngineList, type ModelList, type PageRecord, type SessionEntry, type SessionList, type Status } from './events';
+import { PROTOCOL, type Created, type EngineEntry, type EngineList, type FileEntry, type FileList, type FoundTexts, type ModelList, type PageRecord, type SessionEntry, type SessionList, type Status } from './events';
 import type { Cell } from './items';
 import type { Documents } from './notebook';
 import { Problem, Server, problemOf } from './request';
@@ -26,13 +26,6 @@ export interface Choices {
   budget?: string;
   data?: string[];
   [option: string]: unknown;
-}
-
-/** A file in the sandbox. */
-export interface SandboxFile {
-  readonly path: string;
-  readonly kind: string;
-  readonly size: number;
 }
 
 /** The panel's state beside the sessions' own. */
@@ -280,7 +273,7 @@ export class Assistant {
     if (large.length) {
       this.failure = new Problem(
         this.trans.__('Larger than the %1 MB that can be uploaded: %2.', most, large.join(', ')),
-        this.trans.__('What is in the list of files at the left can be dragged here as data of a new session, however large it is.')
+        this.trans.__('Put it into the list of files at the left, and drag it here: data of a new session may be of any size.')
       );
     }
     this._changed.emit();
@@ -392,7 +385,7 @@ export class Assistant {
     if (!search) {
       return (await this.server.get<SessionList>('sessions', { limit: 200 })).sessions;
     }
-    const { hits } = await this.server.get<{ hits: { session: SessionEntry }[] }>('sessions', { search });
+    const { hits } = await this.server.get<FoundTexts>('sessions', { search });
     const byId = new Map(hits.map(({ session }) => [session.id, session]));
     return [...byId.values()];
   }
@@ -407,12 +400,12 @@ export class Assistant {
   }
 
   /** The session's files whose paths have these letters. */
-  async files(word: string): Promise<SandboxFile[]> {
+  async files(word: string): Promise<FileEntry[]> {
     const { session } = this;
     if (session?.channel.state !== 'running') {
       return [];
     }
-    const { files } = await this.server.get<{ files: SandboxFile[] }>(`sessions/${encodeURIComponent(session.id)}/files`);
+    const { files } = await this.server.get<FileList>(`sessions/${encodeURIComponent(session.id)}/files`);
     return files.filter(each => each.kind === 'file' && each.path.toLowerCase().includes(word.toLowerCase()));
   }
 

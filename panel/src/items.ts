@@ -1,7 +1,7 @@
 /** What a conversation is shown as. An item changes in place, and its `version` grows with each change. */
 import type { IOutput } from '@jupyterlab/nbformat';
 
-import type { ApprovalAsked, Claim, Package, Usage } from './events';
+import type { ApprovalAsked, Claim, Usage } from './events';
 
 export interface Base {
   readonly key: string;
@@ -38,7 +38,6 @@ export interface Cell extends Base {
   note: string;
   tool: string;
   approver: string;
-  installed: Package[];
   /** Where the outputs are whole, if they were too large to be sent. */
   whole: string;
   /** For each output its display id; empty while the cell runs. */

@@ -23,7 +23,6 @@ export interface About {
   replay: boolean;
   title: string;
   data: string[];
-  memoryLimit: number;
 }
 
 export interface Spent {
@@ -43,8 +42,7 @@ export class Conversation {
     model: '',
     replay: false,
     title: '',
-    data: [],
-    memoryLimit: 0
+    data: []
   };
   readonly spent: Spent = { tokens: 0, calls: 0, cost: 0 };
   /** The questions that were undone. */
@@ -57,8 +55,6 @@ export class Conversation {
   phase = '';
   /** The cell that runs; 0 for none. */
   running = 0;
-  /** Whether the session was stopped on purpose. */
-  ended = false;
   /** Grows with each change. */
   version = 0;
   /** The last thing that a person should hear of who does not see the page. */
@@ -131,22 +127,14 @@ export class Conversation {
       case 'SessionStarted':
         Object.assign(this.about, { engine: event.engine, trust: event.trust, isolation: event.isolation ?? '' });
         this.about.data = (event.data ?? []).map(each => each.path);
-        this.about.memoryLimit = event.limits?.memory_mb ?? 0;
-        this.ended = false;
         break;
       case 'SessionResumed':
         this.about.engine = event.engine || this.about.engine;
-        this.ended = false;
-        this.drop();
-        this.asking = this.running = 0;
-        this.phase = '';
+        this.rest();
         this.notice(place, event.kept ? 'told' : 'warning', event.note);
         break;
       case 'SessionEnded':
-        this.ended = true;
-        this.drop();
-        this.asking = this.running = 0;
-        this.phase = '';
+        this.rest();
         this.notice(place, 'told', event.reason ? this.trans.__('The session has ended: %1', event.reason) : this.trans.__('The session has ended.'));
         break;
       case 'Renamed':
@@ -277,7 +265,7 @@ export class Conversation {
     if (cell === undefined) {
       cell = {
         kind: 'cell', ...base, key: `c${event.cell}`, number: event.cell, code: '', status: 'running', outputs: [],
-        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', installed: [], whole: '', displayIds: [], began: now
+        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', whole: '', displayIds: [], began: now
       };
       this.cells.set(event.cell, cell);
       this.push(cell);
@@ -295,7 +283,6 @@ export class Conversation {
       cell.status = event.status;
       cell.duration = event.duration ?? 0;
       cell.note = event.note ?? '';
-      cell.installed = event.installed ?? [];
       cell.outputs = (event.outputs ?? []) as IOutput[];
       cell.displayIds = event.display_ids ?? [];
     });
@@ -327,8 +314,10 @@ export class Conversation {
     }
   }
 
-  /** Nobody waits for the answers any more. */
-  private drop(): void {
+  /** Nothing runs, and nobody waits for the answers any more. */
+  private rest(): void {
+    this.asking = this.running = 0;
+    this.phase = '';
     for (const item of this.questions.values()) {
       item.decision = 'dropped';
       item.version++;
@@ -365,9 +354,7 @@ export class Conversation {
   private answer(event: Extract<Event, { type: 'Answered' }>, base: Base): void {
     const said = this.live;
     this.live = null;
-    this.drop();
-    this.asking = this.running = 0;
-    this.phase = '';
+    this.rest();
     const told = {
       text: event.text, live: false, success: event.success, seconds: event.seconds ?? 0, usage: event.usage ?? null,
       claims: event.claims ?? []

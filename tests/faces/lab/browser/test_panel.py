@@ -116,7 +116,7 @@ def test_approvals(opened: Callable[..., Panel]) -> None:
 
 
 def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
-    """Files are attached by a button, pasted, or dragged from JupyterLab's list, folders as data; saved ones come out."""
+    """Files are attached, pasted, or dragged from JupyterLab's list, a folder as data; what a cell saves comes out."""
     panel = opened(call(SAVE), "Saved.")
     file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"what I noted"}
     panel.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
