@@ -201,12 +201,7 @@ class Library:
 
 
 def _read(path: Path) -> bytes:
-    """Read a plain file that only this person could have written.
-
-    Raises:
-        ForgeError: Another user could have written it.
-        OSError: It can't be read.
-    """
+    """Read a plain file that only this person could have written."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)

@@ -177,11 +177,7 @@ class Running:
             await self.files.pass_over()
 
     def _furnish(self, note: str) -> None:
-        """Make the parts that need a running kernel.
-
-        Args:
-            note: What has become of the kernel since the earlier questions, for the model.
-        """
+        """Make the parts that need a running kernel."""
         # Imported here: `startup.import_the_rest` has done it while the kernel started.
         from nbagent.session.conversation import Conversation
         from nbagent.session.files import SessionFiles

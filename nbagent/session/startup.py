@@ -231,17 +231,7 @@ def open_ends(recording: Recording) -> list[CellFinished | Answered]:
 async def _take_over_or_start(
     kernel: Kernel, found: SessionInfo, *, patience: float, lose: Callable[[str], None]
 ) -> tuple[str, str]:
-    """Take over the kernel with its variables, or start a new one.
-
-    Args:
-        kernel: Not started yet.
-        found: The session that is resumed.
-        patience: Seconds that a cell which still runs has until it is interrupted.
-        lose: Called with the reason before a new kernel starts.
-
-    Returns:
-        Why the variables are lost, or nothing; and a sentence for the log.
-    """
+    """Take over the kernel, or start a new one; returns why variables are lost, if they are, and a note for the log."""
     if not kernel.is_owned:
         await kernel.start()
         return "", "Its kernel was connected to again; unless it was restarted meanwhile, it has its variables."

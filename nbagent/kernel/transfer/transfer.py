@@ -243,11 +243,7 @@ class Transfer:
         return answer
 
     async def _do(self, place: SandboxPath, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
-        """One request; returns its answer.
-
-        Raises:
-            TransferError: There was none, or it is an error.
-        """
+        """One request; returns its answer."""
         source = inside_calls.source_of("transfer_inside.py")
         found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)
