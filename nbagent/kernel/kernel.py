@@ -34,10 +34,10 @@ from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.time_limit import TimedRequests
-from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.packages.wheel_list import kernel_packages
+from nbagent.safety.wait_timer import WaitTimer
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine.traits import traits

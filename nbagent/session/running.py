@@ -39,7 +39,7 @@ from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
-from nbagent.session.stream import Words
+from nbagent.session.stream import WordFeed
 from nbagent.session.summary import SummaryKeeper
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Running:
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
         self.news: list[Record] = []
-        self.words = Words()
+        self.words = WordFeed()
         self.log = SessionLog(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.log.last:
