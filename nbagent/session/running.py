@@ -163,8 +163,12 @@ class Running:
         plan, log, recording, note = self._plan, self.log, self.recording, ""
         past: list[Event] = []
         if plan.found:
-            past = await in_thread(lambda: [each.event for each in log.since() if isinstance(each.event, _DECISIONS)])
-            self.news, note = await startup.resume(self.kernel, plan.found, log=log, recording=recording)
+
+            def see(record: Record) -> None:
+                if isinstance(record.event, _DECISIONS):
+                    past.append(record.event)
+
+            self.news, note = await startup.resume(self.kernel, plan.found, log=log, recording=recording, see=see)
         else:
             self.news = await startup.start(self.kernel, spec=plan.spec, log=log, recording=recording, pool=pool)
             if recording.data:
