@@ -13,7 +13,7 @@ from program import call, replies
 from nbagent import Session
 from nbagent.core.errors import UsageError
 from nbagent.core.events import StateRestored
-from nbagent.sandbox.channels.byte_stream import Memory
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 
 LOOK = "(names, globals().get('later'), globals().get('own'))"
@@ -26,7 +26,7 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
     second = "names.append('second')\nlater = 1"
     model = replies(tmp_path / "r.jsonl", call(first), "Read.", call(second), "Added.", call("names"), "So.")
     options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
-    memory = Memory()
+    memory = SealedMemory()
     memory.add(b"x" * 5 * 2**20)
     memory.seal()
     async with Session(model=model, **options) as session:
