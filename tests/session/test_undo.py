@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 from pathlib import Path
 
 import machine
 import nbformat
+import numpy
 import pytest
 from program import call, replies
 
 from nbagent import Session
 from nbagent.core.errors import UsageError
 from nbagent.core.events import StateRestored
+from nbagent.faces.magic.asking import give
+from nbagent.faces.magic.variables import pack
 
 LOOK = "(names, globals().get('later'), globals().get('own'))"
 
@@ -58,3 +63,30 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         restored = [each.event for each in again.since() if isinstance(each.event, StateRestored)][-1]
         assert "KeyboardInterrupt" in restored.reason
         assert restored.seconds < 600 * machine.pace(), "some seconds where nothing else runs"
+
+
+async def test_cells_that_read_a_notebooks_variables_run_again(tmp_path: Path) -> None:
+    """Each finds the value that it was given then; another process of the session has them no more, and says so."""
+    model = replies(tmp_path / "r.jsonl", call("x[0] = 9; small[0] = 9"), "Changed.")
+    options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
+    look = "int(x.sum()), int(first.sum()), small[0]"
+    async with Session(model=model, **options) as session:
+        for size in (1_000_000, 1_500_000):
+            await give(session, pack("x", numpy.ones(size)))  # type: ignore[arg-type]  # of an attached one's calls
+            await session.run("first = globals().get('first', x)")
+        await give(session, pack("small", list(range(2_000))))  # type: ignore[arg-type]
+        await session.ask("Change them")
+        assert (await session.run(look)).text == "(1500008, 1000000, 9)"
+        await session.undo_turn(1)
+        assert (await session.run(look)).text == "(1500000, 1000000, 0)"
+        written = nbformat.read(await session.export(tmp_path / "given.ipynb"), 4)
+        uploads = {each["name"]: each["sha256"] for each in written.metadata.nbagent.uploads}
+        assert uploads.keys() == {"x.npy", "x-2.npy", "small.txt"}
+        buffer = io.BytesIO()
+        numpy.save(buffer, numpy.ones(1_500_000))
+        assert uploads["x-2.npy"] == hashlib.sha256(buffer.getvalue()).hexdigest()
+        await session.detach()
+    async with await Session.connect(session.id, state_dir=str(tmp_path / "state")) as again:
+        with pytest.raises(UsageError, match="Cells 1, 3, 5 can't run again"):
+            await again.undo_turn(1, undo=False)
+        assert (await again.run(look)).text == "(1500000, 1000000, 0)"
