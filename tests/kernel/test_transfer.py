@@ -148,7 +148,10 @@ async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
     used, told = (await run(carry.kernel, code)).split(" ", 1)
     assert int(used) < MIB
     assert "not permitted" in told or "denied" in told
-    assert await run(carry.kernel, f"print(digest, os.path.lexists('{VARIABLES}/frame'))") == f"{hashlib.sha256(DATA).hexdigest()} False"
+    assert (
+        await run(carry.kernel, f"print(digest, os.path.lexists('{VARIABLES}/frame'))")
+        == f"{hashlib.sha256(DATA).hexdigest()} False"
+    )
 
 
 @pytest.mark.parametrize("way", ["socket", "file"])

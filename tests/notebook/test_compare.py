@@ -197,6 +197,13 @@ def test_every_other_change_is_found(stored: str, fresh: str) -> None:
         assert compared(left, right, right).differences
 
 
+def test_a_long_value_is_shown_where_it_differs() -> None:
+    (found,) = compared(f"{'1' * 500}2{'3' * 500}", f"{'1' * 500}4{'3' * 500}").differences
+    assert "12333" in found.stored
+    assert "14333" in found.fresh
+    assert len(found.stored) < 90
+
+
 def test_a_cell_of_a_table_is_named_by_row_and_column() -> None:
     """In HTML, and in a frame that is printed."""
     table = "<style>{}</style><table id='{}'><tr><th>bill</th><th>mass</th></tr><tr><td>{}</td><td>2</td></tr></table>"
