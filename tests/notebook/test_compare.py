@@ -248,6 +248,8 @@ def test_a_value_is_told_once_of_html_and_plain_text() -> None:
         (["model = KMeans(3)", "model.fit(data)", "model.labels_", "len(data)"], [True, True, True, False]),
         (["model = KMeans(3, random_state=0)", "model.fit(data)"], [False, False]),
         (["df.sample(3)", "df.head()"], [True, False]),
+        (["np.random.default_rng(5).random(3)", "np.random.normal()"], [False, True]),
+        (["random.seed(1)", "np.random.default_rng().normal()", "random.seed(); random.random()"], [False, True, True]),
     ],
 )
 def test_random_numbers_are_followed_by_name(cells: list[str], random: list[bool]) -> None:
