@@ -14,6 +14,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from nbagent.core import fileio
+from nbagent.core.concurrency import Piecewise
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
 from nbagent.core.events import (
     Cell,
@@ -305,7 +306,8 @@ class SessionFiles:
 
         async def work() -> tuple[str, int]:
             with fileio.staged(to.parent, mode=0o666) as (file, staged):
-                found = await fetch_variable(self._kernel, name, file.write)
+                with contextlib.closing(Piecewise(file.write)) as pieces:
+                    found = await fetch_variable(self._kernel, name, pieces.update)
                 file.flush()
                 outside.put(staged, to, overwrite=True)
             return found
