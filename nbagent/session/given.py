@@ -13,7 +13,7 @@ from nbagent.core.events import DataHashed, Event
 from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.sandbox_paths import file_at
 from nbagent.kernel.transfer.transfer import Transfer
-from nbagent.sandbox.channels.byte_stream import Memory
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.contract import About
 from nbagent.sandbox.paths import VARIABLES
 
@@ -33,11 +33,11 @@ class Given:
     def __init__(self, bound: int, emit: Callable[[Event], object]) -> None:
         self._bound = bound
         self._emit = emit
-        self._held: dict[str, Memory] = {}
+        self._held: dict[str, SealedMemory] = {}
         self._hashing: set[asyncio.Task[None]] = set()
         self._wanted = asyncio.Event()
 
-    def hold(self, path: str, memory: Memory, *, hashed: bool) -> None:
+    def hold(self, path: str, memory: SealedMemory, *, hashed: bool) -> None:
         """Hold what was given, which may be closed then; unless it is hashed, have it hashed after a while."""
         self._held[path] = memory.copy()
         if not hashed:
@@ -47,7 +47,7 @@ class Given:
         while sum(each.size for each in self._held.values()) > self._bound:
             self._held.pop(next(iter(self._held))).close()
 
-    async def _hash(self, path: str, memory: Memory) -> None:
+    async def _hash(self, path: str, memory: SealedMemory) -> None:
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), HASH_SECONDS)

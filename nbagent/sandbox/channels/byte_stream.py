@@ -30,7 +30,7 @@ DESCRIPTOR, BYTES = b"d", b"b"
 """What the taker of a file answers: that the descriptor has come, or that it wants the bytes."""
 
 
-class Memory:
+class SealedMemory:
     """Memory that is filled, and then sealed.
 
     Args:
@@ -66,9 +66,9 @@ class Memory:
         while left:
             left = left[os.write(self.descriptor, left) :]
 
-    def copy(self) -> Memory:
+    def copy(self) -> SealedMemory:
         """The same memory, to be closed by itself."""
-        return Memory(os.dup(self.descriptor))
+        return SealedMemory(os.dup(self.descriptor))
 
     def sha256(self) -> str:
         """The hash of all of it, in hexadecimal."""
@@ -122,7 +122,7 @@ class ByteStream:
             self._stop_listening()
         return self._connection
 
-    async def send(self, memory: Memory) -> None:
+    async def send(self, memory: SealedMemory) -> None:
         """Seal some memory and hand it over; returns once code inside has taken it.
 
         Raises:
