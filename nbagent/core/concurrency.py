@@ -42,40 +42,50 @@ async def finished(work: Awaitable[T]) -> T:
         raise
 
 
-class Hashing:
-    """SHA-256 of what comes piece by piece, computed on a thread of its own while the pieces go on.
+class Piecewise:
+    """Work on what comes piece by piece, done in order on a thread of its own while further pieces come.
 
-    It must be closed, by `hexdigest` or `close`. Only a few pieces wait at a time.
+    It must be closed. Only a few pieces wait at a time.
     """
 
     WAITING = 4
     SMALL = 64 * 1024
 
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
+    def __init__(self, work: Callable[[bytes], object]) -> None:
+        self._work = work
         self._thread: ThreadPoolExecutor | None = None
-        self._waiting: deque[Future[None]] = deque()
+        self._waiting: deque[Future[object]] = deque()
 
     def update(self, piece: bytes) -> None:
         """Take the next piece."""
         if self._thread is None:
-            if len(piece) < Hashing.SMALL:
-                self._digest.update(piece)
+            if len(piece) < self.SMALL:
+                self._work(piece)
                 return
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbagent-hash")
-        if len(self._waiting) >= Hashing.WAITING:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="nbagent-piece")
+        if len(self._waiting) >= self.WAITING:
             self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(self._digest.update, piece))
+        self._waiting.append(self._thread.submit(self._work, piece))
+
+    def close(self) -> None:
+        """Wait until the pieces are done; raises what the work on one raised."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=True)
+        while self._waiting:
+            self._waiting.popleft().result()
+
+
+class Hashing(Piecewise):
+    """SHA-256 of what comes piece by piece; it must be closed, by `hexdigest` or `close`."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        super().__init__(self._digest.update)
 
     def hexdigest(self) -> str:
         """The hash of all pieces."""
         self.close()
         return self._digest.hexdigest()
-
-    def close(self) -> None:
-        """Wait until the pieces are done."""
-        if self._thread is not None:
-            self._thread.shutdown(wait=True)
 
 
 def _begin(work: Callable[..., T], arguments: tuple[Any, ...]) -> asyncio.Future[T]:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.events import CellFinished, CellStarted, Record, StateLost, StateRestored
+from nbagent.sandbox.paths import VARIABLES
 
 Execute = Callable[[str, float], Awaitable[dict[str, Any] | None]]
 """Runs code silently for at most so many seconds; returns the reply's content, or None if the kernel died."""
@@ -54,7 +55,7 @@ class CellReplay:
             left = seconds - (time.monotonic() - started)
             reply = await execute(code, left) if left > 0 else OUT_OF_TIME
             if reply is None or reply.get("status") != "ok":
-                failed, reason = number, _why(reply)
+                failed, reason = number, _why(reply, code)
                 break
             done.append(number)
         self._cells = {number: code for number, code in waiting if number in done}
@@ -101,9 +102,11 @@ class SucceededCells:
                 self.cells |= {number: self.known[number] for number in numbers if number in self.known}
 
 
-def _why(reply: dict[str, Any] | None) -> str:
+def _why(reply: dict[str, Any] | None, code: str) -> str:
     if reply is None:
         return "the kernel died of it"
+    if f"{VARIABLES}/" in code and reply.get("ename") == "FileNotFoundError":
+        return "it read a variable of a notebook's, which went with the kernel: give it again"
     return ": ".join(str(each)[:200] for each in (reply.get("ename"), reply.get("evalue")) if each) or "it failed"
 
 

@@ -142,7 +142,7 @@ def _markdown(name: str, source: str, metadata: dict[str, Any]) -> Any:
 
 def _code(cell: Cell, recording: Recording, widgets: Container[str], *, remark: str) -> list[Any]:
     """A cell that a re-run runs; before one that only defines a tool, the tool's source, which reads better."""
-    metadata: dict[str, Any] = {"nbagent": _facts(cell, recording)}
+    metadata: dict[str, Any] = {"nbagent": facts(cell, recording)}
     if cell.status == "error":
         metadata["tags"] = ["raises-exception"]
     if origin := recording.origins.get(cell.cell):
@@ -195,8 +195,8 @@ def _stopped(cell: Cell, recording: Recording) -> Any:
     """A cell that a re-run must leave out, as text: its code, and why."""
     why = cell.note or "It was still running when this notebook was written."
     source = f"{_fenced(cell.code)}\n\n*Not part of a re-run: {clean_markdown(why)}*"
-    facts = {**_facts(cell, recording), "role": "stopped", "outputs": shown(cell, recording)}
-    return _markdown(f"cell-{cell.cell}", source, facts)
+    about = {**facts(cell, recording), "role": "stopped", "outputs": shown(cell, recording)}
+    return _markdown(f"cell-{cell.cell}", source, about)
 
 
 def _fenced(code: str) -> str:
@@ -218,8 +218,9 @@ def _longest(text: str, character: str) -> int:
     return longest
 
 
-def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
-    facts: dict[str, Any] = {
+def facts(cell: Cell, recording: Recording) -> dict[str, Any]:
+    """What a cell's metadata say of how it came about."""
+    found: dict[str, Any] = {
         "role": "cell",
         "cell": cell.cell,
         "turn": cell.turn,
@@ -227,14 +228,14 @@ def _facts(cell: Cell, recording: Recording) -> dict[str, Any]:
         "seconds": round(cell.duration, 3),
     }
     if (origin := recording.origins.get(cell.cell)) is not None:
-        facts |= {"tool": origin.tool, "approver": origin.approver, "time": utc(origin.at)}
+        found |= {"tool": origin.tool, "approver": origin.approver, "time": utc(origin.at)}
     if model := recording.models.get(cell.turn):
-        facts["model"] = model
+        found["model"] = model
     if cell.note:
-        facts["note"] = cell.note
+        found["note"] = cell.note
     if cell.installed:
-        facts["installed"] = [{"name": p.name, "version": p.version, "sha256": p.sha256} for p in cell.installed]
-    return facts
+        found["installed"] = [{"name": p.name, "version": p.version, "sha256": p.sha256} for p in cell.installed]
+    return found
 
 
 def _metadata(recording: Recording, widgets: dict[str, Any], lock: Lock) -> dict[str, Any]:

@@ -20,6 +20,8 @@ ALT = 300
 """Characters of what is said of a figure."""
 _SENTENCE = re.compile(r"(.+?[.?!…])\s")
 _CLAUSE = re.compile(r"[,;:–—](?=\s)")
+_REST = re.compile(r"(?:[?!…]|.[.:;])\s+(\S.*)", re.DOTALL)
+"""The last character of a sentence that is a heading, and what follows on it."""
 _KINDS = {
     "scatter": "scatter plot",
     "hist": "histogram",
@@ -60,7 +62,7 @@ def title_of(text: str) -> str:
 
 
 def heading(asked: Asked, *, level: str) -> str:
-    """A question as a heading, with its text below if the heading doesn't say all of it.
+    """A question as a heading, with the rest below, or all of its text if it doesn't go on behind the heading.
 
     Args:
         asked: The question.
@@ -68,8 +70,11 @@ def heading(asked: Asked, *, level: str) -> str:
     """
     text, line = asked.question.strip(), title_of(asked.question)
     told = " ".join(clean_markdown(line).split()).lstrip("# ")
-    if told and told == line == text.rstrip(" .") and clean_markdown(text) == text:
-        return f"{level} {told}"
+    if told and told == line and clean_markdown(text) == text:
+        if line == text.rstrip(" ."):
+            return f"{level} {told}"
+        if found := _REST.fullmatch(text, max(0, len(line) - 1)) if text.startswith(line) else None:
+            return f"{level} {told}\n\n{found[1][0].upper()}{found[1][1:]}"
     return f"{level} {told or 'A question'}\n\n{clean_markdown(text)}"
 
 

@@ -186,6 +186,9 @@ class Recording:
                 self.title = title
             case DataHashed(hashes=hashes):
                 self.hashes.update(hashes)
+                for number, item in enumerate(self.items):
+                    if isinstance(item, FileUploaded) and not item.sha256 and item.path in hashes:
+                        self.items[number] = msgspec.structs.replace(item, sha256=hashes[item.path])
             case DataDescribed(schemas=schemas):
                 self.schemas.update(schemas)
             case DataLeftOut(text=text):

@@ -18,7 +18,7 @@ def story(document: Document) -> Iterator[str]:
     """The lines of a notebook's story; of anybody else's notebook, its cells are all that is known."""
     facts = document.facts
     if "version" not in facts:
-        yield f"{document.name} is not nbagent's: nothing is known of how it came about."
+        yield f"{document.name} is not nbagent's: only of cells that nbagent put in is known how they came about."
     else:
         yield from _beginning(facts)
     for cell in document.raw.cells:
@@ -50,7 +50,8 @@ def _cell(cell: Any) -> Iterator[str]:
         return
     if role not in ROLES:
         return
-    edited = "; edited since" if facts.get("sha256", "") not in ("", source_digest(cell.source)) else ""
+    known = facts.get("source_sha256") or facts.get("sha256") or ""
+    edited = "; edited since" if known not in ("", source_digest(cell.source)) else ""
     if role in ("cell", "stopped"):
         yield f"{_how(cell, facts)}{edited}: {line}"
     else:

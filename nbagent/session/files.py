@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -14,6 +14,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from nbagent.core import fileio
+from nbagent.core.concurrency import Piecewise
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
 from nbagent.core.events import (
     Cell,
@@ -27,6 +28,7 @@ from nbagent.core.events import (
     Output,
     left_output,
 )
+from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
@@ -36,9 +38,11 @@ from nbagent.kernel.transfer.outside import UploadSource
 from nbagent.kernel.transfer.sandbox_paths import INVALID, SandboxPath, display, file_at, folder_at
 from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.kernel.transfer.variable import fetch_variable
+from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA, VARIABLES
 from nbagent.sandbox.results.folder import safe_name
+from nbagent.session.given import Given, version
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
 
 DEFAULT_LISTED_FILES = 1000
@@ -62,7 +66,10 @@ class SessionFiles:
         emit: Gets the events.
         alone: Held while a cell runs, and while files move.
         quota: What may be kept.
-        past: The files that earlier processes of the session saved.
+        recording: The session so far.
+
+    Attributes:
+        given: The variables that notebooks gave.
     """
 
     def __init__(
@@ -73,8 +80,8 @@ class SessionFiles:
         data: Sequence[Mount],
         emit: Callable[[Event], object],
         alone: asyncio.Lock,
-        quota: Quota | None = None,
-        past: Sequence[FileSaved] = (),
+        quota: Quota,
+        recording: Recording,
     ) -> None:
         self._kernel = kernel
         self._output = output
@@ -88,8 +95,10 @@ class SessionFiles:
             work=about.workspace_folder,
             others=watched,
             quota=quota,
-            past=past,
+            past=list(recording.files.values()),
         )
+        self._recording = recording
+        self.given = Given(kernel.spec.trust.limits.memory_mb * MIB, emit)
         self._data = data
         self._emit = emit
         self._alone = alone
@@ -97,7 +106,6 @@ class SessionFiles:
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
         self._named: set[str] = set()
-        self._held: dict[str, IO[bytes]] = {}
 
     def interrupt(self) -> None:
         """Stop the file that is moving; no part of it stays."""
@@ -167,6 +175,8 @@ class SessionFiles:
     async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `AnySession.upload`."""
         name = outside.name_of(source, name)
+        if to == VARIABLES:
+            name = version(name, self._given())
         place = file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
 
         origin = Path(source).expanduser().absolute() if isinstance(source, str | Path) else None
@@ -176,9 +186,11 @@ class SessionFiles:
             with outside.open_source(source) as (pieces, size, memory):
                 if memory is not None:
                     origin = None
-                    if place.path.startswith(f"{VARIABLES}/") and (held := await self._transfer.hold(memory, place)):
-                        self._hold(place.path, memory.path)
-                        return held
+                    if to == VARIABLES:
+                        done = await self._transfer.hold(memory, place)
+                        done = done or await self._transfer.upload(pieces, place, size=size)
+                        self.given.hold(place.path, memory, hashed=bool(done.sha256))
+                        return done
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
         carried = await self._one_at_a_time(work)
@@ -197,44 +209,45 @@ class SessionFiles:
         self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
-    def _hold(self, path: str, memory: Path) -> None:
-        """Keep what the sandbox holds for one cell only, for as long as that cell may have to run again."""
-        if (before := self._held.get(path)) is not None:
-            before.close()
-        self._held[path] = memory.open("rb")
+    def _given(self) -> list[str]:
+        return [each.path for each in self._recording.uploads if each.path.startswith(f"{VARIABLES}/")]
 
-    def close(self) -> None:
-        """Let go of what was kept for cells that may have to run again."""
-        while self._held:
-            self._held.popitem()[1].close()
+    def check_again(self, cells: Mapping[int, str]) -> None:
+        """Refuse to run cells again that read a variable of a notebook's that is no longer held.
+
+        Args:
+            cells: The code of each by its number.
+
+        Raises:
+            UsageError: There are such cells.
+        """
+        if gone := self.given.missing(cells, self._given()):
+            raise UsageError(
+                f"{'Cell' if len(gone) == 1 else 'Cells'} {', '.join(map(str, gone))} can't run again: what a notebook "
+                "gave is held only as long as the session's process lives, and as there is room.",
+                mend="Go on in this kernel, or begin a new session.",
+            )
 
     @contextlib.asynccontextmanager
-    async def carried(self, uploads: Sequence[FileUploaded]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    async def carried(self, cells: Mapping[int, str]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
 
-        Archives that were unpacked are not kept.
+        Archives that were unpacked are not kept. Variables of a notebook are there again as they were given.
+
+        Args:
+            cells: The code of those that will run again, by its number.
 
         Yields:
             What puts them into the new sandbox.
-
-        Raises:
-            UsageError: A variable that came from somebody's kernel was given to an earlier process of the session.
         """
         kept: list[tuple[SandboxPath, IO[bytes]]] = []
         with contextlib.ExitStack() as copies:
-            for path in dict.fromkeys(each.path for each in uploads if not each.unpacked):
-                place, copy = file_at(path, self._kernel.about), self._held.get(path)
-                if copy is None:
-                    copy = copies.enter_context(tempfile.TemporaryFile())
-                    try:
-                        await self._transfer.download(place, copy.write)
-                    except TransferError as error:
-                        if path.startswith(f"{VARIABLES}/"):
-                            name = place.parts[-1].partition(".")[0]
-                            what = f"The variable {name} is needed to run a cell again, and only its sender has it now."
-                            raise UsageError(what, mend=f"Send it again, as by %agent with @{name}.") from error
-                        continue  # code may have removed it
-                kept.append((place, copy))
+            paths = dict.fromkeys(each.path for each in self._recording.uploads if not each.unpacked)
+            for path in paths.keys() - {*self._given()}:
+                with contextlib.suppress(TransferError):  # code may have removed it
+                    place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
+                    await self._transfer.download(place, copy.write)
+                    kept.append((place, copy))
 
             async def put_back() -> None:
                 for place, copy in kept:
@@ -242,6 +255,7 @@ class SessionFiles:
                     with outside.open_source(copy) as (pieces, size, _):
                         carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
                     self._collector.watch.know(place, until=carried.changed)
+                await self.given.put_back(cells, self._transfer, self._kernel.about)
 
             yield put_back
 
@@ -292,7 +306,8 @@ class SessionFiles:
 
         async def work() -> tuple[str, int]:
             with fileio.staged(to.parent, mode=0o666) as (file, staged):
-                found = await fetch_variable(self._kernel, name, file.write)
+                with contextlib.closing(Piecewise(file.write)) as pieces:
+                    found = await fetch_variable(self._kernel, name, pieces.update)
                 file.flush()
                 outside.put(staged, to, overwrite=True)
             return found

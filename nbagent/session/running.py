@@ -189,7 +189,7 @@ class Running:
 
         plan, log, emit, alone = self._plan, self.log, self.log.emit, asyncio.Lock()
         # Results that landed outside of the session's folder are not counted with that.
-        past = list(self.recording.files.values())
+        past = self.recording.files.values()
         log.quota.add(sum(each.size for each in past if not Path(each.path).is_relative_to(log.folder)))
         files = self.files = SessionFiles(
             self.kernel,
@@ -198,7 +198,7 @@ class Running:
             emit=emit,
             alone=alone,
             quota=log.quota,
-            past=past,
+            recording=self.recording,
         )
         cells = self.cells = SessionKernel(
             self.kernel, files, recording=self.recording, emit=emit, alone=alone, hosts=self._hosts
@@ -291,7 +291,7 @@ class Running:
     async def undo_turn(self, turn: int, *, undo: bool) -> None:
         """See `AnySession.undo_turn`."""
         recording, cells = self.recording, self.cells
-        if cells is None or self.conversation is None or self.conversation.is_asking:
+        if cells is None or self.files is None or self.conversation is None or self.conversation.is_asking:
             raise UsageError("A question is being answered.", mend="Wait for it, or interrupt it.")
         if turn not in recording.models or (turn in recording.undone) == undo:
             raise UsageError(f"There is no question {turn} to {'undo' if undo else 'bring back'}.")
@@ -300,15 +300,16 @@ class Running:
             raise UsageError("This kernel is not nbagent's, so what ran in it can't be undone.", mend=mend)
         state = await in_thread(lambda: SucceededCells.of(self.log.since()))
         before = sorted({*state.cells, *(() if undo else recording.undone[turn])})
-        event = TurnUndone(turn=turn, cells=before, undone=undo)
         turns = {cell.cell: cell.turn for cell in recording.cells}
-        if turn in {turns[number] for number in before}:
-            undone = {*recording.undone, turn} if undo else recording.undone.keys() - {turn}
-            wanted = {number: state.known[number] for number in before if turns[number] not in undone}
+        undone = recording.undone.keys() ^ {turn}
+        wanted = {number: state.known[number] for number in before if turns[number] not in undone}
+        has_run = turn in {turns[number] for number in before}
+        if has_run:
+            self.files.check_again(wanted)
+        self.log.emit(TurnUndone(turn=turn, cells=before, undone=undo))
+        if has_run:
             what = "undone: what its cells did to variables and files is" if undo else "brought back: its cells are run"
-            await cells.rebuild(wanted, f"Question {turn} was {what} {'gone' if undo else 'again'}.", event)
-        else:
-            self.log.emit(event)
+            await cells.rebuild(wanted, f"Question {turn} was {what} {'gone' if undo else 'again'}.")
 
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""
@@ -351,9 +352,11 @@ class Running:
         await self._consent.exceed(names, reason, turn=turn)
 
     async def data_hashed(self) -> None:
-        """Wait until the data has been hashed, which an export needs."""
+        """Wait until the data and all variables have been hashed, which an export needs."""
         if self._hashing is not None:
             await asyncio.wait([self._hashing])
+        if self.files is not None:
+            await self.files.given.hashed()
 
     # -- its end ------------------------------------------------------------------------------------------------
 
@@ -373,9 +376,9 @@ class Running:
         """
         self._ended.set()
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
-            ends.push_async_callback(self.data_hashed)
             if self.files is not None:
-                ends.callback(self.files.close)
+                ends.callback(self.files.given.close)
+            ends.push_async_callback(self.data_hashed)
             ends.push_async_callback(self.kernel.stop)
             ends.push_async_callback(self._close_state)
             if self.tools is not None:

@@ -20,7 +20,7 @@ class Uploaded:
     Attributes:
         path: Where code finds it; a folder if it was unpacked.
         size: Bytes that were sent.
-        sha256: The hash of these bytes, in hexadecimal.
+        sha256: The hash of these bytes, in hexadecimal; empty of a large variable, which is hashed meanwhile.
         unpacked: The number of files that it was unpacked to; 0 if it wasn't unpacked.
     """
 

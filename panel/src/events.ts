@@ -348,7 +348,7 @@ export interface DataDescribed {
   type: 'DataDescribed';
   schemas: { [name: string]: ColumnType[] };
 }
-/** The data was hashed, as it was at the session's start. The session emits it once, while cells may run already. */
+/** The data was hashed, as it was at the session's start; or a variable that was uploaded. Cells may run already. */
 export interface DataHashed {
   type: 'DataHashed';
   hashes: { [name: string]: string };

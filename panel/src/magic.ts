@@ -1,6 +1,7 @@
 /** What `%agent insert` asks of a notebook, over a comm of its kernel: cells below the one that it was typed in. */
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
+import type { PartialJSONObject } from '@lumino/coreutils';
 
 import { inOneUndo, sharedOf } from './shared';
 
@@ -9,6 +10,12 @@ const TARGET = 'nbagent.cells';
 /** A cell of code, as far as it says which message it waits for an answer to. */
 interface Running {
   readonly outputArea?: { readonly future?: Kernel.IShellFuture | null };
+}
+
+/** A cell that is put in, with what its metadata say of how it came about. */
+interface Made {
+  readonly source: string;
+  readonly facts: PartialJSONObject;
 }
 
 /** Have each notebook put cells in for the magic in its kernel. */
@@ -29,7 +36,7 @@ function answer(tracker: INotebookTracker, comm: Kernel.IComm, asked: object): v
     return;
   }
   comm.onMsg = ({ content }) => {
-    const cells = (content.data.cells as string[]).map(source => ({ cell_type: 'code' as const, source, metadata: {}, outputs: [], execution_count: null }));
+    const cells = (content.data.cells as unknown as Made[]).map(({ source, facts }) => ({ cell_type: 'code' as const, source, metadata: { nbagent: facts }, outputs: [], execution_count: null }));
     inOneUndo(sharedOf(panel)!, shared => shared.insertCells(at(panel) + 1, cells));
   };
   comm.send({ ready: true });

@@ -27,6 +27,7 @@ from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.cell_replay import CellReplay, SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.paths import VARIABLES
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -166,6 +167,17 @@ async def test_a_replay_without_cells_is_no_event() -> None:
         raise AssertionError(code, seconds)
 
     assert await CellReplay().run(execute, cell=1, seconds=1) is None
+
+
+async def test_a_variable_that_went_with_the_kernel_is_to_be_given_again() -> None:
+    async def execute(code: str, seconds: float) -> dict[str, Any]:
+        return {"status": "error", "ename": "FileNotFoundError", "evalue": f"{code} {seconds}"}
+
+    replay = CellReplay()
+    replay.add(1, f'x = np.load("{VARIABLES}/x.npy")')
+    restored = await replay.run(execute, cell=2, seconds=1)
+    assert restored is not None
+    assert "give it again" in restored.text
 
 
 def finished(cell: int, status: CellStatus = "ok") -> list[Event]:

@@ -197,6 +197,13 @@ def test_every_other_change_is_found(stored: str, fresh: str) -> None:
         assert compared(left, right, right).differences
 
 
+def test_a_long_value_is_shown_where_it_differs() -> None:
+    (found,) = compared(f"{'1' * 500}2{'3' * 500}", f"{'1' * 500}4{'3' * 500}").differences
+    assert "12333" in found.stored
+    assert "14333" in found.fresh
+    assert len(found.stored) < 90
+
+
 def test_a_cell_of_a_table_is_named_by_row_and_column() -> None:
     """In HTML, and in a frame that is printed."""
     table = "<style>{}</style><table id='{}'><tr><th>bill</th><th>mass</th></tr><tr><td>{}</td><td>2</td></tr></table>"
@@ -241,6 +248,8 @@ def test_a_value_is_told_once_of_html_and_plain_text() -> None:
         (["model = KMeans(3)", "model.fit(data)", "model.labels_", "len(data)"], [True, True, True, False]),
         (["model = KMeans(3, random_state=0)", "model.fit(data)"], [False, False]),
         (["df.sample(3)", "df.head()"], [True, False]),
+        (["np.random.default_rng(5).random(3)", "np.random.normal()"], [False, True]),
+        (["random.seed(1)", "np.random.default_rng().normal()", "random.seed(); random.random()"], [False, True, True]),
     ],
 )
 def test_random_numbers_are_followed_by_name(cells: list[str], random: list[bool]) -> None:

@@ -109,21 +109,24 @@ LONG = (
 )
 CLAUSES = "Make a tool that computes the effect size, and use it: which two species of birds differ most in bill depth?"
 
+COMMAS = "Read all of the tables in the folder, join them by the number of the bird, and draw what they have in common"
+
 
 @pytest.mark.parametrize(
     ("question", "source"),
     [
         ("How many?", "# How many?"),
         ("Count them.", "# Count them"),
-        (LONG, f"# {LONG.partition(' Print')[0]}\n\n{LONG}"),
-        (CLAUSES, f"# {CLAUSES.partition(': which')[0]}\n\n{CLAUSES}"),
+        (LONG, f"# {LONG.partition(' Print')[0]}\n\nPrint a table, and draw it."),
+        (CLAUSES, f"# {CLAUSES.partition(': which')[0]}\n\nWhich{CLAUSES.partition(': which')[2]}"),
+        (COMMAS, f"# {COMMAS.partition(', and')[0]}\n\n{COMMAS}"),
         ("word " * 30, f"# {('word ' * 20).strip()} …\n\n{('word ' * 30).strip()}"),
         ("One line\nand another", "# One line and another\n\nOne line\nand another"),
         ("...", "# A question\n\n..."),
     ],
 )
 def test_the_first_question_is_the_title_once(question: str, source: str) -> None:
-    """All of it, or its first sentence or clauses, with the whole below; later ones are headings within."""
+    """All of it, or its first sentence or clauses, with the rest or the whole below; later ones are headings within."""
     made = notebook(Asked(turn=1, question=question), *ran(1), Asked(turn=2, question=question))
     assert made.cells[0].source == f"{source}\n\nData: `/tmp/data/a.csv` (3 bytes)"
     assert made.cells[-1].source == f"#{source}"

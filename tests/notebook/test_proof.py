@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import os
 import zlib
@@ -43,6 +44,9 @@ CELLS = [
     "{'a', 'b', 'c', 'd', 'e'}",
     "import base64\nfrom IPython.display import Image\nImage(base64.b64decode(PICTURE))",
 ]
+
+INSERTED = {"role": "cell", "cell": 1, "turn": 2, "tool": "python", "model": "m", "approver": "policy", "status": "ok"}
+INSERTED |= {"seconds": 1, "source_sha256": hashlib.sha256(b"1").hexdigest()}
 
 
 def png(*pixels: int) -> str:
@@ -369,3 +373,8 @@ def test_the_command_tells_people_and_programs(made: Path, tmp_path: Path) -> No
     assert "cell-4, by person, approved by person, ok" in story
     assert "installed humanize" in story
     assert "(bubblewrap): same." in story
+    # A person's notebook in which nbagent has put a cell that was changed then.
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("2", metadata={"nbagent": INSERTED})])
+    nbformat.write(book, tmp_path / "own.ipynb")
+    story = nbagent("log", "own.ipynb", cwd=tmp_path).out
+    assert "turn 2, by python of m, approved by policy, ok in 1 s; edited since: 2" in story

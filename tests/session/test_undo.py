@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import io
 from pathlib import Path
 
 import machine
 import nbformat
+import numpy
 import pytest
 from program import call, replies
 
 from nbagent import Session
 from nbagent.core.errors import UsageError
 from nbagent.core.events import StateRestored
-from nbagent.sandbox.channels.byte_stream import SealedMemory
-from nbagent.sandbox.paths import VARIABLES
+from nbagent.faces.magic.asking import give
+from nbagent.faces.magic.variables import pack
 
 LOOK = "(names, globals().get('later'), globals().get('own'))"
-GIVEN = f"given = len(open('{VARIABLES}/given.txt').read())"
 
 
 async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
@@ -26,12 +28,7 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
     second = "names.append('second')\nlater = 1"
     model = replies(tmp_path / "r.jsonl", call(first), "Read.", call(second), "Added.", call("names"), "So.")
     options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
-    memory = SealedMemory()
-    memory.add(b"x" * 5 * 2**20)
-    memory.seal()
     async with Session(model=model, **options) as session:
-        await session.upload(memory.path, "given.txt", to=VARIABLES)
-        await session.run(GIVEN)
         await session.upload(b"noted", "note.txt")
         await session.ask("Read it")
         await session.ask("Add to it")
@@ -39,7 +36,6 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         await session.undo_turn(2)
         cell = await session.run(LOOK)
         assert cell.text == "(['noted'], None, None)"
-        assert (await session.run("given")).text == "5242880", "its file was there for one cell only"
         assert "Question 2 was undone" in cell.note
         with pytest.raises(UsageError, match="no question 2 to undo"):
             await session.undo_turn(2)
@@ -53,14 +49,8 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="no question 9 to undo"):
             await session.undo_turn(9)
         await session.undo_turn(2)
-        await session.upload(memory.path, "given.txt", to=VARIABLES)
-        await session.run(GIVEN)
         await session.detach()
     async with await Session.connect(session.id, state_dir=str(tmp_path / "state")) as again:
-        with pytest.raises(UsageError, match="The variable given is needed"):
-            await again.undo_turn(2, undo=False)
-        assert (await again.run("(given, names)")).text == "(5242880, ['noted'])", "nothing was lost"
-        await again.upload(memory.path, "given.txt", to=VARIABLES)
         await again.undo_turn(2, undo=False)
         assert (await again.run(LOOK)).text == "(['noted', 'second'], 1, 7)"
         # What is run again can be stopped.
@@ -73,3 +63,30 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         restored = [each.event for each in again.since() if isinstance(each.event, StateRestored)][-1]
         assert "KeyboardInterrupt" in restored.reason
         assert restored.seconds < 600 * machine.pace(), "some seconds where nothing else runs"
+
+
+async def test_cells_that_read_a_notebooks_variables_run_again(tmp_path: Path) -> None:
+    """Each finds the value that it was given then; another process of the session has them no more, and says so."""
+    model = replies(tmp_path / "r.jsonl", call("x[0] = 9; small[0] = 9"), "Changed.")
+    options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
+    look = "int(x.sum()), int(first.sum()), small[0]"
+    async with Session(model=model, **options) as session:
+        for size in (1_000_000, 1_500_000):
+            await give(session, pack("x", numpy.ones(size)))  # type: ignore[arg-type]  # of an attached one's calls
+            await session.run("first = globals().get('first', x)")
+        await give(session, pack("small", list(range(2_000))))  # type: ignore[arg-type]
+        await session.ask("Change them")
+        assert (await session.run(look)).text == "(1500008, 1000000, 9)"
+        await session.undo_turn(1)
+        assert (await session.run(look)).text == "(1500000, 1000000, 0)"
+        written = nbformat.read(await session.export(tmp_path / "given.ipynb"), 4)
+        uploads = {each["name"]: each["sha256"] for each in written.metadata.nbagent.uploads}
+        assert uploads.keys() == {"x.npy", "x-2.npy", "small.txt"}
+        buffer = io.BytesIO()
+        numpy.save(buffer, numpy.ones(1_500_000))
+        assert uploads["x-2.npy"] == hashlib.sha256(buffer.getvalue()).hexdigest()
+        await session.detach()
+    async with await Session.connect(session.id, state_dir=str(tmp_path / "state")) as again:
+        with pytest.raises(UsageError, match="Cells 1, 3, 5 can't run again"):
+            await again.undo_turn(1, undo=False)
+        assert (await again.run(look)).text == "(1500000, 1000000, 0)"

@@ -66,6 +66,7 @@ class FileUploaded(Fact, frozen=True, kw_only=True):
     """The file's name; an archive's folder has it without the ending."""
     size: int
     sha256: str
+    """Empty of a large variable, which is hashed meanwhile: a later `DataHashed` has it."""
     source: str = ""
     """Its absolute path on the host; empty if it came from memory."""
     unpacked: int = 0

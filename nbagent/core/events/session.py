@@ -114,7 +114,7 @@ class DataLeftOut(Fact, frozen=True, kw_only=True):
 
 
 class DataHashed(Fact, frozen=True, kw_only=True):
-    """The data was hashed, as it was at the session's start. The session emits it once, while cells may run already."""
+    """The data was hashed, as it was at the session's start; or a variable that was uploaded. Cells may run already."""
 
     hashes: dict[str, str]
     """The SHA-256 by path in the sandbox; without what is too large, or was changed meanwhile."""

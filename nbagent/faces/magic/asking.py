@@ -215,10 +215,12 @@ async def give(session: Attached, packed: Packed) -> None:
     Raises:
         NbagentError: It does not fit, or can't be read there.
     """
+    code = packed.code
     if packed.memory is not None:
-        await session.upload(packed.memory.path, packed.file, to=VARIABLES)
+        uploaded = await session.upload(packed.memory.path, packed.file, to=VARIABLES)
+        code = code.replace(f"{VARIABLES}/{packed.file}", uploaded.path)
         packed.close()
-    cell = await session.run(packed.code)
+    cell = await session.run(code)
     if not cell.success:
         raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
 

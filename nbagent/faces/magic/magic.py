@@ -231,9 +231,9 @@ class AgentMagics(Magics):
         # Before a call that isn't awaited has ended, the kernel hears nothing of a front end.
         if is_awaited and _allows_stdin(self._ip) and (yield from put_below(found)):
             return
-        self._ip.set_next_input("\n\n".join(found))
-        if len(found) > 1:
-            print(f"{len(found)} cells are in one below: this front end takes one cell at a time.")
+        self._ip.set_next_input("\n\n".join(each["source"] for each in found))
+        one = f"{len(found)} cells are in one below: this" if len(found) > 1 else "This"
+        print(f"{one} front end takes one cell at a time, as text without who made it when; %agent export has that.")
 
     def _question(self, request: words.Request) -> Generator[float, None, Any]:
         if self._running is not None:

@@ -9,7 +9,6 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import UsageError
-from nbagent.core.events import CellFinished, CellStarted
 from nbagent.core.text import ends, plain
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 CELLS_TARGET = "nbagent.cells"
 """Whom the extension listens as for cells (`panel/src/magic.ts`)."""
-FRONT_END_SECONDS = 1.0
-"""Seconds that a front end has to say that it is one with the extension."""
+FRONT_END_SECONDS = 5.0
+"""Seconds that a front end has to say that it is one with the extension; JupyterLab without it says so at once."""
 MAX_SHOWN = 6_000
 """Characters of a traceback or an output that the model gets."""
 _BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -94,24 +93,23 @@ class Watcher:
         return code, "\n".join(lines)
 
 
-def cells_to_insert(session: AnySession, wanted: str) -> list[str]:
-    """The code of the cells that are to be put into the notebook.
+def cells_to_insert(session: AnySession, wanted: str) -> list[dict[str, Any]]:
+    """The cells that are to be put into the notebook, each as its `source` and what is known of it, its `facts`.
 
     Args:
         session: Whose cells.
-        wanted: `all`, the number of one, or nothing for those of the last answer. Those that failed are left out.
+        wanted: `all`, the number of one, or nothing for those of the last answer. Those that failed or were undone are
+            left out.
 
     Raises:
         UsageError: There is none.
     """
-    started: dict[int, CellStarted] = {}
-    worked: dict[int, CellStarted] = {}
-    for record in session.since():
-        match record.event:
-            case CellStarted(cell=number) as event:
-                started[number] = event
-            case CellFinished(cell=number, status="ok") if number in started:
-                worked[number] = started[number]
+    from nbagent.notebook.build import facts
+    from nbagent.notebook.place import source_digest
+    from nbagent.notebook.record import record
+
+    recording = record(session.since()).snapshot()
+    worked = {each.cell: each for each in recording.cells if each.status == "ok"}
     if wanted == "all":
         found = list(worked.values())
     elif wanted:
@@ -125,10 +123,16 @@ def cells_to_insert(session: AnySession, wanted: str) -> list[str]:
         found = [each for each in worked.values() if turn and each.turn == turn]
     if not found:
         raise UsageError("There is no cell to insert.", mend="Ask something first: %agent What is in this data?")
-    return [each.code.rstrip() for each in found]
+    started = recording.started
+    place = {"session": started.session, "engine": started.engine, "trust": started.trust} if started else {}
+    return [
+        {"source": source, "facts": {**facts(each, recording), **place, "source_sha256": source_digest(source)}}
+        for each in found
+        for source in [each.code.rstrip()]
+    ]
 
 
-def put_below(cells: list[str]) -> Generator[float, None, bool]:
+def put_below(cells: list[dict[str, Any]]) -> Generator[float, None, bool]:
     """Have nbagent's extension of JupyterLab put cells below the one that runs, so that one undo takes all out.
 
     Yields:

@@ -262,7 +262,7 @@ def fill(token: str, address: str) -> dict[str, Any]:
 
 
 def hold(base: str, parts: list[str], address: str) -> dict[str, Any]:
-    """Hold the memory whose descriptor comes over a socket under a name, until the next cell has ended."""
+    """Hold the memory whose descriptor comes over a socket under a name, until a cell that names it has ended."""
     from IPython import get_ipython
 
     with socket.socket(socket.AF_UNIX) as connection:
@@ -272,7 +272,9 @@ def hold(base: str, parts: list[str], address: str) -> dict[str, Any]:
             return {"held": False}
         events = get_ipython().events
 
-        def release(*_: Any) -> None:
+        def release(ran: Any) -> None:
+            if ran is not None and parts[-1] not in ran.info.raw_cell:
+                return
             events.unregister("post_run_cell", release)
             with contextlib.suppress(OSError):
                 os.unlink(parts[-1], dir_fd=folder)

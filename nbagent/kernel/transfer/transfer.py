@@ -47,7 +47,7 @@ class Carried:
 
     Attributes:
         size: Bytes.
-        sha256: The hash of its contents as the host saw them, in hexadecimal.
+        sha256: The hash of its contents as the host saw them, in hexadecimal; empty if they were not hashed.
         files: How many files it was unpacked to; 0 if it was not unpacked.
         changed: When an upload was complete, by the sandbox's clock, in nanoseconds.
     """
@@ -127,25 +127,22 @@ class Transfer:
         return Carried(sent, sha256, _count(found.get("files")), _count(found.get("changed")))
 
     async def hold(self, memory: SealedMemory, place: SandboxPath) -> Carried | None:
-        """Have code inside hold sealed memory under a name until the next cell has ended; nothing is copied.
+        """Have code inside hold sealed memory under a name until a cell that names it has ended; nothing is copied.
 
         Only the kernel's own process can read it by that name.
 
         Returns:
-            What was handed over; None where that is not worth while or can't be, and the memory must be uploaded.
+            What was handed over, not hashed; None where that is not worth while or can't be, and the memory must be
+            uploaded.
 
         Raises:
             TransferError: The name can't be had.
         """
         if memory.size <= PIECE_BYTES or (stream := self.stream()) is None:
             return None
-        hashing = asyncio.ensure_future(asyncio.to_thread(memory.sha256))
-        try:
-            holding = self._do(place, "hold", place.base, list(place.parts), stream.address)
-            found = await beside(stream, holding, stream.send(memory))
-        finally:
-            sha256 = await hashing
-        return Carried(memory.size, sha256) if found.get("held") is True else None
+        holding = self._do(place, "hold", place.base, list(place.parts), stream.address)
+        found = await beside(stream, holding, stream.send(memory))
+        return Carried(memory.size, "") if found.get("held") is True else None
 
     async def download(
         self,

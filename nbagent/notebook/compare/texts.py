@@ -171,7 +171,8 @@ def _changes(
         used.add(spot)
         line = (change.stored or change.fresh)[0].line
         where = str(spot).split(":")[0] if spot else f"line {line}"
-        yield Difference(label(*key), where, _show(change.stored), _show(change.fresh), cause)
+        shown = _show(change.stored, change.fresh), _show(change.fresh, change.stored)
+        yield Difference(label(*key), where, *shown, cause)
         if (told := told + 1) == MOST:
             return  # nobody is told of more
 
@@ -272,6 +273,10 @@ def _spots(mime: str, stored: str, fresh: str) -> list[tables.Spot]:
     return tables.spots(rows(stored), rows(fresh))
 
 
-def _show(found: Sequence[Token]) -> str:
-    text = " ".join(each.text for each in found[:30])
+def _show(found: Sequence[Token], other: Sequence[Token]) -> str:
+    """What stands there, cut to where it differs from the other."""
+    text, beside = (" ".join(each.text for each in side[:30]) for side in (found, other))
+    same = next((at for at, pair in enumerate(zip(text, beside, strict=False)) if len(set(pair)) > 1), 0)
+    if len(text) > LONGEST and same > LONGEST // 2:
+        text = f"…{text[same - LONGEST // 2 :]}"
     return repr(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…") if text else "nothing"

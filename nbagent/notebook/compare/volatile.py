@@ -49,6 +49,7 @@ _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
+_WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
 _TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
@@ -119,8 +120,11 @@ class Code:
 
     def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
         """Whether what a statement draws has a seed: its own, that of its generator, or that of all."""
+        if _WITHOUT_SEED.search(text):
+            self._all_seeded &= "seed()" not in text
+            return False
         if _sets_seed(statement):
-            self._all_seeded |= isinstance(statement, ast.Expr)
+            self._all_seeded |= isinstance(statement, ast.Expr) and "seed(" in text
             self._seeded |= set(_bound(statement))
             return True
         return self._all_seeded or bool(_words(text) & self._seeded)

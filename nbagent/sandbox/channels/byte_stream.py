@@ -66,6 +66,10 @@ class SealedMemory:
         while left:
             left = left[os.write(self.descriptor, left) :]
 
+    def copy(self) -> SealedMemory:
+        """The same memory, to be closed by itself."""
+        return SealedMemory(os.dup(self.descriptor))
+
     def sha256(self) -> str:
         """The hash of all of it, in hexadecimal."""
         with mmap.mmap(self.descriptor, 0, prot=mmap.PROT_READ) as content:

@@ -89,6 +89,11 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         sources = f"() => {cells}.map(each => each.sharedModel.getSource())"
         before = page.evaluate(sources)
         assert before[4:6] == ["print('loaded')", PLOT], "below, each as a cell"
+        seen("question 1, cell 3")  # each says whose it is
+        facts = page.evaluate(f"() => {cells}.slice(4, 6).map(each => each.sharedModel.getMetadata('nbagent'))")
+        assert [each["cell"] for each in facts] == [2, 3]
+        assert {(each["turn"], each["tool"], each["model"]) for each in facts} == {(1, "python", facts[0]["model"])}
+        assert all(each["source_sha256"] and each["time"] and each["approver"] for each in facts)
         command("notebook:undo-cell-action")
         assert page.evaluate(sources) == before[:4] + before[6:], "both are taken out at once"
         page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 4 }")

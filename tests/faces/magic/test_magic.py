@@ -159,7 +159,7 @@ def test_cells_that_worked_are_put_below(run: Run) -> None:
         "%agent insert 1",
         model=[call("count = 1 / 0"), call("count = 2"), call("print(count)"), "Two: 2."],
     )
-    assert "one cell at a time" not in text(one)
+    assert "one cell at a time, as text without who made it when" in text(one)
     assert "2 cells are in one below" in text(all_of_them)
     assert "no cell 1 that ran" in text(wrong)
 
