@@ -6,7 +6,7 @@
  */
 import type { IOutput, IStream } from '@jupyterlab/nbformat';
 
-import type { ApprovalAsked, CellFinished, Claim, Event, Package, PageRecord, Usage } from './events';
+import type { ApprovalAsked, CellFinished, Check, Claim, Event, Package, PageRecord, Usage } from './events';
 import { type Trans, untranslated } from './translate.js';
 
 /** Characters of a stream that are kept while its cell runs: its end. */
@@ -84,6 +84,7 @@ export interface Answer extends Base {
   seconds: number;
   usage: Usage | null;
   claims: Claim[];
+  check: Check | null;
 }
 
 export interface SavedFile {
@@ -190,7 +191,7 @@ export class Conversation {
     if (this.live === null) {
       this.live = {
         kind: 'answer', key: `live${turn}-${this.items.length}`, version: 0, turn, at: 0,
-        text: '', live: true, success: true, seconds: 0, usage: null, claims: []
+        text: '', live: true, success: true, seconds: 0, usage: null, claims: [], check: null
       };
       this.items.push(this.live);
     }
@@ -520,7 +521,7 @@ export class Conversation {
     this.phase = '';
     const told = {
       text: event.text, live: false, success: event.success, seconds: event.seconds ?? 0, usage: event.usage ?? null,
-      claims: event.claims ?? []
+      claims: event.claims ?? [], check: event.check ?? null
     };
     if (said && said === this.items[this.items.length - 1]) {
       // It stays where it was written.
