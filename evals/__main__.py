@@ -45,7 +45,7 @@ def main(
     minutes: Annotated[float, typer.Option(min=0.01, metavar="N", help="Minutes that a task may take.")] = 15.0,
     retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Ask again what ended with an error.")] = False,
 ) -> None:
-    """Score a model on tasks of InfiAgent-DABench, KramaBench or DABstep. A second run goes on where the first ended."""
+    """Score a model on tasks of InfiAgent-DABench, KramaBench or DABstep. A second run goes on where one ended."""
     try:
         tasks = read(questions, labels=labels, tables=tables)[:limit]
         options = Options(model=model, folder=out.with_suffix(""), engine=engine, jobs=jobs, minutes=minutes)

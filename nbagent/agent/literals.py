@@ -73,8 +73,11 @@ def reused(code: Iterable[str], earlier: Iterable[str]) -> list[str]:
         given = {name for each in earlier for statement in _tree(each).body for name in _bound(statement)[1]}
         for statement in (statement for each in code for statement in _tree(each).body):
             inside, bound = _bound(statement)
-            used = [each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and each.id in given]
-            found |= dict.fromkeys(name for name in used if name not in made | inside)
+            used = [
+                each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+            ]
+            used += _names([statement.target]) if isinstance(statement, ast.AugAssign) else []
+            found |= dict.fromkeys(name for name in used if name in given - made - inside)
             made |= inside | bound
     return [name for name in found if not name.startswith("_")]
 

@@ -121,6 +121,7 @@ async def test_nothing_to_look_for(provider: Provider, kernel: Kernel, text: str
         ("df = pl.read_csv('a.csv')\nprint([df for df in df.columns])", []),
         ("def clean(df):\n    return df.height\nprint(clean(pl.read_csv('a.csv')))", []),
         ("for df in [1]:\n    total = 0\n    total += df", []),
+        ("total += 1", ["total"]),
         ("%time df.sum()", []),
         ("no python", []),
     ],
