@@ -101,7 +101,9 @@ async def build(
             model,
             numbers.checkable,
             rounds=options.max_iterations,
-            checks=lambda turn: reads_several(turn, paths) if options.check is None else options.check,
+            checks=lambda turn: (
+                reads_several(turn, paths, session.evidence().code) if options.check is None else options.check
+            ),
         ),
         approvals=ApprovalMiddleware(consent),
         memory=await open_memory() if open_memory and not model.is_replay else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -29,6 +30,7 @@ from nbagent.core.events import (
 
 CHECKED = 12
 """Numbers of an answer that are computed again."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def _unheard(text: str) -> None:
@@ -143,8 +145,8 @@ class Turn:
 
 
 def numbers_to_check(claims: Sequence[Claim]) -> list[Claim]:
-    """The numbers of an answer that its check computes again: the first ones that outputs show."""
-    return [claim for claim in claims if claim.supported][:CHECKED]
+    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
+    return [claim for claim in claims if claim.supported and not _YEAR.fullmatch(claim.text)][:CHECKED]
 
 
 def turn_of(request: Any) -> Turn:

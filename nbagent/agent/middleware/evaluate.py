@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from nbagent.agent.claims import claims
+from nbagent.agent.literals import reused
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
@@ -93,9 +94,17 @@ class Numbers:
         return [claim for claim in self.claims(text, turn) if claim is not UNCHECKED]
 
 
-def reads_several(turn: Turn, paths: Sequence[str]) -> bool:
-    """Whether the cells of a question read several of the files: all but those that name just one of them."""
-    code = "\n".join(cell.code for cell in turn.cells)
+def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]) -> bool:
+    """Whether a question was answered from several files: by cells other than those that name just one of them.
+
+    Args:
+        turn: The question.
+        paths: The files.
+        ran: The code of all cells by their number; of those before, what they read counts if it is used again.
+    """
+    own = [cell.code for cell in turn.cells]
+    earlier = [ran[cell] for cell in ran.keys() - {cell.cell for cell in turn.cells}]
+    code = "\n".join([*own, *(earlier if reused(own, earlier) else ())])
     named = [path for path in paths if path.rpartition("/")[2] in code]
     return len(paths) > 1 and (len(named) != 1 or bool(_LISTS.search(code)))
 
