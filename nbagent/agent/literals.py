@@ -69,17 +69,23 @@ def reused(code: Iterable[str], earlier: Iterable[str]) -> list[str]:
     """The variables and functions of earlier cells on which code depends, in order."""
     made: set[str] = set()
     found: dict[str, None] = {}
-    with contextlib.suppress(*UNREADABLE):
-        given = {name for each in earlier for statement in _tree(each).body for name in _bound(statement)[1]}
-        for statement in (statement for each in code for statement in _tree(each).body):
-            inside, bound = _bound(statement)
-            used = [
-                each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
-            ]
-            used += _names([statement.target]) if isinstance(statement, ast.AugAssign) else []
-            found |= dict.fromkeys(name for name in used if name in given - made - inside)
-            made |= inside | bound
+    given = {name for statement in _statements(earlier) for name in _bound(statement)[1]}
+    for statement in _statements(code):
+        inside, bound = _bound(statement)
+        used = [
+            each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+        ]
+        used += _names([statement.target]) if isinstance(statement, ast.AugAssign) else []
+        found |= dict.fromkeys(name for name in used if name in given - made - inside)
+        made |= inside | bound
     return [name for name in found if not name.startswith("_")]
+
+
+def _statements(code: Iterable[str]) -> Iterator[ast.stmt]:
+    """The statements of cells, without those of cells that can't be read."""
+    for each in code:
+        with contextlib.suppress(*UNREADABLE):
+            yield from _tree(each).body
 
 
 def _bound(statement: ast.stmt) -> tuple[set[str], set[str]]:
