@@ -1,12 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-<<<<<<< HEAD
 import type { Check } from '../events';
-import type { Answer } from '../model';
-=======
 import type { Answer } from '../items';
->>>>>>> main
 import { visible } from '../safe';
 import { count, duration, useEnv } from './env';
 import { LiveMarkdown, Markdown } from './markdown';
