@@ -16,6 +16,7 @@ from rich.console import Console
 
 from evals import progress, report
 from evals.results import Results
+from evals.results import read as read_results
 from evals.run import Options, Run
 from evals.tasks import Task, read
 from nbagent.core.errors import NbagentError
@@ -30,26 +31,32 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command()
 def main(
-    questions: Annotated[Path, typer.Option(metavar="FILE", help="The questions, JSON Lines.")],
-    labels: Annotated[Path, typer.Option(metavar="FILE", help="The right answers, JSON Lines.")],
-    tables: Annotated[Path, typer.Option(metavar="FOLDER", help="The tables that the questions name.")],
+    questions: Annotated[Path, typer.Option(metavar="FILE", help="The questions.")],
+    tables: Annotated[Path, typer.Option(metavar="FOLDER", help="The data that the questions are about.")],
     model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="provider:model, or replay:FILE.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The results; a run goes on with them.")],
+    labels: Annotated[Path | None, typer.Option(metavar="FILE", help="The right answers, if they stand apart.")] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Results of another model, shown beside. Repeatable.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N questions.")] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Tasks at a time, a sandbox each.")] = 1,
     engine: Annotated[str | None, typer.Option("--engine", "-e", metavar="NAME", help="docker or bubblewrap.")] = None,
     minutes: Annotated[float, typer.Option(min=0.01, metavar="N", help="Minutes that a task may take.")] = 15.0,
     retry_errors: Annotated[bool, typer.Option("--retry-errors", help="Ask again what ended with an error.")] = False,
 ) -> None:
-    """Score a model on task files in the form of InfiAgent-DABench; running it again goes on, and shows the scores."""
+    """Score a model on tasks of InfiAgent-DABench, KramaBench or DABstep. A second run goes on where one ended."""
     try:
         tasks = read(questions, labels=labels, tables=tables)[:limit]
         options = Options(model=model, folder=out.with_suffix(""), engine=engine, jobs=jobs, minutes=minutes)
         if options.folder == out:
             raise typer.BadParameter("the file of results needs an ending, such as .jsonl", param_hint="--out")
+        others = [read_results(each)[0] for each in beside or ()]
         with Results(out, model=model) as results:
             code = _run(tasks, results, options, retry=retry_errors)
             report.show(tasks, results.done, console=Console())
+        if others:
+            report.show_beside(tasks, [results.done, *others], console=Console())
     except NbagentError as error:
         complain(error)
         code = error.exit_code

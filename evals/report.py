@@ -45,8 +45,13 @@ def scores(pairs: Pairs) -> Scores:
         questions=fmean(result.correct for _, result in pairs),
         fields=fmean(right for each in fields for right in each),
         shares=fmean(fmean(each) for each in fields),
-        meaning=fmean(all(score(result.answer, task.expected, same=alike).values()) for task, result in pairs),
+        meaning=fmean(_is_meant(task, result) for task, result in pairs),
     )
+
+
+def _is_meant(task: Task, result: Result) -> bool:
+    has_fields = task.grade == score
+    return all(score(result.answer, task.expected, same=alike).values()) if has_fields else result.correct
 
 
 def used(results: Iterable[Result]) -> dict[str, float]:
@@ -72,6 +77,31 @@ def show(tasks: Sequence[Task], results: Mapping[TaskId, Result], *, console: Co
         return
     console.print(_scores(pairs))
     console.print(_effort([result for _, result in pairs], waiting=len(tasks) - len(pairs)))
+
+
+def show_beside(tasks: Sequence[Task], results: Sequence[Mapping[TaskId, Result]], *, console: Console) -> None:
+    """Print what several models have come to, side by side, by level: over the tasks that all of them have done."""
+    common = [task for task in tasks if all(task.id in each for each in results)]
+    if not common:
+        console.print("There is no task that all of them have done.")
+        return
+    names = [each[common[0].id].model for each in results]
+    table = Table(title=f"Side by side, {len(common)} tasks", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("", "tasks", *names):
+        table.add_column(name, justify="right" if name else "left")
+    for level in ("all", *dict.fromkeys(task.level for task in common if task.level)):
+        some = [task for task in common if level in ("all", task.level)]
+        shares = [scores(done(some, each)) for each in results]
+        table.add_row(level, str(len(some)), *(f"{each.questions:.1%} ({each.shares:.1%})" for each in shares))
+    tokens = [used(each[task.id] for task in common) for each in results]
+    table.add_row("tokens", "", *(f"{each.get('input_tokens', 0) + each.get('output_tokens', 0):,}" for each in tokens))
+    console.print(table)
+    for name, own in zip(names, results, strict=True):
+        others = [each for each in results if each is not own]
+        alone = [
+            task.id for task in common if own[task.id].correct and not any(each[task.id].correct for each in others)
+        ]
+        console.print(f"Right by {name} alone: {', '.join(map(str, alone)) or 'none'}", soft_wrap=True)
 
 
 def _scores(pairs: Pairs) -> Table:

@@ -21,8 +21,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     correct: bool
     """Whether all fields are right."""
-    right: dict[str, bool]
-    """The same for each field."""
+    right: dict[str, bool | float]
+    """The same for each field, or its grade, a share."""
     notebook: str | None
     """Where it is, seen from the folder of this file."""
     cells: int
@@ -35,6 +35,39 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     error: str = ""
     """Why there is no answer; empty if there is one."""
+
+
+def read(path: Path, *, model: str = "") -> tuple[dict[TaskId, Result], bytes]:
+    """The results in a file, by task, and what a killed process left half written at its end.
+
+    Args:
+        path: The file.
+        model: Whose results they must be; any model's if it is empty.
+
+    Raises:
+        UsageError: A line is no result, or one of another model.
+        StoreError: It can't be read.
+    """
+    done: dict[TaskId, Result] = {}
+    try:
+        *lines, torn = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise StoreError(f"{path} can't be read: {error.strerror or error}.", mend="Name a file of results.") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            found = msgspec.json.decode(line, type=Result)
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                f"Line {number} of {path} is no result: {error}.", mend="Mend it, or name another file."
+            ) from None
+        if model and found.model != model:
+            raise UsageError(
+                f"{path} has results of {found.model}, not of {model}.", mend="Name another file in --out."
+            )
+        done[found.task_id] = found
+    return done, torn
 
 
 class Results:
@@ -64,7 +97,11 @@ class Results:
             raise _cannot_write(path, error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._read(model)
+            self.done, torn = read(path, model=model)
+            if torn and not self.done and not torn.startswith(b'{"task_id":'):
+                raise UsageError(f"{path} has no results.", mend="Name another file in --out.")
+            if torn:
+                self._file.truncate(os.fstat(self._file.fileno()).st_size - len(torn))
         except BlockingIOError:
             self._file.close()
             raise StoreError(f"{path} is being written by another run.", mend="Name another file in --out.") from None
@@ -93,28 +130,6 @@ class Results:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
-
-    def _read(self, model: str) -> None:
-        self._file.seek(0)
-        *lines, torn = self._file.read().split(b"\n")
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                found = msgspec.json.decode(line, type=Result)
-            except msgspec.DecodeError as error:
-                raise UsageError(
-                    f"Line {number} of {self.path} is no result: {error}.", mend="Mend it, or name another file."
-                ) from None
-            if found.model != model:
-                raise UsageError(
-                    f"{self.path} has results of {found.model}, not of {model}.", mend="Name another file in --out."
-                )
-            self.done[found.task_id] = found
-        if torn and not self.done and not torn.startswith(b'{"task_id":'):
-            raise UsageError(f"{self.path} has no results.", mend="Name another file in --out.")
-        if torn:
-            self._file.truncate(os.fstat(self._file.fileno()).st_size - len(torn))
 
 
 def _cannot_write(path: Path, error: OSError) -> StoreError:

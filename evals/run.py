@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from evals.folder_scoring import ENOUGH
 from evals.results import Result, Results
-from evals.scoring import score
 from evals.tasks import Task
 from nbagent import Session
 from nbagent.core.budget import Budget
@@ -135,12 +135,12 @@ async def attempt(task: Task, options: Options) -> tuple[Result, bool]:
     started, session, installed = time.monotonic(), _session(task, options), list[str]()
     notebook = options.folder / "notebooks" / f"{task.id}.ipynb"
     text, error = await _ask(session, task, options, notebook=notebook, installed=installed)
-    right = score(text, task.expected)
+    right = dict(task.grade(text, task.expected))
     asked = session.history[-1] if session.history else session.unfinished
     result = Result(
         task_id=task.id,
         answer=text,
-        correct=all(right.values()),
+        correct=all(each >= ENOUGH for each in right.values()),
         right=right,
         notebook=f"{options.folder.name}/notebooks/{notebook.name}" if session.turns else None,
         cells=len(asked.cells) if asked else 0,
@@ -178,7 +178,7 @@ async def _ask(
 
 
 def _of_this_task(session: Session, error: NbagentError) -> bool:
-    """Whether the next task may not have it: its table, or what a recording has no reply to."""
+    """Whether the next task may not have it: its data, or what a recording has no reply to."""
     return isinstance(error, DataError) or (isinstance(error, ReplayError) and session.turns > 0)
 
 
@@ -186,7 +186,7 @@ def _session(task: Task, options: Options) -> Session:
     """A session in which nobody is asked, and no other model, tool or bound of the person's has a part."""
     return Session(
         model=options.model,
-        data=[task.table],
+        data=[task.data],
         engine=options.engine,
         fallback=(),
         critic="",

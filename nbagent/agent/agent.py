@@ -23,7 +23,7 @@ from nbagent.agent.middleware.outgoing import untraced
 from nbagent.agent.middleware.spending import BudgetUsedUp, Spending
 from nbagent.agent.providers.models import Model
 from nbagent.agent.turn import Turn
-from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.errors import ModelCallError, NbagentError, ReplayError, UsageError
 from nbagent.core.events import Answer, Asked, Claim, DataSeen, ModelReplied
 
 
@@ -47,7 +47,7 @@ class Agent:
     model: Model
     spending: Spending
     approvals: ApprovalMiddleware | None = None
-    claims: Callable[[str], Sequence[Claim]] = lambda _: ()
+    claims: Callable[[str, Turn], Sequence[Claim]] = lambda _text, _turn: ()
     data: Sequence[DataSeen] = ()
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
@@ -78,18 +78,22 @@ class Agent:
             ended = True
             turn.phases.converse()
         except BudgetUsedUp as end:
-            text = str(end)
+            text, ended = (turn.draft.text, True) if turn.draft else (str(end), False)
             turn.phases.converse()
         except asyncio.CancelledError:
             text = "Stopped."
             raise
         except NbagentError as error:
             text = str(error)
-            raise
+            if turn.draft is None or not isinstance(error, ModelCallError | ReplayError):
+                raise
+            # There is an answer, though it can't be checked.
+            text, ended = turn.draft.text, True
+            turn.phases.converse()
         finally:
             if self.approvals is not None:
                 self.approvals.close()
-            answer = turn.end(text, ended=ended, claims=self.claims(text) if ended else ())
+            answer = turn.end(text, ended=ended, claims=self.claims(text, turn) if ended else ())
         return answer
 
     async def _drive(self, question: str, turn: Turn) -> str:

@@ -18,6 +18,7 @@ class AgentOptions:
         replies: The form of the model's replies: `tools` for calls, `structured` for objects in text.
         max_attempts: Replies in a row whose code may fail before the model must answer in words.
         max_iterations: How often an answer with numbers that stand in no output is sent back.
+        check: Whether an answer's numbers are computed a second time; None: if its cells read several files.
         budget: What one question may use.
         redact: Hides secrets in what is sent to models.
         forge: Whether the model may make tools, and use those of the library.
@@ -28,6 +29,7 @@ class AgentOptions:
     replies: str = "tools"
     max_attempts: int = 1
     max_iterations: int = 0
+    check: bool | None = None
     budget: Budget = field(default_factory=Budget)
     redact: Redactor = field(default_factory=Redactor)
     forge: bool = False
@@ -45,6 +47,7 @@ class AgentOptions:
             replies=chosen.replies,
             max_attempts=chosen.max_attempts,
             max_iterations=chosen.max_iterations,
+            check=chosen.check,
             budget=chosen.budget,
             redact=Redactor(chosen.redact),
             forge=chosen.forge,

@@ -16,7 +16,7 @@ from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.history import remember, with_note
 from nbagent.agent.middleware.approve import ApprovalMiddleware
 from nbagent.agent.middleware.attempts import Attempts
-from nbagent.agent.middleware.evaluate import Check, Evaluation
+from nbagent.agent.middleware.evaluate import Evaluation, Numbers, reads_several
 from nbagent.agent.middleware.exchange import ProviderExchange
 from nbagent.agent.middleware.in_order import InOrder
 from nbagent.agent.middleware.offering import Offering
@@ -31,6 +31,7 @@ from nbagent.agent.prompts import system_prompt
 from nbagent.agent.providers.models import Model
 from nbagent.agent.tools.data_tools import make_data_tools
 from nbagent.agent.tools.python import make_tools
+from nbagent.agent.turn import Turn
 from nbagent.core.errors import ModelError
 from nbagent.core.events import Claim, DataSeen
 from nbagent.safety.approvals import Consent
@@ -83,7 +84,8 @@ async def build(
     spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
     outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
     reflexion = Reflexion(spending, critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique)
-    check = Check(session)
+    numbers = Numbers(session)
+    paths = [each.path for each in view.profiles.files]
     agent = build_agent(
         model,
         session,
@@ -95,7 +97,14 @@ async def build(
             structured=model.structured,
         ),
         programs=seen.programs,
-        evaluation=Evaluation(model, check.checkable, rounds=options.max_iterations),
+        evaluation=Evaluation(
+            model,
+            numbers.checkable,
+            rounds=options.max_iterations,
+            checks=lambda turn: (
+                reads_several(turn, paths, session.evidence().code) if options.check is None else options.check
+            ),
+        ),
         approvals=ApprovalMiddleware(consent),
         memory=await open_memory() if open_memory and not model.is_replay else None,
         spending=spending,
@@ -106,7 +115,7 @@ async def build(
             reflexion,
             *_offering(model, session, options, fallback=fallback, consent=consent, tools=tools, forge=forge),
         ],
-        claims=check.claims,
+        claims=numbers.claims,
         data=session.data,
         more_tools=make_data_tools(view, session.find) if view.is_large and not model.structured else (),
     )
@@ -157,7 +166,7 @@ def build_agent(
     evaluation: Evaluation | None = None,
     approvals: ApprovalMiddleware | None = None,
     memory: Memory | None = None,
-    claims: Callable[[str], Sequence[Claim]] = lambda _: (),
+    claims: Callable[[str, Turn], Sequence[Claim]] = lambda _text, _turn: (),
     data: Sequence[DataSeen] = (),
     more_tools: Sequence[BaseTool] = (),
 ) -> Agent:

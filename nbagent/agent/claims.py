@@ -119,7 +119,8 @@ def claims(
 def _prose(answer: str) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
-        lambda block: " " if _is_code(block["language"], block["block"]) else block["block"], plain(answer)
+        lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
+        plain(answer).replace("{,}", ",").replace("\\,", "\u202f"),  # as LaTeX parts thousands
     )
     text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
     text = _ITALIC.sub(r"\1", text)

@@ -65,6 +65,40 @@ def parameters(code: str) -> str:
     return "\n".join(found)
 
 
+def reused(code: Iterable[str], earlier: Iterable[str]) -> list[str]:
+    """The variables and functions of earlier cells on which code depends, in order."""
+    made: set[str] = set()
+    found: dict[str, None] = {}
+    given = {name for statement in _statements(earlier) for name in _bound(statement)[1]}
+    for statement in _statements(code):
+        inside, bound = _bound(statement)
+        used = [
+            each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+        ]
+        used += _names([statement.target]) if isinstance(statement, ast.AugAssign) else []
+        found |= dict.fromkeys(name for name in used if name in given - made - inside)
+        made |= inside | bound
+    return [name for name in found if not name.startswith("_")]
+
+
+def _statements(code: Iterable[str]) -> Iterator[ast.stmt]:
+    """The statements of cells, without those of cells that can't be read."""
+    for each in code:
+        with contextlib.suppress(*UNREADABLE):
+            yield from _tree(each).body
+
+
+def _bound(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """The names that a statement gives a value before it uses them, and all but modules that have one after it."""
+    stored = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    stored |= {each.name for each in ast.walk(statement) if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+    first = stored | {each.arg for each in ast.walk(statement) if isinstance(each, ast.arg)}
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        first -= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return first, stored
+
+
 def _used(tree: ast.Module, known: _Known) -> set[str]:
     """The names with which something is reckoned, compared or called, other than constants alone."""
     used: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -10,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbagent.agent.literals import reused
 from nbagent.agent.phases import Phases
 from nbagent.core.events import (
     NO_USAGE,
     Answer,
     Answered,
     Cell,
+    Check,
     Claim,
     Event,
     ModelFailed,
@@ -25,9 +28,30 @@ from nbagent.core.events import (
     Usage,
 )
 
+CHECKED = 12
+"""Numbers of an answer that are computed again."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
 
 def _unheard(text: str) -> None:
     """Words of which nobody wants to know before the reply is whole."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An answer while it is checked.
+
+    Attributes:
+        text: The answer.
+        cells: How many cells had run before.
+        usage: What models had used before.
+        since: When the check began, in seconds of the monotonic clock.
+    """
+
+    text: str
+    cells: int
+    usage: Usage
+    since: float
 
 
 @dataclass(eq=False)
@@ -46,6 +70,7 @@ class Turn:
         installed: Packages that the model had installed without a cell.
         usage: What models have used for it, including failed attempts and critics.
         answer: The answer, or why there is none, once the turn has ended.
+        draft: The answer that is checked, or was.
     """
 
     number: int
@@ -56,6 +81,7 @@ class Turn:
     installed: list[Package] = field(default_factory=list)
     usage: Usage = NO_USAGE
     answer: Answer | None = None
+    draft: Draft | None = None
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
@@ -67,6 +93,30 @@ class Turn:
             self.usage += event.usage
         self.send(event)
         self.phases.on_event(event)
+
+    def begin_check(self, text: str) -> None:
+        """Note the answer that is checked from now on."""
+        self.draft = Draft(text, len(self.cells), self.usage, time.monotonic())
+
+    @property
+    def check_cells(self) -> list[Cell]:
+        """The cells that ran for the check of its answer."""
+        return self.cells[self.draft.cells :] if self.draft else []
+
+    def _check(self, text: str, claims: Sequence[Claim]) -> Check | None:
+        if (draft := self.draft) is None:
+            return None
+        asked = numbers_to_check(claims)
+        ran = [cell.code for cell in self.check_cells]
+        return Check(
+            cells=[cell.cell for cell in self.check_cells],
+            again=[claim.text for claim in asked if claim.again],
+            alone=[claim.text for claim in asked if not claim.again],
+            reused=reused(ran, [cell.code for cell in self.cells[: draft.cells]]),
+            changed=text.split() != draft.text.split(),
+            usage=self.usage - draft.usage,
+            seconds=time.monotonic() - draft.since,
+        )
 
     def end(self, text: str, *, ended: bool, claims: Sequence[Claim] = ()) -> Answer:
         """End the turn with the event `Answered`; returns the answer.
@@ -86,11 +136,17 @@ class Turn:
             "usage": self.usage,
             "seconds": time.monotonic() - self._started,
             "claims": list(claims),
+            "check": self._check(text, claims) if ended else None,
         }
         installed = [*self.installed, *(package for cell in cells for package in cell.installed)]
         self.answer = Answer(**fields, cells=cells, files=list(dict.fromkeys(self.files)), installed=installed)
         self.emit(Answered(**fields))
         return self.answer
+
+
+def numbers_to_check(claims: Sequence[Claim]) -> list[Claim]:
+    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
+    return [claim for claim in claims if claim.supported and not _YEAR.fullmatch(claim.text)][:CHECKED]
 
 
 def turn_of(request: Any) -> Turn:

@@ -269,6 +269,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_iterations: Annotated[
         int, _COUNT, Option("How often an answer is sent back if no output shows its numbers.")
     ] = 2
+    check: Annotated[
+        bool | None,
+        Option(
+            "Have an answer's numbers computed a second time before you see it; by default for several files.",
+            "--check --no-check",
+            group="agent",
+            resumed=True,
+        ),
+    ] = None
     scripts: Annotated[
         bool, Option("Whether the model is offered the tools for scripts and programs for every question.")
     ] = False
@@ -419,6 +428,7 @@ class Keywords(TypedDict, total=False):
     replies: str | None
     max_attempts: int | None
     max_iterations: int | None
+    check: bool | None
     scripts: bool | None
     budget: str | Budget | None
     redact: str | None

@@ -131,6 +131,9 @@ def _answer(answer: Answer) -> Any:
     facts: dict[str, Any] = {"role": "answer", "turn": answer.turn}
     if answer.claims:
         facts["claims"] = to_builtins(answer.claims)
+    if answer.check:
+        facts["check"] = to_builtins(answer.check)
+        note += f"\n\n*{clean_markdown(answer.check.told)}*"
     words = f"{prose.unsupported(answer.claims)}{clean_markdown(answer.text) or '*Nothing.*'}"
     text = f"### Answer\n\n{words}{note}{prose.sources(answer.claims)}"
     return _markdown(f"answer-{answer.turn}", text, facts)

@@ -63,12 +63,22 @@ _IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "FeatureNotFound")
 """Errors that may name something to install; the last one is Beautiful Soup's, for a parser."""
 _OPTIONAL = (
     re.compile(r"Missing optional dependency '([\w.]+)'"),
-    re.compile(r"`Import ([\w.]+)` failed"),
+    re.compile(r"`Import ([\w.-]+)` failed"),
     re.compile(r"required package '([\w.]+)' not found"),
     re.compile(r"tree builder with the features you requested: (lxml|html5lib)\b"),
     re.compile(r"\b(?:pip|conda|uv pip) install (?:-U |--upgrade )?['\"`]?([A-Za-z]\w*)\b(?![-\[]|\.\w)"),
 )
 """How libraries say which optional one they lack: pandas, Polars, Beautiful Soup, and most others."""
+_PANDAS_NAMES = {
+    "beautifulsoup4": "bs4",
+    "Bottleneck": "bottleneck",
+    "Jinja2": "jinja2",
+    "odfpy": "odf",
+    "pytables": "tables",
+    "python-calamine": "python_calamine",
+    "SQLAlchemy": "sqlalchemy",
+}
+"""The modules of which pandas says another name."""
 
 
 def missing_module(kind: str, words: str, code: str) -> str | None:
@@ -88,8 +98,9 @@ def missing_module(kind: str, words: str, code: str) -> str | None:
     found = next((each for each in (pattern.search(words[:2000]) for pattern in patterns) if each is not None), None)
     if found is None:
         return None
-    dotted = re.search(rf"(?m)^[^\S\n]*(?:from|import)\s+({re.escape(found[1])}\.[\w.]+)", code)
-    return dotted[1].rstrip(".") if dotted else found[1]
+    module = _PANDAS_NAMES.get(found[1], found[1])
+    dotted = re.search(rf"(?m)^[^\S\n]*(?:from|import)\s+({re.escape(module)}\.[\w.]+)", code)
+    return dotted[1].rstrip(".") if dotted else module
 
 
 def distribution_for(module: str) -> str:

@@ -440,6 +440,17 @@ export interface Claim {
   cell?: number;
   output?: number;
   shown?: string;
+  again?: number;
+}
+/** A second computation of an answer's numbers from the data, before the person saw it. */
+export interface Check {
+  cells: number[];
+  again?: string[];
+  alone?: string[];
+  reused?: string[];
+  changed?: boolean;
+  usage?: Usage;
+  seconds?: number;
 }
 /** A cell, as the kernel, the log, the notebook and every face know it. */
 export interface Cell {
@@ -472,6 +483,7 @@ export interface Answered {
   usage?: Usage;
   seconds?: number;
   claims?: Claim[];
+  check?: Check | null;
   cells?: Cell[];
   files?: string[];
   installed?: Package[];

@@ -1,7 +1,7 @@
 /** What a conversation is shown as. An item changes in place, and its `version` grows with each change. */
 import type { IOutput } from '@jupyterlab/nbformat';
 
-import type { ApprovalAsked, Claim, Usage } from './events';
+import type { ApprovalAsked, Check, Claim, Usage } from './events';
 
 export interface Base {
   readonly key: string;
@@ -74,6 +74,7 @@ export interface Answer extends Base {
   seconds: number;
   usage: Usage | null;
   claims: Claim[];
+  check: Check | null;
 }
 
 export interface SavedFile {

@@ -89,7 +89,7 @@ export class Conversation {
     if (this.live === null) {
       this.live = {
         kind: 'answer', key: `live${turn}-${this.items.length}`, version: 0, turn, at: 0,
-        text: '', live: true, success: true, seconds: 0, usage: null, claims: []
+        text: '', live: true, success: true, seconds: 0, usage: null, claims: [], check: null
       };
       this.items.push(this.live);
     }
@@ -357,7 +357,7 @@ export class Conversation {
     this.rest();
     const told = {
       text: event.text, live: false, success: event.success, seconds: event.seconds ?? 0, usage: event.usage ?? null,
-      claims: event.claims ?? []
+      claims: event.claims ?? [], check: event.check ?? null
     };
     if (said && said === this.items[this.items.length - 1]) {
       // It stays where it was written.

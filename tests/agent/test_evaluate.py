@@ -12,10 +12,12 @@ from agent.stub import Kernel, Provider, Say, answer, python
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
 from nbagent.agent.claims import claims
+from nbagent.agent.literals import reused
 from nbagent.agent.middleware.evaluate import Evaluation
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
+from nbagent.agent.turn import Turn
 from nbagent.core.budget import Budget
 from nbagent.core.events import Claim, ModelReplied
 
@@ -25,7 +27,7 @@ QUESTION = "How many rows?"
 def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | None = None, rounds: int = 2) -> Agent:
     """An agent whose answers are looked at, where cells have printed this."""
 
-    def look(text: str) -> Sequence[Claim]:
+    def look(text: str, _: Turn) -> Sequence[Claim]:
         printed = {at: [{"output_type": "stream", "text": each}] for at, each in enumerate(outputs, start=1)}
         return claims(text, printed, given=[QUESTION])
 
@@ -108,3 +110,23 @@ async def test_nothing_to_look_for(provider: Provider, kernel: Kernel, text: str
     provider.say(Say(text=text), Say(text="Then this"))
     found, _ = await ask(agent_of("openai:gpt-4.1", kernel, []))
     assert found == (text or "Then this")
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("import csv\nrows = list(csv.reader(open('a.csv')))\nprint(len(rows))", []),
+        ("print(df.height)", ["df"]),
+        ("df = df.drop_nulls()\nclean(df)", ["df", "clean"]),
+        ("df = pl.read_csv('a.csv')\nprint([df for df in df.columns])", []),
+        ("def clean(df):\n    return df.height\nprint(clean(pl.read_csv('a.csv')))", []),
+        ("for df in [1]:\n    total = 0\n    total += df", []),
+        ("total += 1", ["total"]),
+        ("%time df.sum()", []),
+        ("no python", []),
+    ],
+)
+def test_what_a_check_takes_from_earlier_cells_is_found(code: str, names: list[str]) -> None:
+    """Variables and functions on which it depends; not modules, nor what it makes itself."""
+    earlier = "import polars as pl\ndf = pl.read_csv('a.csv')\ndef clean(x):\n    return x\ntotal, _ = 1, 2"
+    assert reused([code], [earlier]) == names

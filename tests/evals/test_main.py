@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +71,25 @@ def test_from_questions_to_scores(files: Path, provider: Provider, evals: Evals)
     assert all(word in done.stdout for word in ("50.0%", "66.7%", "Summary Statistics", "input tokens"))
     again = evals("--limit", "2")
     assert (again.exit_code, again.stdout) == (0, done.stdout)
+
+
+def test_two_models_on_a_folder(files: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks in KramaBench's form: the model sees the whole folder, and the second run is shown beside the first."""
+    monkeypatch.chdir(files)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    task = {"id": "birds-hard-1", "query": "How many birds?", "answer": 344, "answer_type": "numeric_exact"}
+    Path("birds.json").write_text(json.dumps([task]))
+    Path("tables", "more.csv").write_text("a\n1\n")
+    words = ["--questions", "birds.json", "--tables", "tables", "--engine", "bubblewrap"]
+    code = COUNT.replace("/tmp/data/", "/tmp/data/tables/") + "\nimport os; print(os.listdir('/tmp/data/tables'))"
+    provider.say(Say(calls=(python(code),)), Say(text="Answer: 344"), Say(calls=(python(code),)))
+    first = CliRunner().invoke(app, [*words, "--model", "openai:gpt-4.1", "--out", "one.jsonl"])
+    assert first.exit_code == 0, first.output
+    assert "more.csv" in provider.sent(1)[-1]["content"]
+    provider.say(Say(text="Answer: many"))
+    second = CliRunner().invoke(app, [*words, "--model", "openai:gpt-4o", "--out", "r.jsonl", "--beside", "one.jsonl"])
+    assert re.search(r"hard +1 +0\.0% \(0\.0%\) +100\.0% \(100\.0%\)", second.stdout)
+    assert "Right by openai:gpt-4.1 alone: birds-hard-1" in second.stdout
 
 
 def test_it_goes_on_after_a_stop(files: Path, provider: Provider, evals: Evals, leftovers: Any) -> None:

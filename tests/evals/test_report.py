@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from evals.report import done, scores, show, used
+from evals.report import done, scores, show, show_beside, used
 from evals.results import Result
 from evals.tasks import Task
 
 TASKS = [
-    Task(id=0, prompt="", table=Path(), expected={"a": "1", "b": "No"}, level="easy", concepts=("Counting",)),
-    Task(id=1, prompt="", table=Path(), expected={"a": "1"}, level="hard", concepts=("Counting", "Trends")),
-    Task(id=2, prompt="", table=Path(), expected={"a": "1"}, level="hard", concepts=("Trends",)),
+    Task(id=0, prompt="", data=Path(), expected={"a": "1", "b": "No"}, level="easy", concepts=("Counting",)),
+    Task(id=1, prompt="", data=Path(), expected={"a": "1"}, level="hard", concepts=("Counting", "Trends")),
+    Task(id=2, prompt="", data=Path(), expected={"a": "1"}, level="hard", concepts=("Trends",)),
 ]
 
 
@@ -70,3 +70,18 @@ def test_nothing_to_sum_up() -> None:
     text = io.StringIO()
     show(TASKS, {}, console=Console(file=text))
     assert text.getvalue() == "No task is done.\n"
+
+
+def test_two_models_side_by_side() -> None:
+    """By level, over the tasks that both have done, and which of them only one could do."""
+    other = {
+        0: result(0, "@a[1] @b[No]", {"a": True, "b": True}, model="replay:y"),
+        1: result(1, "", {"a": False}, model="replay:y"),
+        2: result(2, "@a[1]", {"a": True}, model="replay:y"),
+    }
+    text = io.StringIO()
+    show_beside(TASKS, [RESULTS, other], console=Console(file=text, width=80))
+    rows = [re.split(r"  +", line.strip()) for line in text.getvalue().splitlines()]
+    assert ["all", "2", "50.0% (75.0%)", "50.0% (50.0%)"] in rows
+    assert ["hard", "1", "100.0% (100.0%)", "0.0% (0.0%)"] in rows
+    assert "Right by replay:x alone: 1\nRight by replay:y alone: 0\n" in text.getvalue()

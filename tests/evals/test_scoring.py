@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evals.folder_scoring import dabstep, final, kramabench
 from evals.scoring import alike, equal, fields, score
 
 
@@ -74,3 +75,55 @@ def test_every_field_is_scored() -> None:
     expected = {"a": "1", "b": "2", "empty": ""}
     assert score("@a[1.0] @c[3]", expected) == {"a": True, "b": False, "empty": False}
     assert score("@empty[]", {"empty": ""}) == {"empty": True}
+
+
+def test_the_value_stands_behind_the_last_answer() -> None:
+    """In Markdown too; without one there is none."""
+    assert final("Answer: 1\nor\n**Answer:** `2.5`\nDone.") == "2.5"
+    assert final("I can't answer this.") == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "given", "grade"),
+    [
+        ("numeric_exact", 45.3, "45.3", 1),
+        ("numeric_exact", 45.3, "45.3%", 1),
+        ("numeric_exact", 45, "46", 0),
+        ("numeric_exact", 0, "0.0000001", 1),
+        ("numeric_approximate", 100, "125", 0.8),
+        ("numeric_approximate", 0.5, "50%", 1),
+        ("numeric_approximate", 100, "many", 0),
+        ("string_exact", "New York", " new york", 1),
+        ("string_approximate", "New York", "NYC", 0),
+        ("list_exact", ["a", 2], '["A", 2.0, "c"]', 0.8),
+        ("list_exact", ["a", "b"], "a, b", 1),
+        ("list_exact", [], "[]", 1),
+        ("list_approximate", [100], "[100.9]", 1),
+    ],
+)
+def test_the_rule_of_kramabench(kind: str, right: object, given: str, grade: float) -> None:
+    """Numbers, texts and lists, each by its own measure."""
+    found = kramabench(f"Answer: {given}", {"type": kind, "accepted": [right]})
+    assert found["answer"] == pytest.approx(grade)
+
+
+@pytest.mark.parametrize(
+    ("right", "given", "same"),
+    [
+        ("NL", "nl", True),
+        ("0.123456", "0.12", False),
+        ("12.345678", "12.35", True),
+        ("1,234.5", "$1234.5", True),
+        ("64", "64.00", True),
+        ("64%", "64", True),
+        ("a, b, c", "[c; a; b]", True),
+        ("a, b", "a", False),
+        ("Not Applicable", "not applicable.", True),
+        ("E. Fraud", "E", True),
+        ("some other words", "these are words", False),
+        ("0.5", "half", False),
+    ],
+)
+def test_the_rule_of_dabstep(right: str, given: str, same: bool) -> None:
+    """As a number up to its rounding, as a list in any order, or as words."""
+    assert dabstep(f"Answer: {given}", {"answer": right}) == {"answer": float(same)}

@@ -23,7 +23,7 @@ def test_tasks_are_in_the_order_of_the_questions(files: Path) -> None:
     lines(files / "labels.jsonl", {"id": 9, "common_answers": [["x", "1"]]}, *reversed(LABELS))
     first, second, _ = found = tasks(files)
     assert [task.id for task in found] == [0, 1, 2]
-    assert first.table == files / "tables" / "penguins.csv"
+    assert first.data == files / "tables" / "penguins.csv"
     assert first.expected == {"rows": "344", "species": "3"}
     assert (second.level, second.concepts) == ("hard", ("Summary Statistics", "Feature Engineering"))
 
@@ -95,3 +95,36 @@ def test_files_that_can_not_be_read(files: Path) -> None:
     (files / "questions.jsonl").write_bytes(b'{"id": "\xff"}')
     with pytest.raises(DataError, match="is not UTF-8 text"):
         tasks(files)
+
+
+def test_tasks_of_kramabench_are_about_a_folder(files: Path) -> None:
+    """The level stands in the id; a grade is a share, and of several accepted answers the best counts."""
+    asked = {"query": "Which?", "data_sources": ["penguins.csv"], "subtasks": []}
+    rows = [
+        asked | {"id": "birds-hard-1", "answer": ["Adelie", "Gentoo"], "answer_type": "list_exact"},
+        asked | {"id": "birds-easy-2", "answer": 12.5, "answer_type": "numeric_exact", "accepted_answers": [50]},
+    ]
+    (files / "birds.json").write_text(json.dumps(rows, indent=4))
+    first, second = read(files / "birds.json", labels=None, tables=files / "tables")
+    assert (first.id, first.level, first.data, second.level) == ("birds-hard-1", "hard", files / "tables", "easy")
+    assert first.prompt.endswith("Answer: …")
+    assert "Gentoo" not in first.prompt
+    assert first.grade('So:\n**Answer:** ["gentoo", "Adelie"]', first.expected) == {"answer": 1.0}
+    assert first.grade("Answer: Gentoo", first.expected)["answer"] == pytest.approx(2 / 3)
+    assert [second.grade(f"Answer: {each}", second.expected)["answer"] for each in ("50", "12.5001", "13")] == [1, 1, 0]
+    (files / "birds.json").write_text(json.dumps([rows[0] | {"answer_type": "poem"}]))
+    with pytest.raises(DataError, match=r"birds\.json is no list of tasks: Invalid enum value 'poem'"):
+        read(files / "birds.json", labels=None, tables=files / "tables")
+
+
+def test_tasks_of_dabstep_are_about_a_folder(files: Path) -> None:
+    """The right answers stand in the tasks or apart; a task without one is named."""
+    row = {"task_id": "5", "question": "Which country?", "guidelines": "Its code.", "level": "easy", "answer": "NL"}
+    lines(files / "tasks.jsonl", row, {**row, "task_id": "6", "answer": ""})
+    lines(files / "answers.jsonl", {"task_id": "6", "answer": "1, 2"})
+    first, second = read(files / "tasks.jsonl", labels=files / "answers.jsonl", tables=files / "tables")
+    assert "Its code." in first.prompt
+    assert first.grade("answer: nl.", first.expected) == {"answer": 1.0}
+    assert second.grade("Answer: [2, 1]", second.expected) == {"answer": 1.0}
+    with pytest.raises(DataError, match=r"tasks\.jsonl has no answers to 6"):
+        read(files / "tasks.jsonl", labels=None, tables=files / "tables")

@@ -13,6 +13,7 @@ import pytest
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import (
+    Answer,
     ApprovalAsked,
     ApprovalGiven,
     Asked,
@@ -354,15 +355,20 @@ def test_the_spinner_keeps_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(set(starts)) == 1
 
 
+def answered(text: str) -> Answer:
+    """An answer of these words."""
+    return Answer(turn=1, text=text, success=True, attempts=1)
+
+
 def test_an_answer_is_formatted_on_a_terminal_alone(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     """A program that reads it gets it as it was written."""
-    show_answer("It is **42**.")
+    show_answer(answered("It is **42**."))
     assert capsys.readouterr().out == "It is **42**.\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    show_answer("It is **42**, by [a page](https://example.org/).\n\n- one\n- two")
+    show_answer(answered("It is **42**, by [a page](https://example.org/).\n\n- one\n- two"))
     shown = capsys.readouterr().out
     monkeypatch.setenv("FORCE_COLOR", "1")
-    show_answer("`a`\n\n1. b\n\n- c\n\n> d\n\n|a|\n|-|\n|b|\n\n[x](https://example.org/)\n\n---\n\n    code")
+    show_answer(answered("`a`\n\n1. b\n\n- c\n\n> d\n\n|a|\n|-|\n|b|\n\n[x](https://example.org/)\n\n---\n\n    code"))
     assert not re.search(r"\x1b\[(?:\d+;)*(?:3[0234678]|4[0-8]|9\d)\b", capsys.readouterr().out)
     shown = plain(shown)
     assert shown.startswith("\nIt is 42, by a page (https://example.org/).")

@@ -69,6 +69,8 @@ def test_only_a_module_not_found_names_a_missing_module() -> None:
     [
         ("ImportError", "Missing optional dependency 'openpyxl'.  Use pip or conda to install openpyxl.", "openpyxl"),
         ("ImportError", "`Import lxml` failed.  Use pip or conda to install the lxml package.", "lxml"),
+        ("ImportError", "`Import pytables` failed.  Use pip, conda, or", "tables"),
+        ("ImportError", "`Import python-calamine` failed.  Use pip, conda, or", "python_calamine"),
         ("ModuleNotFoundError", "required package 'xlsxwriter' not found.\nPlease install using", "xlsxwriter"),
         ("FeatureNotFound", "Couldn't find a tree builder with the features you requested: html5lib. Do", "html5lib"),
         ("ImportError", "plotting needs more. Try `pip install tabulate`.", "tabulate"),

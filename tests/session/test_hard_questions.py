@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.stub import Provider, Say
+from agent.stub import Provider, Say, python
 
 from nbagent import Session
 
@@ -85,3 +85,46 @@ async def test_a_folder_of_many_files_can_be_asked_about(stub: Provider, tmp_pat
     assert '"ck id": String, e.g. "k2-0", "k2-1", 60 different' in told
     assert 'hl-survey.csv": 1 times, first in line 35: "k17-33,33"' in hit
     assert 'No file\'s path has "nowhere.csv" in it.' in missed
+
+
+async def test_an_answer_over_several_files_is_computed_a_second_time(stub: Provider, tmp_path: Path) -> None:
+    """The numbers decide: found again, the answer stands without another request; if not, the model has a last word."""
+    (tmp_path / "shops.csv").write_text("shop,city\nA,Ulm\nB,Bonn\n")
+    (tmp_path / "sales.csv").write_text("shop,sales,year\nA,110,2023\nB,210,2023\na,115,2023\n")
+    first = python("import polars as pl\nshops = pl.read_csv('shops.csv')\nsales = pl.read_csv('sales.csv')\n"
+                   "print(sales.join(shops, on='shop').sort('city'))")  # fmt: skip
+    again = "import csv\nprint(sum(int(r['sales']) for r in csv.DictReader(open('sales.csv')) if {}))"
+    options: Any = {"model": "openai:gpt-4.1", "engine": "bubblewrap", "mcp": False, "budget": "4steps"}
+    async with Session(data=[tmp_path / "shops.csv", tmp_path / "sales.csv"], **options) as session:
+        stub.say(Say(calls=(first,)), Say(text="Bonn sold 210 in 2023."))
+        stub.say(Say(calls=(python(again.format("r['shop'] == 'B'")),)))
+        same = await session.ask("What did Bonn sell?")
+        stub.say(Say(calls=(first,)), Say(text="Ulm sold 110."))
+        stub.say(Say(calls=(python(again.format("r['shop'].upper() == 'A'") + "\nsales.height"),)))
+        stub.say(Say(text="Ulm sold 225."))
+        other = await session.ask("And Ulm?")
+        stub.say(Say(calls=(first,)), Say(text="Bonn sold 210."), *[Say(calls=(python("1 / 0"),))] * 2)
+        cut = await session.ask("And Bonn?")
+        stub.say(Say(calls=(python("print(len(open('shops.csv').read()) * 3)"),)), Say(text="It is 69."))
+        one = await session.ask("How long is the file, three times?")
+        stub.say(Say(calls=(python("print(shops.height * 333)"),)), Say(text="It is 666."), Say(text="It is 666."))
+        reused = await session.ask("And its rows, 333 times?")
+        stub.say(Say(calls=(first,)), Say(text="Bonn sold 210."), Say(status=418))
+        failed = await session.ask("And Bonn?")
+    assert len(stub.requests) == 3 + 4 + 4 + 2 + 3 + 3
+    assert failed.check is not None
+    assert (failed.text, failed.success, failed.check.cells) == ("Bonn sold 210.", True, [])
+    assert "compute 210 a second time" in stub.requests[2]["messages"][-1]["content"]
+    assert (same.success, same.claims[0].cell, same.claims[0].again) == (True, 1, 2)
+    assert same.check is not None
+    assert same.check.told.startswith("Checked: cell 2 found 210 again. This took 1 more")
+    assert same.check.usage.calls == 1
+    assert same.usage.calls == 3
+    assert other.check is not None
+    assert other.text == "Ulm sold 225."
+    assert (other.check.again, other.check.changed, other.check.reused) == (["225"], True, ["sales"])
+    assert cut.check is not None
+    assert (cut.text, cut.check.alone) == ("Bonn sold 210.", ["210"])
+    assert "did not find 210." in cut.check.told
+    assert (one.text, one.check) == ("It is 69.", None)
+    assert reused.check is not None

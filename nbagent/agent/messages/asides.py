@@ -9,6 +9,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 AsideKind = Literal[
     "evaluation",  # an answer is sent back
+    "check",  # an answer is to be checked
     "critique",  # failed code is criticised
     "warning",  # code will soon run no more
     "over",  # no more code runs in this turn

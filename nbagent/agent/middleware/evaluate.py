@@ -1,27 +1,32 @@
-"""Middleware that sends an answer back to the model if some of its numbers stand in no output.
+"""Middleware that looks at an answer before the person sees it.
 
-It costs a request only if numbers are missing. A recorded model is asked again only where the recording was.
+An answer some of whose numbers stand in no output is sent back to the model. One that stands may be checked: the model
+computes its numbers a second time, from the data, and where an output shows all of them again, the answer is the
+person's without another request. A recorded model is asked again only where the recording was.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from langchain.agents import AgentState
-from langchain.agents.middleware import hook_config
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain.agents.middleware import ModelRequest, ModelResponse, hook_config
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from nbagent.agent.claims import claims
+from nbagent.agent.literals import reused
 from nbagent.agent.messages.asides import aside, is_aside, is_question
-from nbagent.agent.messages.reply import text_of
-from nbagent.agent.middleware.types import Middleware
+from nbagent.agent.messages.reply import REQUESTS, text_of
+from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
-from nbagent.agent.turn import Turn
+from nbagent.agent.turn import Turn, numbers_to_check
 from nbagent.core.errors import contained
 from nbagent.core.events import Claim
 
@@ -36,68 +41,140 @@ ASK = (
     "without them. What is general knowledge, such as a definition, may stay. Reply with the whole answer, and don't "
     "mention this message."
 )
+CHECK = (
+    "[nbagent, before the person sees your answer] Check it: compute {numbers} a second time, in one new cell, from "
+    "the files of the data. Go another way than before, use no variable of earlier cells, and print the results in the "
+    "unit and rounding of your answer. If something else comes out, find out which is right, and reply with the whole "
+    "answer. Don't mention this message."
+)
+_LISTS = re.compile(r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.\w|/\*")
+"""Code that reads whichever files there are."""
 
 
 UNCHECKED: Final = Claim(text="the numbers, which could not be looked for")
 """Stands for all claims of an answer when looking for them has failed."""
 
 
-class Check:
+class Numbers:
     """Looks for the numbers of an answer in the outputs of the session."""
 
     def __init__(self, session: SessionPort) -> None:
         self._session = session
-        self._last: tuple[str, int, list[Claim]] = ("", 0, [])
+        self._last: tuple[tuple[object, ...], list[Claim]] = ((), [])
 
-    def claims(self, text: str) -> list[Claim]:
-        """The claims of an answer, without the numbers of the questions and the code's parameters."""
+    def claims(self, text: str, turn: Turn) -> list[Claim]:
+        """The claims of an answer, without the numbers of the questions and the code's parameters.
+
+        What the cells of a check show again is linked to the cell that showed it first.
+        """
         seen = self._session.evidence()
-        if self._last[:2] == (text, len(seen.outputs)):
-            return self._last[2]  # `Evaluation` has asked for it a moment ago
+        checking = {cell.cell for cell in turn.check_cells}
+        key = text, len(seen.outputs), len(checking)
+        if self._last[0] == key:
+            return self._last[1]  # `Evaluation` has asked for it a moment ago
+
+        def find(cells: Collection[int]) -> list[Claim]:
+            outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
+            return claims(text, outputs, given=seen.given, code=seen.code, data=seen.has_data)
+
         found = [UNCHECKED]
         with contained("The numbers of an answer were not looked for in the outputs"):
-            found = claims(text, seen.outputs, given=seen.given, code=seen.code, data=seen.has_data)
-        self._last = text, len(seen.outputs), found
+            found = find(seen.outputs)
+            if checking:
+                first = {each.text: each for each in find(seen.outputs.keys() - checking) if each.supported}
+                again = {each.text: each.cell for each in find(checking)}
+                found = [
+                    msgspec.structs.replace(first.get(each.text, each), again=again.get(each.text, 0)) for each in found
+                ]
+        self._last = key, found
         return found
 
-    def checkable(self, text: str) -> list[Claim]:
+    def checkable(self, text: str, turn: Turn) -> list[Claim]:
         """The claims that the model can mend: all but those that nbagent could not check."""
-        return [claim for claim in self.claims(text) if claim is not UNCHECKED]
+        return [claim for claim in self.claims(text, turn) if claim is not UNCHECKED]
+
+
+def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]) -> bool:
+    """Whether a question was answered from several files: by cells other than those that name just one of them.
+
+    Args:
+        turn: The question.
+        paths: The files.
+        ran: The code of all cells by their number; of those before, what they read counts if it is used again.
+    """
+    own = [cell.code for cell in turn.cells]
+    earlier = [ran[cell] for cell in ran.keys() - {cell.cell for cell in turn.cells}]
+    code = "\n".join([*own, *(earlier if reused(own, earlier) else ())])
+    named = [path for path in paths if path.rpartition("/")[2] in code]
+    return len(paths) > 1 and (len(named) != 1 or bool(_LISTS.search(code)))
 
 
 class Evaluation(Middleware):
-    """Sends an answer back if some of its numbers stand in no output.
+    """Sends an answer back if some of its numbers stand in no output, and has one that stands checked once.
 
     Args:
         model: The model of the agent.
         claims: Finds the numbers of an answer, each with its place.
         rounds: How often one answer is sent back at most.
+        checks: Whether the answer of a question is checked.
     """
 
-    def __init__(self, model: Model, claims: Callable[[str], Sequence[Claim]], *, rounds: int = ROUNDS) -> None:
+    def __init__(
+        self,
+        model: Model,
+        claims: Callable[[str, Turn], Sequence[Claim]],
+        *,
+        rounds: int = ROUNDS,
+        checks: Callable[[Turn], bool] = lambda _: False,
+    ) -> None:
         super().__init__()
         self._model = model
         self._claims = claims
         self._most = rounds
+        self._checks = checks
+
+    async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
+        """Call the model, but for an answer whose check has found all of its numbers again: that is the reply."""
+        turn = request.runtime.context
+        if turn.draft is None or not isinstance(request.messages[-1], ToolMessage) or not self._is_found_again(turn):
+            return await handler(request)
+        return ModelResponse(result=[AIMessage(turn.draft.text, response_metadata={REQUESTS: 0})])
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Turn]) -> dict[str, Any] | None:
         """Look at a reply without calls, which is an answer."""
         messages: Sequence[AnyMessage] = state["messages"]
-        last = messages[-1]
+        last, turn = messages[-1], runtime.context
         if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
             return None
-        found = self._claims(text_of(last))
+        found = self._claims(text_of(last), turn)
         missing = [claim.text for claim in found if not claim.supported]
         # Once no more code runs, the model can't do what it would be asked for.
         is_over = any(is_aside(each, "over") for each in this_turn(messages))
-        sent_back = bool(missing) and not is_over and _rounds(messages) < self._most and self._can_be_asked()
-        runtime.context.phases.evaluate(found, sent_back=sent_back)
-        if not sent_back:
-            return None
-        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-        asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
-        return {"messages": [asked], "jump_to": "model"}
+        can_be_asked = not is_over and self._can_be_asked()
+        sent_back = bool(missing) and can_be_asked and _rounds(messages) < self._most
+        asked = None
+        if sent_back:
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
+        elif can_be_asked and turn.draft is None and (numbers := self._to_check(found, turn)):
+            turn.begin_check(text_of(last))
+            asked = aside("check", CHECK.format(numbers=", ".join(numbers)))
+        turn.phases.evaluate(found, sent_back=asked is not None)
+        return {"messages": [asked], "jump_to": "model"} if asked else None
+
+    def _to_check(self, found: Sequence[Claim], turn: Turn) -> list[str]:
+        """The numbers of an answer that are to be computed again; none if it is not checked."""
+        ran = {cell.cell for cell in turn.cells}
+        if not any(claim.cell in ran for claim in found) or not self._checks(turn):
+            return []
+        return [claim.text for claim in numbers_to_check(found)]
+
+    def _is_found_again(self, turn: Turn) -> bool:
+        """Whether the check of an answer has succeeded, and shows all of its numbers."""
+        ran, text = turn.check_cells, turn.draft.text if turn.draft else ""
+        numbers = numbers_to_check(self._claims(text, turn))
+        return bool(ran) and ran[-1].success and all(claim.again for claim in numbers)
 
     def _can_be_asked(self) -> bool:
         """Whether the model can answer again; a recorded one can if its next reply was recorded after such a return."""

@@ -49,7 +49,8 @@ class ProviderExchange(Middleware):
             if model is not first:
                 reply.response_metadata[ANSWERED_BY] = model.name
             if first.recorder:
-                sent_back = bool(request.messages) and is_aside(request.messages[-1], "evaluation")
+                last = request.messages[-1:]
+                sent_back = any(is_aside(each, "evaluation") or is_aside(each, "check") for each in last)
                 first.recorder.write(reply, again=sent_back, structured=first.structured)
         return response
 

@@ -31,12 +31,14 @@ class Claim(msgspec.Struct, frozen=True):
         cell: The cell whose output shows it; 0 if none does.
         output: The index of that cell's output, from 0; -1 if none.
         shown: The number as the output has it, such as `12.3456` for a claim of `12.3`.
+        again: The cell that found it a second time when the answer was checked; 0 if none did.
     """
 
     text: str
     cell: int = 0
     output: int = -1
     shown: str = ""
+    again: int = 0
 
     @property
     def supported(self) -> bool:
@@ -72,8 +74,57 @@ class Usage(msgspec.Struct, frozen=True):
             None if self.cost is None or other.cost is None else self.cost + other.cost,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        """What came after `other`, of which this is the sum."""
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.calls - other.calls,
+            self.cached_tokens - other.cached_tokens,
+            None if self.cost is None else self.cost - (other.cost or 0.0),
+        )
+
 
 NO_USAGE = Usage()
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A second computation of an answer's numbers from the data, before the person saw it.
+
+    Attributes:
+        cells: The cells that ran for it; none if the model would not.
+        again: The numbers of the answer that these show, too.
+        alone: Those that they don't show.
+        reused: Variables and functions of earlier cells that they used, on which both computations depend.
+        changed: Whether the answer was another one before.
+        usage: What models used for it.
+        seconds: How long it took.
+    """
+
+    cells: list[int]
+    again: list[str] = []
+    alone: list[str] = []
+    reused: list[str] = []
+    changed: bool = False
+    usage: Usage = NO_USAGE
+    seconds: float = 0.0
+
+    @property
+    def told(self) -> str:
+        """How it ended and what it cost, in sentences."""
+        cells = "cell " + ", ".join(map(str, self.cells))
+        if not self.cells:
+            told = "Not checked: no cell computed it again."
+        elif not self.alone:
+            told = f"Checked: {cells} found {', '.join(self.again)} again."
+        else:
+            some = f"found {', '.join(self.again)} again, but " if self.again else "did "
+            told = f"Checked in part: {cells} {some}not {'' if self.again else 'find '}{', '.join(self.alone)}."
+        told += f" It used {', '.join(self.reused)} of earlier cells." if self.reused else ""
+        told += " The answer was another one before." if self.changed else ""
+        tokens = self.usage.input_tokens + self.usage.output_tokens
+        calls = f"{self.usage.calls} more call{'' if self.usage.calls == 1 else 's'} of the model"
+        return f"{told} This took {calls}{f', {tokens:,} tokens' if tokens else ''} and {self.seconds:.1f} s."
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -105,6 +156,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         usage: Tokens and calls of the model.
         seconds: Seconds from the question to the answer.
         claims: The numbers in the text, each with the output that shows it, if one does.
+        check: The second computation of these numbers; None if there was none.
         cells: The cells that ran for it, in order.
         files: The files that its cells saved in /tmp/output, on the host.
         installed: Packages that were installed for it.
@@ -117,6 +169,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     seconds: float = 0.0
     claims: list[Claim] = []
+    check: Check | None = None
     cells: list[Cell] = []
     files: list[Path] = []
     installed: list[Package] = []
@@ -222,6 +275,9 @@ class TurnUndone(Fact, frozen=True, kw_only=True):
 
 Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
 """The phases of a question, see `agent/phases.py`."""
+
+SENT_BACK = "sent back"
+"""How the text of an evaluation ends after which the model is asked again."""
 
 
 class PhaseEntered(Fact, frozen=True, kw_only=True):

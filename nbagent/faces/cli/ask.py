@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from nbagent.core.budget import amount, dollars
 from nbagent.core.events import Answer, Usage
-from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import EXIT_STOPPED, work
@@ -32,7 +31,8 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
     if wanted.as_json:
         objects.show(objects.answered(answer, ended))
     else:
-        _print_answer(answer)
+        if answer is not None:
+            show_answer(answer)
         if ended.notebook is not None:
             print(f"notebook: {ended.notebook}", file=sys.stderr)
         done = answer or (ended.session.unfinished if ended.session else None)
@@ -41,13 +41,6 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
     if answer is None and ended.error is None:
         return EXIT_STOPPED
     return ended.code(wanted, succeeded=answer is not None and answer.success)
-
-
-def _print_answer(answer: Answer | None) -> None:
-    if answer is not None:
-        if answer.unsupported:
-            print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
-        show_answer(answer.text)
 
 
 def _used(usage: Usage) -> str:

@@ -147,7 +147,7 @@ class Guest:
 
     def _say_answer(self, answer: Answer) -> None:
         with self.view.above():
-            show_answer(answer.text)
+            show_answer(answer)
 
     def _press(self) -> None:
         """Ctrl-C: no to what is asked, then the cell stops, then the question; where nothing runs, leave."""
@@ -256,7 +256,7 @@ async def _ask(guest: Guest, question: str, *, as_json: bool) -> int:
     if as_json:
         objects.show(answer)
     else:
-        show_answer(answer.text)
+        show_answer(answer)
     return 0 if answer.success else 1
 
 

@@ -98,7 +98,7 @@ async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:
         await session.attend()
         answer = await session.ask(question)
         view.idle()
-        show_answer(answer.text)
+        show_answer(answer)
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()

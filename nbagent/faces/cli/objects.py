@@ -44,6 +44,7 @@ def answered(answer: Answer | None, ended: Ending) -> dict[str, Any]:
         "answer": answer.text if answer else "",
         **({"alternatives": answer.alternatives} if answer and answer.alternatives else {}),
         "claims": answer.claims if answer else [],
+        **({"check": answer.check} if answer and answer.check else {}),
         "notebook": str(ended.notebook) if ended.notebook else None,
         "cells": [{**msgspec.structs.asdict(each), "execution_time": round(each.duration, 4)} for each in cells],
         "installed": found.installed if found else [],

@@ -92,4 +92,4 @@ async def _answer(session: AnySession, question: str) -> None:
     except NbagentError as error:
         complain(error)
     else:
-        show_answer(answer.text)
+        show_answer(answer)

@@ -124,6 +124,8 @@ def _sources(answer: Answered) -> str:
         told.append("Its numbers stand in " + ", ".join(f"cell {each}" for each in cells) + ".")
     if answer.unsupported:
         told.append(f"No output shows: {', '.join(answer.unsupported)}.")
+    if answer.check:
+        told.append(answer.check.told)
     return " ".join(told)
 
 
@@ -242,6 +244,8 @@ def _sources_html(answer: Answered, prefix: str) -> str:
     told = [f"Its numbers stand in {links}."] if links else []
     if answer.unsupported:
         told.append(f"No output shows: {_escaped(', '.join(answer.unsupported))}.")
+    if answer.check:
+        told.append(_escaped(answer.check.told))
     told += [f"File: {_escaped(str(path))}" for path in answer.files]
     usage = answer.usage
     if tokens := usage.input_tokens + usage.output_tokens:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from nbagent.core.events import (
+    SENT_BACK,
     UNSURE_BELOW,
     ApprovalAsked,
     ApprovalGiven,
@@ -39,6 +40,7 @@ from nbagent.core.events import (
     Output,
     OutputAdded,
     PackagesInstalled,
+    PhaseEntered,
     QuotaReached,
     SessionResumed,
     SessionStarted,
@@ -98,6 +100,8 @@ def waits_for(event: Event) -> str:
             return "thinking"
         case ModelReplied(tools=tools):
             return "working" if tools else "finishing"
+        case PhaseEntered(phase="evaluation", text=text) if text.endswith(SENT_BACK):
+            return "checking the answer"
         case CellWaits(cell=cell):
             return f"cell {cell} waits for another client's cell"
         case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutputAdded(cell=cell):

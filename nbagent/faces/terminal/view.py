@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import Answered, Asked, CellFinished, Record
+from nbagent.core.events import Answer, Answered, Asked, CellFinished, Record
 from nbagent.core.text import safe
 from nbagent.faces.terminal import pictures
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
@@ -351,16 +351,20 @@ def cropped(line: str, width: int) -> str:
     return line
 
 
-def show_answer(text: str) -> None:
-    """Print an answer: formatted, behind an empty line, on a terminal; else as it is."""
-    if not sys.stdout.isatty():
-        print(safe(text), flush=True)
-        return
-    from rich.markdown import Markdown
+def show_answer(answer: Answer) -> None:
+    """Print an answer: formatted below an empty line, if on a terminal. What is told of it goes to standard error."""
+    if answer.unsupported:
+        print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
+    if sys.stdout.isatty():
+        from rich.markdown import Markdown
 
-    console = _console()
-    console.print()
-    console.print(Markdown(safe(text), hyperlinks=False, code_theme=cast("str", _code_theme())))
+        console = _console()
+        console.print()
+        console.print(Markdown(safe(answer.text), hyperlinks=False, code_theme=cast("str", _code_theme())))
+    else:
+        print(safe(answer.text), flush=True)
+    if answer.check:
+        print(safe(answer.check.told), file=sys.stderr, flush=True)
 
 
 def complain(error: NbagentError) -> None:

@@ -1,10 +1,27 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import type { Check } from '../events';
 import type { Answer } from '../items';
 import { visible } from '../safe';
 import { count, duration, useEnv } from './env';
 import { LiveMarkdown, Markdown } from './markdown';
 import { TurnActions } from './turn';
+
+/** How the second computation of an answer's numbers ended. */
+function checked({ cells, again = [], alone = [] }: Check, trans: TranslationBundle): string {
+  if (!cells.length) {
+    return trans.__('Not checked: no cell computed it again.');
+  }
+  const told = [trans.__('Checked by cell %1.', cells.join(', '))];
+  if (again.length) {
+    told.push(trans.__('Found again: %1.', visible(again.join(', '))));
+  }
+  if (alone.length) {
+    told.push(trans.__('Not found again: %1.', visible(alone.join(', '))));
+  }
+  return told.join(' ');
+}
 
 /** An answer, with what it took, and the numbers in it that no output shows. */
 export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answer; version: number }): JSX.Element {
@@ -27,6 +44,7 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
           {trans.__('No output shows: %1', visible(unsupported.join(', ')))}
         </p>
       )}
+      {item.check && <p className="nba-Notice">{checked(item.check, trans)}</p>}
       <footer className="nba-Took">
         {item.seconds > 0 && <span>{duration(item.seconds)}</span>}
         {tokens > 0 && <span>{trans.__('%1 tokens', count(tokens))}</span>}
