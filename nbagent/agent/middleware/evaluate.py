@@ -14,7 +14,7 @@ from langchain.agents.middleware import hook_config
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.claims import claims
+from nbagent.agent.claims import REST, claims
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import text_of
 from nbagent.agent.middleware.types import Middleware
@@ -61,8 +61,8 @@ class Check:
         return found
 
     def checkable(self, text: str) -> list[Claim]:
-        """The claims that the model can mend: all but those that nbagent could not check."""
-        return [claim for claim in self.claims(text) if claim is not UNCHECKED]
+        """The claims that the model can mend: all but those that nbagent did not check."""
+        return [claim for claim in self.claims(text) if claim not in (UNCHECKED, REST)]
 
 
 class Evaluation(Middleware):
