@@ -199,18 +199,25 @@ class SessionFiles:
     async def carried(self, uploads: Sequence[FileUploaded]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
 
-        Archives that were unpacked are not kept.
+        Archives that were unpacked are not kept, nor what is more than the sandbox holds in all, of which an event tells.
 
         Yields:
             What puts them into the new sandbox.
         """
         kept: list[tuple[SandboxPath, IO[bytes]]] = []
+        left, large = self._transfer.bound, list[FileLeft]()
         with contextlib.ExitStack() as copies:
             for path in dict.fromkeys(each.path for each in uploads if not each.unpacked):
-                with contextlib.suppress(TransferError):  # code may have removed it
+                try:
                     place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
-                    await self._transfer.download(place, copy.write)
+                    left -= (await self._transfer.download(place, copy.write, bound=left)).size
                     kept.append((place, copy))
+                except TransferLimit:  # code may have made each as large as the sandbox, by holes that take no room
+                    large.append(FileLeft(display(path), "is too large to be kept"))
+                except TransferError:
+                    pass  # code may have removed it
+            if large:
+                self._emit(FilesLeft(cell=self._kernel.cells, files=large))
 
             async def put_back() -> None:
                 for place, copy in kept:
