@@ -5,6 +5,8 @@ import type { Kernel } from '@jupyterlab/services';
 import { inOneUndo } from './notebook';
 
 const TARGET = 'nbagent.cells';
+/** How the kernels are called whose code is under suspicion: it puts no cells into a notebook, which may run elsewhere next. */
+const SANDBOXED = 'nbagent-';
 
 /** A cell of code, as far as it says which message it waits for an answer to. */
 interface Running {
@@ -14,7 +16,12 @@ interface Running {
 /** Have each notebook put cells in for the magic in its kernel. */
 export function serveMagic(tracker: INotebookTracker): void {
   tracker.widgetAdded.connect((_, panel) => {
-    const listen = () => panel.sessionContext.session?.kernel?.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
+    const listen = () => {
+      const kernel = panel.sessionContext.session?.kernel;
+      if (kernel && !kernel.name.startsWith(SANDBOXED)) {
+        kernel.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
+      }
+    };
     panel.sessionContext.kernelChanged.connect(listen);
     listen();
   });
@@ -29,6 +36,10 @@ function answer(tracker: INotebookTracker, comm: Kernel.IComm, asked: object): v
     return;
   }
   comm.onMsg = ({ content }) => {
+    comm.onMsg = () => undefined; // once, and below a cell that runs
+    if (at(panel) < 0) {
+      return;
+    }
     const cells = (content.data.cells as string[]).map(source => ({ cell_type: 'code' as const, source, metadata: {}, outputs: [], execution_count: null }));
     inOneUndo(panel, shared => shared.insertCells(at(panel) + 1, cells));
   };
