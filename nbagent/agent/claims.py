@@ -25,7 +25,7 @@ from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import joined, plain
 
 MAX_NUMBERS, MAX_READ, MAX_TEXT = 50_000, 100_000, 10_000_000
-"""Numbers that are kept and looked at, and characters that are read, of the outputs of a conversation, the latest first."""
+"""Numbers that are kept, numbers and characters that are read of a conversation's outputs, the latest first."""
 MAX_ANSWER, MAX_CODE = 100_000, 500_000
 """Characters of an answer, and of the cells whose code is looked into, the latest first."""
 REST = Claim(text="the rest of the numbers, which were not looked for")

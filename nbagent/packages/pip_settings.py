@@ -39,8 +39,8 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     if not _uv_knows_places(environ):
         found |= {
             "UV_DEFAULT_INDEX": said.get("index-url", ""),
-            # To pip all of them are one index. Here a name that a further one has is never looked for in the public one,
-            # also if no release of it fits, or anybody could publish what is taken for a private package.
+            # To pip all of them are one index. A name that a further one has is not looked for in the public one,
+            # not even if no release fits, or anybody could publish what is taken for a private package.
             "UV_EXTRA_INDEX_URL": " ".join(filter(_is_there, said.get("extra-index-url", "").split())),
             "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, said.get("find-links", "").split()))),
             "UV_OFFLINE": "1" if said.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",

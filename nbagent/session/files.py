@@ -199,7 +199,7 @@ class SessionFiles:
     async def carried(self, uploads: Sequence[FileUploaded]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
 
-        Archives that were unpacked are not kept, nor what is more than the sandbox holds in all, of which an event tells.
+        Archives that were unpacked are not kept. Nor is what is more than the sandbox holds in all, as an event tells.
 
         Yields:
             What puts them into the new sandbox.

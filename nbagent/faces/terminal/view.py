@@ -43,7 +43,7 @@ OTHER_LOOKS: Final = {
 TABLES = "┌│╞├└|+"
 """Characters with which the lines of a drawn table begin."""
 DRAWING_SECONDS = 3.0
-"""Seconds of its thread in which the figures of one cell are drawn; a hostile one would hold up the session for longer."""
+"""Seconds of its thread in which the figures of one cell are drawn; hostile ones would hold up the session."""
 MAX_LINES = 60
 """Lines of a cell's output that are shown on a terminal, unless the output itself is what was asked for."""
 MAX_WORDS = 60
