@@ -160,7 +160,8 @@ def _rows(figure: bytes, *, until: float) -> list[bytes]:
 
 
 def _chunks(figure: bytes) -> list[tuple[bytes, bytes]]:
-    found, at = [], len(PNG)
+    found: list[tuple[bytes, bytes]] = []
+    at = len(PNG)
     while at + 8 <= len(figure):
         if not figure.startswith(PNG) or len(found) >= MAX_CHUNKS:
             raise ValueError
