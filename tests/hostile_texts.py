@@ -20,7 +20,7 @@ UNITS: Final = {
     "calls": "<tool_call>", "tables": "| a ", "bars": "x │ y\n", "commas": "x,y\n", "prompts": ">>> ", "shell": "!pip ",
     "headers": " password\n", "tabbed": "\tpassword\t\n", "words": "a.", "slashes": "/", "underscores": "_",
     "one backtick": "`", "installs": "%pip install a ", "bars of progress": "%|", "seconds": "1 s ",
-    "alternating": "a b ",
+    "alternating": "a b ", "hyphens": "a-", "billions": "1 billion ",
 }  # fmt: skip
 """Each is said over and over."""
 TEXTS: Final = {

@@ -214,8 +214,8 @@ def test_a_reader_takes_any_text(text: str) -> None:
 @pytest.mark.parametrize("text", ["9" * 1_000_001, "0." + "9" * 1_000_001, "9" * 5_000 + "e999"])
 def test_a_number_of_a_million_digits_is_none(text: str) -> None:
     """Neither claimed nor shown is it a number that could be compared; those beside it still are."""
-    found = claims.claims(f"It is {text} or 42.5.", {1: printed(f"{text} 42.5")})
-    assert [(each.text, each.supported) for each in found] == [("42.5", True)]
+    found = claims.claims(f"It is 42.5 or {text}.", {1: printed(f"{text} 42.5")})
+    assert [(each.text, each.supported) for each in found if each != claims.REST] == [("42.5", True)]
 
 
 # -- whole outputs ------------------------------------------------------------------------------------------------

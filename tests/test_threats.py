@@ -145,6 +145,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
         "packages/test_resolver.py::test_a_release_that_is_too_young_is_refused "
         "packages/test_resolver.py::test_source_distributions_are_not_built "
+        "packages/test_resolver.py::test_a_private_name_is_not_looked_for_in_the_public_index "
         "packages/test_requirements.py::test_only_plain_requirements_are_accepted "
         "kernel/test_installs.py::test_pip_takes_names_only",
     ),
@@ -224,6 +225,7 @@ THREATS: dict[int, tuple[str, str]] = {
     36: (
         "one session, or the packages of a notebook's lock, fill the host's disk",
         "session/test_quota.py::test_the_hosts_disk_is_bounded "
+        "session/test_undo.py::test_a_question_is_undone_and_brought_back "
         "packages/test_allowance.py::test_the_packages_of_a_lock_have_it_too "
         "packages/test_allowance.py::test_what_packages_unpack_to_is_bounded_while_they_are",
     ),
@@ -237,6 +239,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "text that nbagent's own readers choke on",
         "safety/sanitize/test_markup.py::test_thousands_of_small_outputs_cost_little "
         "test_hostile_text.py::test_a_reader_ends_soon "
+        "agent/test_claims.py::test_hostile_code_is_read_soon "
+        "agent/test_dataset.py::test_no_names_end_the_question "
+        "faces/test_pictures.py::test_the_figures_of_a_cell_take_seconds_at_most "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "notebook/test_document.py::test_what_is_odd_in_a_notebook_is_refused_or_read "
         "notebook/test_run.py::test_a_notebook_that_parses_to_gigabytes_is_refused "

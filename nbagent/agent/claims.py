@@ -13,6 +13,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -23,8 +24,12 @@ from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import joined, plain
 
-MAX_NUMBERS = 50_000
-"""Numbers that are read from the outputs of a conversation, the latest first."""
+MAX_NUMBERS, MAX_READ, MAX_TEXT = 50_000, 100_000, 10_000_000
+"""Numbers that are kept, numbers and characters that are read of a conversation's outputs, the latest first."""
+MAX_ANSWER, MAX_CODE = 100_000, 500_000
+"""Characters of an answer, and of the cells whose code is looked into, the latest first."""
+REST = Claim(text="the rest of the numbers, which were not looked for")
+"""Stands for what is beyond the bounds, so that nobody takes it for looked at."""
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
@@ -33,7 +38,7 @@ MAX_NEAR = 1000
 SMALL = 10
 """Whole numbers from -1 to this one are mostly words: the first, two of them, a top 10, a scale from -1 to 1."""
 
-_FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*(?P<language>\S*)[^\n]*\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
+_FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*(?P<language>\S*+)[^\n]*+\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", "output"))
 """Languages of fenced blocks that may show results."""
@@ -63,7 +68,7 @@ _LEVELS = re.compile(
 )
 """The levels of tests and intervals, which are agreed on, not found out."""
 _NAMES = re.compile(
-    r"(?<!\w)/[A-Za-z][\w./-]*|\b\w[\w-]*\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
+    r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
     r"|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
@@ -91,17 +96,20 @@ def claims(
         One claim for each different number, in order, with the latest cell that shows it.
     """
     ran = code or {}
-    named = [parameters(each) for each in ran.values()]
-    known = _Places(_Place(each, 0, -1) for text in (*given, *named) for each in numerals(text))
-    shown = _Places(_read(outputs, shown_literals(ran)))
+    recent = [cell for cell, size in _sizes(ran) if size <= MAX_CODE]
+    named = [parameters(ran[each]) for each in recent]
+    room = _Room()
+    known = _Places(_Place(each, 0, -1) for text in (*given, *named) for each in room.read(text))
+    shown = _Places(_read(outputs, shown_literals(ran, since=min(recent, default=max(ran, default=0) + 1))))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
-    for readings in quantities(_prose(answer)):
+    for readings in quantities(_prose(answer[:MAX_ANSWER])):
         text = readings[0].text
         if text in looked:
             continue
         if len(found) >= MAX_CLAIMS or len(looked) >= MAX_LOOKED:
+            found[REST.text] = REST
             break
         looked.add(text)
         place = shown.find_any(readings, exactly=True)
@@ -113,7 +121,15 @@ def claims(
                 found[text] = Claim(text=text)
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
+    if len(answer) > MAX_ANSWER:
+        found[REST.text] = REST
     return list(found.values())
+
+
+def _sizes(code: Mapping[int, str]) -> Iterator[tuple[int, int]]:
+    """The cells, the latest first, each with the characters of its code and of all behind it."""
+    cells = sorted(code, reverse=True)
+    return zip(cells, itertools.accumulate(len(code[each]) for each in cells), strict=True)
 
 
 def _prose(answer: str) -> str:
@@ -225,40 +241,74 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
     return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
 
 
+@dataclass
+class _Room:
+    """How many numbers, and characters, may still be read."""
+
+    numbers: int = MAX_READ
+    text: int = MAX_TEXT
+
+    def read(self, text: str) -> Iterator[Numeral]:
+        """The numbers in a text, as far as there is room."""
+        part = text[: self.text]
+        self.text -= len(part)
+        for number in numerals(part) if self.numbers > 0 else ():
+            self.numbers -= 1
+            yield number
+            if self.numbers <= 0:
+                break
+
+
 def _read(
     outputs: Mapping[int, Sequence[Mapping[str, Any]]], literal: Mapping[int, Counter[Decimal]]
 ) -> Iterator[_Place]:
     """The numbers of all outputs with their places, the latest first, without those that code has written out."""
+    room = _Room()
     for cell in sorted(outputs, reverse=True):
-        written = literal.get(cell) or Counter()
+        written = _Written(literal.get(cell) or {})
         for index, output in reversed(list(enumerate(outputs[cell]))):
             text = _text(output)
             # A comma may stand within a number or between two, so the text is read both ways.
-            parts = numerals(text.replace(",", " ")) if _LISTED.search(text) else ()
-            for numbers in (numerals(text), parts):
-                left = _Written(written)
+            parts = room.read(text.replace(",", " ")) if _LISTED.search(text) else ()
+            for numbers in (room.read(text), parts):
+                written.begin()
                 # Each stands there once for having been written out; any more of them were found out.
-                yield from (_Place(number, cell, index) for number in numbers if not left.take(number))
+                yield from (_Place(number, cell, index) for number in numbers if not written.take(number))
 
 
 class _Written:
     """Numbers that the code has written out, as often as an output may show them for that alone."""
 
     def __init__(self, counts: Mapping[Decimal, int]) -> None:
-        self._left = dict(counts)
+        self._counts = counts
         self._ordered = sorted(counts)
+        self.begin()
+
+    def begin(self) -> None:
+        """From here on, another output may show them as often."""
+        self._taken: Counter[int] = Counter()
+        self._next: dict[int, int] = {}
 
     def take(self, number: Numeral) -> bool:
         """Whether a shown number is one of them, perhaps rounded or as per cent; it is then shown once less."""
         for scale in {Decimal(1), number.percent}:
             value, half = number.value / scale, number.step / scale / 2
-            for at in range(bisect.bisect_left(self._ordered, value - half), len(self._ordered)):
-                if self._ordered[at] > value + half:
-                    break
-                if self._left[self._ordered[at]] > 0:
-                    self._left[self._ordered[at]] -= 1
-                    return True
+            at = self._left(bisect.bisect_left(self._ordered, value - half))
+            if at < len(self._ordered) and self._ordered[at] <= value + half:
+                self._taken[at] += 1
+                if self._taken[at] >= self._counts[self._ordered[at]]:
+                    self._next[at] = at + 1
+                return True
         return False
+
+    def _left(self, at: int) -> int:
+        """The first one from a place on that is not used up."""
+        passed = []
+        while at in self._next:
+            passed.append(at)
+            at = self._next[at]
+        self._next.update(dict.fromkeys(passed, at))
+        return at
 
 
 def _text(output: Mapping[str, Any]) -> str:

@@ -21,6 +21,8 @@ AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
 ROUNDS = 20
 """How often names are looked at that are made of other names."""
+WORK = 20
+"""Steps for each part of a cell's tree: it is looked at again and again, and hostile code has this grow squarely."""
 _SHOWS = frozenset(("print", "display", "write", "info", "warning"))
 _MAKES = frozenset(
     "str repr format round float int abs sum max min sorted list tuple dict set frozenset zip enumerate reversed "
@@ -45,18 +47,37 @@ class _Known:
     Attributes:
         values: What each has been given, or has in it; of a function, what it returns.
         fixed: The names whose values come of constants alone.
+        left: The steps that may still be taken, as the only item.
     """
 
     values: dict[str, list[ast.expr]] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
+    left: list[int] = field(default_factory=lambda: [0])
+
+    def tree(self, code: str) -> ast.Module:
+        """The tree of a cell, for which steps are given."""
+        tree = parse(_MAGICS.sub("", code), awaits=True)
+        self.left[0] = max(0, self.left[0]) + WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
+        return tree
+
+    def spend(self, steps: int = 1) -> None:
+        """Take steps.
+
+        Raises:
+            ValueError: None are left.
+        """
+        self.left[0] -= steps
+        if self.left[0] < 0:
+            raise ValueError("it takes too long to be read")
 
 
 def parameters(code: str) -> str:
     """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `bins=20`; each on a line."""
     found: list[str] = []
     with contextlib.suppress(*UNREADABLE):
-        tree = _tree(code)
-        used = _used(tree, _learn(tree, _Known()))
+        known = _Known()
+        tree = known.tree(code)
+        used = _used(tree, _learn(tree, known))
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and _is_number(node.value) and used & set(_names(node.targets)):
                 found += _written(node.value)
@@ -76,7 +97,7 @@ def reused(code: Iterable[str], earlier: Iterable[str]) -> list[str]:
             each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
         ]
         used += _names([statement.target]) if isinstance(statement, ast.AugAssign) else []
-        found |= dict.fromkeys(name for name in used if name in given - made - inside)
+        found |= dict.fromkeys(name for name in used if name in given and name not in made and name not in inside)
         made |= inside | bound
     return [name for name in found if not name.startswith("_")]
 
@@ -85,7 +106,7 @@ def _statements(code: Iterable[str]) -> Iterator[ast.stmt]:
     """The statements of cells, without those of cells that can't be read."""
     for each in code:
         with contextlib.suppress(*UNREADABLE):
-            yield from _tree(each).body
+            yield from parse(_MAGICS.sub("", each), awaits=True).body
 
 
 def _bound(statement: ast.stmt) -> tuple[set[str], set[str]]:
@@ -113,17 +134,17 @@ def _used(tree: ast.Module, known: _Known) -> set[str]:
     return used
 
 
-def shown_literals(code: Mapping[int, str]) -> dict[int, Counter[Decimal]]:
+def shown_literals(code: Mapping[int, str], *, since: int = 0) -> dict[int, Counter[Decimal]]:
     """The numbers that each cell shows as they stand in the code, here or in a cell before, and how often at most.
 
-    Of a cell that can't be read, these are all numbers in it.
+    Of a cell that can't be read, or not within `WORK`, or before `since`, these are all numbers in it.
     """
     known = _Known()
     found = {}
     read: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
     for cell in sorted(code):
         try:
-            tree = _tree(code[cell])
+            tree = known.tree(code[cell] if cell >= since else "?")
             known = _learn(tree, known)
             found[cell] = _shown(tree, known, read)
         except UNREADABLE:
@@ -155,6 +176,7 @@ def _shown(
             texts = [text for each in values for text in _literals(each, known, inner)]
             read[id(values)] = values, {number.value for text in texts for number in numerals(text)}, inner
         _, numbers, inner = read[id(values)]
+        known.spend(len(numbers) + len(inner))
         counts.update(dict.fromkeys(numbers, AGAIN))
         waiting += [each for each in inner if each in known.values and each not in seen]
         seen |= inner
@@ -177,10 +199,6 @@ def _shown_expressions(tree: ast.Module, known: _Known) -> Iterator[tuple[ast.ex
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr) and not (isinstance(last.value, ast.Call) and _name(last.value.func) in _SHOWS):
         yield last.value, 1
-
-
-def _tree(code: str) -> ast.Module:
-    return parse(_MAGICS.sub("", code), awaits=True)
 
 
 def _names(nodes: Iterable[ast.expr]) -> list[str]:
@@ -212,10 +230,12 @@ def _learn(tree: ast.Module, before: _Known) -> _Known:
             case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
                 _give(given, [target], source)
             case ast.FunctionDef(name=name):
-                given[name] = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
+                parts = [*ast.walk(node)]
+                before.spend(len(parts))
+                given[name] = [each.value for each in parts if isinstance(each, ast.Return) and each.value]
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=arguments) if attr in _FILLS:
                 given.setdefault(name, [*before.values.get(name, ())]).extend(arguments)
-    known = _Known({**before.values, **given}, before.fixed | set(given))
+    known = _Known({**before.values, **given}, before.fixed | set(given), before.left)
     for _ in range(ROUNDS):
         wrong = {
             name for name in known.fixed & set(given) if not all(_is_fixed(each, known) for each in known.values[name])
@@ -237,6 +257,7 @@ def _give(given: dict[str, list[ast.expr]], targets: list[ast.expr], value: ast.
 
 def _is_fixed(node: ast.AST, known: _Known) -> bool:
     """Whether a value comes of constants alone."""
+    known.spend()
     match node:
         case ast.Constant():
             return True
@@ -269,10 +290,13 @@ def _literals(node: ast.AST, known: _Known, names: set[str]) -> Iterator[str]:
         names: Gets the names whose values it shows.
     """
     parts: Iterable[ast.AST] = ()
+    known.spend()
     match node:
         case ast.Constant(value=str() as text):
+            known.spend(len(text))
             yield plain(text)
         case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
+            known.spend(WORK)
             yield from _written(node)
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)) if name in known.values:
             names.add(name)

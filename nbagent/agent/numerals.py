@@ -127,7 +127,10 @@ def quantities(text: str) -> list[list[Numeral]]:
 
 
 def _is_result(match: re.Match[str]) -> bool:
-    before, after = match.string[max(0, match.start() - 30) : match.start()], match.string[match.end() :][:40]
+    before, after = (
+        match.string[max(0, match.start() - 30) : match.start()],
+        match.string[match.end() : match.end() + 40],
+    )
     if match["glued"] or before.endswith(("$", "€", "£")) or _MEASURED.match(after):
         return True
     if _COUNTS.search(before):

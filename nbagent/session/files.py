@@ -232,7 +232,8 @@ class SessionFiles:
     async def carried(self, cells: Mapping[int, str]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
 
-        Archives that were unpacked are not kept. Variables of a notebook are there again as they were given.
+        Archives that were unpacked are not kept, nor what is more than the sandbox holds in all, as an event tells.
+        Variables of a notebook are there again as they were given.
 
         Args:
             cells: The code of those that will run again, by its number.
@@ -241,13 +242,22 @@ class SessionFiles:
             What puts them into the new sandbox.
         """
         kept: list[tuple[SandboxPath, IO[bytes]]] = []
+        left, large = self._transfer.bound, list[FileLeft]()
         with contextlib.ExitStack() as copies:
-            paths = dict.fromkeys(each.path for each in self._recording.uploads if not each.unpacked)
-            for path in paths.keys() - {*self._given()}:
-                with contextlib.suppress(TransferError):  # code may have removed it
+            given = {*self._given()}
+            for path in dict.fromkeys(each.path for each in self._recording.uploads if not each.unpacked):
+                if path in given:
+                    continue
+                try:
                     place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
-                    await self._transfer.download(place, copy.write)
+                    left -= (await self._transfer.download(place, copy.write, bound=left)).size
                     kept.append((place, copy))
+                except TransferLimit:  # code may have made each as large as the sandbox, by holes that take no room
+                    large.append(FileLeft(display(path), "is too large to be kept"))
+                except TransferError:
+                    pass  # code may have removed it
+            if large:
+                self._emit(FilesLeft(cell=self._kernel.cells, files=large))
 
             async def put_back() -> None:
                 for place, copy in kept:

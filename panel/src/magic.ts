@@ -6,6 +6,8 @@ import type { PartialJSONObject } from '@lumino/coreutils';
 import { inOneUndo, sharedOf } from './shared';
 
 const TARGET = 'nbagent.cells';
+/** How the kernels are called whose code is under suspicion: it puts no cells into a notebook, which may run elsewhere next. */
+const SANDBOXED = 'nbagent-';
 
 /** A cell of code, as far as it says which message it waits for an answer to. */
 interface Running {
@@ -21,7 +23,12 @@ interface Made {
 /** Have each notebook put cells in for the magic in its kernel. */
 export function serveMagic(tracker: INotebookTracker): void {
   tracker.widgetAdded.connect((_, panel) => {
-    const listen = () => panel.sessionContext.session?.kernel?.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
+    const listen = () => {
+      const kernel = panel.sessionContext.session?.kernel;
+      if (kernel && !kernel.name.startsWith(SANDBOXED)) {
+        kernel.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
+      }
+    };
     panel.sessionContext.kernelChanged.connect(listen);
     listen();
   });
@@ -36,6 +43,10 @@ function answer(tracker: INotebookTracker, comm: Kernel.IComm, asked: object): v
     return;
   }
   comm.onMsg = ({ content }) => {
+    comm.onMsg = () => undefined; // once, and below a cell that runs
+    if (at(panel) < 0) {
+      return;
+    }
     const cells = (content.data.cells as unknown as Made[]).map(({ source, facts }) => ({ cell_type: 'code' as const, source, metadata: { nbagent: facts }, outputs: [], execution_count: null }));
     inOneUndo(sharedOf(panel)!, shared => shared.insertCells(at(panel) + 1, cells));
   };

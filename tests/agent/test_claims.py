@@ -6,10 +6,12 @@ import time
 from random import Random
 from typing import Any
 
+import machine
 import pytest
 
-from nbagent.agent.claims import MAX_CLAIMS, claims
+from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, MAX_CODE, REST, claims
 from nbagent.agent.numerals import numerals
+from nbagent.core.events import Claim
 
 
 def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
@@ -182,8 +184,51 @@ def test_much_of_it_takes_no_time() -> None:
     """Ten megabytes of output, and an answer that is all numbers."""
     started = time.monotonic()
     found = claims(" ".join(str(1000 + each) for each in range(5000)), printed("123.456 " * 1_250_000))
-    assert len(found) == MAX_CLAIMS
+    assert found[MAX_CLAIMS:] == [REST]
     assert time.monotonic() - started < 20
+
+
+def many(line: str, count: int) -> str:
+    """A line so many times, each with its number."""
+    return "\n".join(line.format(each) for each in range(count))
+
+
+HOSTILE = {
+    "names of one value": lambda n: {1: f"{'='.join(f'a{each}' for each in range(n))} = ({'1,' * n})\nprint(a0)"},
+    "one list in many cells": lambda n: {cell: many("x.append({})", n // 20) + "\nprint(x)" for cell in range(20)},
+    "functions in functions": lambda n: {
+        1: "\n".join(f"{' ' * each}def f{each}():" for each in range(80)) + f"\n{' ' * 80}return 1, 2" * (n // 4)
+    },
+    "literals that are nearly the same": lambda n: {
+        1: f"print({','.join(str(6 * 10**8 + each) for each in range(n))})"
+    },
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_code_is_read_soon(name: str) -> None:
+    """Its time grows with the code and what it shows, and no faster."""
+
+    def seconds(size: int) -> float:
+        code = HOSTILE[name](size)
+        started = time.thread_time()
+        claims("It is 4217.", {1: printed("1 billion " * size)[1] * 10}, code=code)
+        return time.thread_time() - started
+
+    assert seconds(2_000) < 8 * seconds(500) + machine.pace()
+
+
+def test_what_is_not_looked_for_is_said() -> None:
+    """A number behind very many others, or very much text, does not pass for one that an output shows."""
+    shown = " ".join(str(1000 + each) for each in range(MAX_CLAIMS))
+    assert [each.text for each in claims(f"{shown} 77777", printed(shown)) if not each.supported] == [REST.text]
+    assert claims(f"{'a ' * MAX_ANSWER} 77777", printed("1")) == [REST]
+
+
+def test_of_very_much_code_the_last_is_read() -> None:
+    """Numbers in what comes before are no evidence."""
+    code = {1: "x = 4217", 2: "# " + "a" * MAX_CODE, 3: "print(x)"}
+    assert claims("It is 4217.", {1: printed("4217")[1]}, code=code) == [Claim(text="4217")]
 
 
 def test_signs_that_are_no_numbers() -> None:

@@ -10,6 +10,8 @@ from zlib import crc32
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.section import DataView
@@ -79,6 +81,16 @@ def test_files_that_differ_in_a_number_are_one_family() -> None:
     assert told.count('"Result"') == 1
     files[5].tables[0].columns[1].name = "result"
     assert len(families(files)) == 2
+
+
+names = st.sampled_from(["a#", "a1", "a2", "a3", "a"])
+tables = st.builds(Table, names, rows=st.just(1), columns=st.lists(st.builds(Column, names), max_size=2))
+
+
+@given(st.lists(st.builds(FileProfile, names, tables=st.lists(tables, max_size=3)), min_size=4, max_size=5))
+def test_no_names_end_the_question(files: list[FileProfile]) -> None:
+    """Of files, tables and columns, such as a#, a1 and a2, which nearly differ in numbers only."""
+    assert section(files, "a1").endswith("</data>")
 
 
 def test_every_file_of_a_large_folder_is_named() -> None:

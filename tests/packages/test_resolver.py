@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packages.index import PYTHON, Index, Make, children, refused
 
-from nbagent.core.errors import InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.packages import pip_settings, uv
 from nbagent.packages.pinned import fill
 from nbagent.packages.uv import IndexUnreachableError
@@ -245,6 +245,25 @@ async def test_pips_settings_hold_for_uv(
     assert [each.name for each in await make().install(["app"])] == ["app"]
 
 
+async def test_a_private_name_is_not_looked_for_in_the_public_index(
+    index: Index, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even if the private index doesn't say how old its release is: anybody can publish one of that name."""
+    private = Index()
+    try:
+        private.add("corplib", days=None)
+        index.add("corplib", "9.0")
+        monkeypatch.delenv("UV_DEFAULT_INDEX")
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/simple")
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"{private.url}/simple")
+        with pytest.raises(InstallError):
+            await make().install_module("corplib")
+        assert not index.requests
+    finally:
+        private.close()
+
+
 def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates, proxies and places of pip's are uv's too, unless the person has told uv itself."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -263,7 +282,6 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
         "UV_INSECURE_HOST": "a.test b.test",
         "UV_DEFAULT_INDEX": "https://mirror.test/simple",
         "UV_EXTRA_INDEX_URL": "https://more.test/simple",
-        "UV_INDEX_STRATEGY": "unsafe-first-match",
         "UV_FIND_LINKS": f"{tmp_path},https://wheels.test/",
     }
     assert pip_settings.for_uv(pip) == found

@@ -15,14 +15,15 @@ from program import call, replies
 
 from nbagent import Session
 from nbagent.core.errors import UsageError
-from nbagent.core.events import StateRestored
+from nbagent.core.events import FileLeft, FilesLeft, StateRestored
 from nbagent.faces.magic.asking import give
 from nbagent.faces.magic.variables import pack
+from nbagent.kernel.transfer.transfer import Transfer
 
 LOOK = "(names, globals().get('later'), globals().get('own'))"
 
 
-async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
+async def test_a_question_is_undone_and_brought_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is as if it had not been asked, with its uploads; the next cell's note and the notebook say so."""
     first = "text = open('/workspace/note.txt').read()\nnames = [text]"
     second = "names.append('second')\nlater = 1"
@@ -33,7 +34,14 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         await session.ask("Read it")
         await session.ask("Add to it")
         assert (await session.run(LOOK)).text == "(['noted', 'second'], 1, None)"
-        await session.undo_turn(2)
+        for name in ("big1", "big2"):
+            await session.upload(b"", name)
+        await session.run("import glob, os\nfor each in glob.glob('/workspace/big*'): os.truncate(each, 4_000_000)")
+        with monkeypatch.context() as patch:
+            patch.setattr(Transfer, "bound", property(lambda _: 7_000_000))
+            await session.undo_turn(2)
+        left = [each.event.files for each in session.since() if isinstance(each.event, FilesLeft)]
+        assert left == [[FileLeft("/workspace/big2", "is too large to be kept")]], "all of them are bounded"
         cell = await session.run(LOOK)
         assert cell.text == "(['noted'], None, None)"
         assert "Question 2 was undone" in cell.note

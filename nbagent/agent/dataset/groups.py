@@ -86,7 +86,7 @@ def families(files: Iterable[FileProfile]) -> list[Family]:
     """The files by names that differ in numbers only, and by the same tables."""
     found: dict[tuple[str, ...], list[FileProfile]] = {}
     for each in files:
-        key = (_NUMBER.sub("#", each.path), each.kind, repr([_signature(table) for table in each.tables]))
+        key = (_pattern(each.path), each.kind, repr([_signature(table) for table in each.tables]))
         found.setdefault(key, []).append(each)
     gathered = []
     for several in found.values():
@@ -111,20 +111,24 @@ def _common_name(names: Sequence[str]) -> str:
     return "".join(part + place for part, place in zip(parts, [*places, ""], strict=True))
 
 
+def _pattern(name: str) -> str:
+    """What names have in common that differ in numbers only, and no other names."""
+    return repr(_NUMBER.split(name))
+
+
 def _signature(table: Table) -> tuple[str, ...]:
-    return (_NUMBER.sub("#", table.name), *(column.name for column in table.columns))
+    return (_pattern(table.name), *(column.name for column in table.columns))
 
 
 def groups(gathered: Iterable[Family]) -> list[Group]:
     """The tables by the same columns."""
-    found: dict[tuple[str, ...], Group] = {}
+    found: dict[tuple[tuple[str, ...], str], Group] = {}
     for family in gathered:
         for file in family.files:
             for table in file.tables:
                 if not table.columns:
                     continue
-                single = len(table.columns) < 2
-                key = (*_signature(table), *([file.path] if single else []))
+                key = _signature(table), file.path if len(table.columns) < 2 else ""
                 group = found.setdefault(key, Group([], []))
                 group.tables.append((file, table))
                 if not group.families or group.families[-1] is not family:

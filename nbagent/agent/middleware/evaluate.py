@@ -18,7 +18,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.claims import claims
+from nbagent.agent.claims import REST, claims
 from nbagent.agent.literals import reused
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
@@ -90,8 +90,8 @@ class Numbers:
         return found
 
     def checkable(self, text: str, turn: Turn) -> list[Claim]:
-        """The claims that the model can mend: all but those that nbagent could not check."""
-        return [claim for claim in self.claims(text, turn) if claim is not UNCHECKED]
+        """The claims that the model can mend: all but those that nbagent did not check."""
+        return [claim for claim in self.claims(text, turn) if claim not in (UNCHECKED, REST)]
 
 
 def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]) -> bool:

@@ -1,7 +1,7 @@
 """Figures inside the terminal: which of the three protocols it takes, and a figure in each of them.
 
 A figure is text of a sandbox's. So it is only passed on to a terminal that decodes pictures itself, or its pixels are
-read here in memory that its size bounds: at most `MAX_PIXELS`, by zlib alone.
+read here, by zlib alone, within bounds: `MAX_PIXELS`, `MAX_CHUNKS`, and the seconds that whoever shows it has for it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Literal
 Protocol = Literal["iterm", "kitty", "sixel", ""]
 PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = 4_000_000
+MAX_CHUNKS = 10_000
 MAX_WIDTH = 900
 """Pixels of a figure's width in a terminal that doesn't say how wide it is."""
 ANSWER_SECONDS = 0.3
@@ -46,10 +47,13 @@ def protocol() -> Protocol:
     return "sixel" if term not in ("", "dumb") and _has_sixels() else ""
 
 
-def drawn(figure: bytes, by: Protocol) -> str:
-    """What a terminal is sent for a figure; empty if it can't be shown."""
+def drawn(figure: bytes, by: Protocol, *, seconds: float) -> str:
+    """What a terminal is sent for a figure; empty if it can't be shown, or if that takes more of this thread's time."""
     if by == "sixel":
-        return _sixels(figure, width=_pixels_across() or MAX_WIDTH)
+        try:
+            return _sixels(figure, width=_pixels_across() or MAX_WIDTH, until=time.thread_time() + seconds)
+        except (ValueError, IndexError, StopIteration, TimeoutError, struct.error, zlib.error):
+            return ""
     # Encoded again: what the sandbox sent as base64 may hold more than that.
     data = base64.b64encode(figure).decode()
     if by == "iterm":
@@ -90,11 +94,13 @@ def _pixels_across() -> int:
         return 0
 
 
-def _sixels(figure: bytes, *, width: int) -> str:
-    """A PNG as sixels of 216 colours; of a wider one, every second, third … pixel."""
-    rows = _rows(figure)
-    if not rows:
-        return ""
+def _sixels(figure: bytes, *, width: int, until: float) -> str:
+    """A PNG as sixels of 216 colours; of a wider one, every second, third … pixel.
+
+    Raises:
+        TimeoutError: This thread has used more time than `until`; other errors mean that the figure can't be read.
+    """
+    rows = _rows(figure, until=until)
     step = -(-len(rows[0]) // width)
     rows = [row[::step] for row in rows[::step]]
     across = len(rows[0])
@@ -102,6 +108,7 @@ def _sixels(figure: bytes, *, width: int) -> str:
     out += [f"#{n};2;{n // 36 * 20};{n // 6 % 6 * 20};{n % 6 * 20}" for n in sorted(set().union(*rows) - {_CLEAR})]
     for top in range(0, len(rows), 6):
         for colour in sorted(set().union(*rows[top : top + 6]) - {_CLEAR}):
+            _look_at_clock(until)
             band = 0
             for bit, row in enumerate(rows[top : top + 6]):
                 band += int.from_bytes(row.translate(_only(colour, 1 << bit)))
@@ -127,33 +134,37 @@ def _scaled(weight: int) -> bytes:
     return bytes(weight * round(each / 51) for each in range(256))
 
 
-def _rows(figure: bytes) -> list[bytes]:
-    """The pixels of a PNG, by rows, each as the number of its colour; none of a form that isn't read here."""
-    try:
-        chunks = list(_chunks(figure))
-        width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
-        if depth != 8 or interlaced or kind not in _CHANNELS or not 0 < width * height <= MAX_PIXELS:
-            return []
-        size, line = _CHANNELS[kind], width * _CHANNELS[kind]
-        packed = b"".join(body for name, body in chunks if name == b"IDAT")
-        data = zlib.decompressobj().decompress(packed, (line + 1) * height)
-        if len(data) != (line + 1) * height:
-            return []
-        palette = next((body for name, body in chunks if name == b"PLTE"), b"")
-        rows, above = [], bytes(line)
-        for start in range(0, len(data), line + 1):
-            above = _unfiltered(data[start], data[start + 1 : start + 1 + line], above, size)
-            rows.append(_numbers(above, kind, palette))
-    except (ValueError, IndexError, StopIteration, struct.error, zlib.error):
-        return []
+def _look_at_clock(until: float) -> None:
+    if time.thread_time() > until:
+        raise TimeoutError
+
+
+def _rows(figure: bytes, *, until: float) -> list[bytes]:
+    """The pixels of a PNG, by rows, each as the number of its colour."""
+    chunks = _chunks(figure)
+    width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
+    if depth != 8 or interlaced or kind not in _CHANNELS or not 0 < width * height <= MAX_PIXELS:
+        raise ValueError
+    size, line = _CHANNELS[kind], width * _CHANNELS[kind]
+    packed = b"".join(body for name, body in chunks if name == b"IDAT")
+    data = zlib.decompressobj().decompress(packed, (line + 1) * height)
+    if len(data) != (line + 1) * height:
+        raise ValueError
+    palette = next((body for name, body in chunks if name == b"PLTE"), b"")
+    rows, above = [], bytes(line)
+    for start in range(0, len(data), line + 1):
+        _look_at_clock(until)
+        above = _unfiltered(data[start], data[start + 1 : start + 1 + line], above, size)
+        rows.append(_numbers(above, kind, palette))
     return rows
 
 
 def _chunks(figure: bytes) -> list[tuple[bytes, bytes]]:
-    found, at = [], len(PNG)
-    if not figure.startswith(PNG):
-        raise ValueError
+    found: list[tuple[bytes, bytes]] = []
+    at = len(PNG)
     while at + 8 <= len(figure):
+        if not figure.startswith(PNG) or len(found) >= MAX_CHUNKS:
+            raise ValueError
         length, name = struct.unpack_from(">I4s", figure, at)
         found.append((name, figure[at + 8 : at + 8 + length]))
         at += 12 + length

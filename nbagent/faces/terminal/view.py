@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import Answer, Answered, Asked, CellFinished, Record
+from nbagent.core.events import Answer, Answered, Asked, CellFinished, CellStarted, Record
 from nbagent.core.text import safe
 from nbagent.faces.terminal import pictures
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
@@ -41,6 +42,8 @@ OTHER_LOOKS: Final = {
 """What rich shows of Markdown in other colours, and how it looks here."""
 TABLES = "┌│╞├└|+"
 """Characters with which the lines of a drawn table begin."""
+DRAWING_SECONDS = 3.0
+"""Seconds of its thread in which the figures of one cell are drawn; hostile ones would hold up the session."""
 MAX_LINES = 60
 """Lines of a cell's output that are shown on a terminal, unless the output itself is what was asked for."""
 MAX_WORDS = 60
@@ -78,6 +81,7 @@ class View:
         self._shown_lines = self._folded = 0
         self._prompt = ""
         self._asked = False
+        self._drawing = DRAWING_SECONDS
         self._held: list[Record] | None = None
         self._line_open = False
 
@@ -221,6 +225,8 @@ class View:
         lines, what = self._lines.of(record.event), waits_for(record.event)
         if isinstance(record.event, (Asked, Answered)):
             self._asked = isinstance(record.event, Asked)
+        elif isinstance(record.event, CellStarted):
+            self._drawing = DRAWING_SECONDS
         elif isinstance(record.event, CellFinished) and not self._asked:
             what = ""  # no model thinks about it
         if lines is None or not (lines or what):
@@ -320,8 +326,10 @@ class View:
             return
         self.console.print(f"figure: {path}", style=STYLES["file"], markup=False)
         if self._draws:
-            self._results.write(pictures.drawn(line.content, self._draws))
+            started = time.thread_time()
+            self._results.write(pictures.drawn(line.content, self._draws, seconds=self._drawing))
             self._results.flush()
+            self._drawing -= time.thread_time() - started
 
 
 def _code_theme() -> SyntaxTheme:

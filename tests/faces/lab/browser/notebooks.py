@@ -12,10 +12,10 @@ IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kern
 """Whether the kernel of the notebook in front has started."""
 
 
-def beside(lab: Lab, panel: Panel, name: str, *sources: str) -> None:
+def beside(lab: Lab, panel: Panel, name: str, *sources: str, kernel: str = "python3") -> None:
     """Open a notebook with these cells, and make the first one active."""
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in sources], metadata=kernel)
+    spec = {"kernelspec": {"name": kernel, "display_name": "Python 3", "language": "python"}}
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in sources], metadata=spec)
     nbformat.write(made, lab.root / name)
     panel.command("docmanager:open", path=name, factory="Notebook")
     panel.page.wait_for_function(f"() => {CELLS}.length === {len(sources)}")

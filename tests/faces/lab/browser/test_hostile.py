@@ -10,6 +10,7 @@ from pathlib import Path
 import machine
 import pytest
 from faces.lab.browser.conftest import FLAGS, Lab, started
+from faces.lab.browser.notebooks import IDLE, beside, sources
 from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
 
@@ -75,4 +76,20 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
     assert sorted({mark for each in seen for mark in MARKS.findall(each)}) == []
     assert found == []
     panel.picture("hostile")
+    panel.close()
+
+
+def test_a_sandbox_puts_no_cells_into_a_notebook(lab: Lab, browser: Browser) -> None:
+    """As `%agent insert` does from a kernel of the person's own: the notebook's next kernel may not be isolated."""
+    panel = lab.open(browser, workspace="planted")
+    code = (
+        "from comm import create_comm\ncomm = create_comm(target_name='nbagent.cells')\n"
+        "comm.send({'cells': ['planted']})\nprint('sent', 'all')"
+    )
+    beside(lab, panel, "planted.ipynb", code, kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
+    panel.page.wait_for_timeout(5_000 * machine.pace())
+    assert sources(panel) == [code]
     panel.close()
