@@ -37,12 +37,11 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     if not (environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR")):
         found["SSL_CERT_DIR" if Path(certificates).is_dir() else "SSL_CERT_FILE"] = certificates
     if not _uv_knows_places(environ):
-        further = " ".join(filter(_is_there, said.get("extra-index-url", "").split()))
         found |= {
             "UV_DEFAULT_INDEX": said.get("index-url", ""),
-            "UV_EXTRA_INDEX_URL": further,
-            # To pip all of them are one index; here the further ones, often private, go before the public one.
-            "UV_INDEX_STRATEGY": "unsafe-first-match" if further else "",
+            # To pip all indexes are one. To uv, a name that one of these has is theirs alone: nobody can put a newer
+            # release of a private package on a public index, and have that installed.
+            "UV_EXTRA_INDEX_URL": " ".join(filter(_is_there, said.get("extra-index-url", "").split())),
             "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, said.get("find-links", "").split()))),
             "UV_OFFLINE": "1" if said.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
         }

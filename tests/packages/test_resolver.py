@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from packages.index import PYTHON, Index, Make, children, refused
+from packages.index import PLATFORM, PYTHON, Index, Make, children, refused
 
 from nbagent.core.errors import InstallRefused
 from nbagent.packages import pip_settings, uv
@@ -245,6 +246,25 @@ async def test_pips_settings_hold_for_uv(
     assert [each.name for each in await make().install(["app"])] == ["app"]
 
 
+async def test_a_name_of_a_private_index_is_taken_from_there_only(
+    index: Index, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer release of it on the other index is not installed; pinned packages come from the one that has them."""
+    with contextlib.closing(Index()) as private:
+        private.add("ours", "1.0")
+        newer = index.add("ours", "99.0")
+        monkeypatch.delenv("UV_DEFAULT_INDEX")
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/simple")
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"{private.url}/simple")
+        await refused(make(), "ours>=2", match="ours>=2")
+        assert [each.version for each in await make().install(["ours"])] == ["1.0"]
+        pins = tmp_path / "pins.txt"
+        pins.write_text(f"ours==99.0 --hash=sha256:{newer}\n")
+        fill(tmp_path / "made", pins=pins, python=PYTHON, platform=PLATFORM)
+        assert (tmp_path / "made" / "ours-99.0.dist-info").is_dir()
+
+
 def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates, proxies and places of pip's are uv's too, unless the person has told uv itself."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -263,7 +283,6 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
         "UV_INSECURE_HOST": "a.test b.test",
         "UV_DEFAULT_INDEX": "https://mirror.test/simple",
         "UV_EXTRA_INDEX_URL": "https://more.test/simple",
-        "UV_INDEX_STRATEGY": "unsafe-first-match",
         "UV_FIND_LINKS": f"{tmp_path},https://wheels.test/",
     }
     assert pip_settings.for_uv(pip) == found
