@@ -7,6 +7,7 @@ from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.lab.handler import Handler
 from nbagent.faces.lab.messages import EngineList, ModelList, Status
+from nbagent.sandbox import environment
 
 MAX_MODELS = 1000
 """Models that are told at most, and by default."""
@@ -23,7 +24,8 @@ class StatusHandler(Handler):
             holds = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
         except UsageError as error:
             problem, holds = str(error), {}
-        self.reply(Status(version=nbagent.__version__, max_upload_mb=self.lab.max_upload_mb, problem=problem, **holds))
+        said = {"max_upload_mb": self.lab.max_upload_mb, "problem": problem, "making": environment.progress()}
+        self.reply(Status(version=nbagent.__version__, **said, **holds))
 
 
 class EnginesHandler(Handler):
