@@ -249,15 +249,26 @@ async def test_pips_settings_hold_for_uv(
 async def test_a_name_of_a_private_index_is_taken_from_there_only(
     index: Index, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newer release of it on the other index is not installed; pinned packages come from the one that has them."""
+    """Another release or file of it is not installed; what the kernel has, and when a file came, may stand elsewhere."""
     with contextlib.closing(Index()) as private:
         private.add("ours", "1.0")
         newer = index.add("ours", "99.0")
+        private.add("numpy", "1.0")
+        index.add("numpy", "2.3.5")
+        private.add("app", requires=("numpy>=2",))
         monkeypatch.delenv("UV_DEFAULT_INDEX")
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/simple")
         monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"{private.url}/simple")
-        await refused(make(), "ours>=2", match="ours>=2")
+        private.add("undated", days=None)
+        index.add("undated")
+        index.add("undated", "2.0")
+        private.add("mine", days=None)
+        index.add("mine", files={"mine/__init__.py": "from_elsewhere = True"})
+        await refused(make(), "ours>=2", match="ours")
+        await refused(make(), "mine", match="doesn't say when")
+        assert [each.version for each in await make().install(["undated"])] == ["1.0"]
+        assert [each.name for each in await make().install(["app"])] == ["app"]
         assert [each.version for each in await make().install(["ours"])] == ["1.0"]
         pins = tmp_path / "pins.txt"
         pins.write_text(f"ours==99.0 --hash=sha256:{newer}\n")
