@@ -1,29 +1,7 @@
 """The errors that nbagent raises, as a tree.
 
-An exception raised by code in a cell is an *output* of that cell, not one of these errors.
-
-    NbagentError                  every error below; says what happened, and `mend` says what to do
-    ├── UsageError                the request itself is wrong                               (exit code 2)
-    │   ├── DataError             a data file or folder that can't be used
-    │   ├── ModelError            an unknown model, a missing key or a missing extra
-    │   ├── ReplayError           a replay file that can't be read, or that ran out
-    │   └── QuestionRuns          another question of the session is being answered
-    ├── SandboxError              the isolation, the kernel or its environment failed       (exit code 3)
-    │   ├── EngineUnavailable     no engine, or not the one asked for, works on this machine
-    │   ├── LimitUnenforceable    the engine can't enforce a limit here, and nobody accepted that
-    │   ├── EnvironmentMissing    the kernel image or environment isn't there and can't be made
-    │   ├── KernelStartError      the kernel did not come up
-    │   └── KernelDied            the kernel died, and could not be brought back
-    ├── TransferError             a file was not carried into or out of the sandbox         (exit code 1)
-    │   └── TransferLimit         its path, kind, size or number is not allowed
-    ├── InstallError              a package was not installed                               (exit code 1)
-    │   └── InstallRefused        policy, or the form of the request, forbids it
-    ├── ModelCallError            the model's provider failed while answering               (exit code 1)
-    ├── ForgeError                a tool was not made, or one of the library can't be used  (exit code 1)
-    ├── McpError                  an MCP server can't be started, was lost, or doesn't answer   (exit code 1)
-    └── StoreError                the session's folder or the notebook can't be written     (exit code 2)
-        ├── OwnerGone             the process that owned a session has ended; raised to those that attached
-        └── NewerLog              a session's log has an event that this version doesn't know
+An exception raised by code in a cell is an *output* of that cell, not one of these errors. Each error of
+the tree says what happened, what the person can do about it (`mend`), and with which exit code a command ends.
 """
 
 from __future__ import annotations

@@ -144,46 +144,36 @@ class Trust:
         )
 
 
+_ISOLATED = Trust(
+    level=TrustLevel.ISOLATED,
+    network_enabled=False,
+    allow_shell=True,
+    allow_subprocess=True,
+    allow_network_tools=True,
+    read_only_root=True,
+    limits=Limits(),
+)
+_SANDBOXED = replace(
+    _ISOLATED,
+    level=TrustLevel.SANDBOXED,
+    network_enabled=True,
+    allow_shell=False,
+    allow_subprocess=False,
+    log_all_commands=True,
+    install_listed_only=True,
+    limits=Limits(memory_mb=512, tmp_mb=256, pids=128, session_mb=1024),
+)
 TRUST_PRESETS: dict[TrustLevel, Trust] = {
-    TrustLevel.TRUSTED: Trust(
-        level=TrustLevel.TRUSTED,
-        network_enabled=True,
-        allowed_hosts=None,
-        allow_shell=True,
-        allow_subprocess=True,
-        allow_network_tools=True,
-        read_only_root=False,
-        limits=Limits(),
+    TrustLevel.TRUSTED: replace(
+        _ISOLATED, level=TrustLevel.TRUSTED, network_enabled=True, allowed_hosts=None, read_only_root=False
     ),
-    TrustLevel.ISOLATED: Trust(
-        level=TrustLevel.ISOLATED,
-        network_enabled=False,
-        allow_shell=True,
-        allow_subprocess=True,
-        allow_network_tools=True,
-        read_only_root=True,
-        limits=Limits(),
-    ),
-    TrustLevel.SANDBOXED: Trust(
-        level=TrustLevel.SANDBOXED,
-        network_enabled=True,
-        allow_shell=False,
-        allow_subprocess=False,
-        allow_network_tools=True,
-        read_only_root=True,
-        log_all_commands=True,
-        install_listed_only=True,
-        limits=Limits(memory_mb=512, tmp_mb=256, pids=128, session_mb=1024),
-    ),
-    TrustLevel.UNTRUSTED: Trust(
+    TrustLevel.ISOLATED: _ISOLATED,
+    TrustLevel.SANDBOXED: _SANDBOXED,
+    TrustLevel.UNTRUSTED: replace(
+        _SANDBOXED,
         level=TrustLevel.UNTRUSTED,
         network_enabled=False,
-        allow_shell=False,
-        allow_subprocess=False,
         allow_network_tools=False,
-        read_only_root=True,
-        log_all_commands=True,
-        install_listed_only=True,
         limits=Limits(memory_mb=256, tmp_mb=128, pids=64, cpus=0.5, session_mb=512),
     ),
 }

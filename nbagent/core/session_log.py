@@ -231,11 +231,7 @@ def _open(path: Path, flags: int) -> int:
 
 
 def _check_own(folder: Path) -> None:
-    """Check that nobody else could have put anything into a session's folder: it says what a resumed sandbox sees.
-
-    Raises:
-        OSError: It is a link, somebody else's, or others can write to it.
-    """
+    """Check that nobody else could have put anything into a session's folder: it says what a resumed sandbox sees."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "it is a link")

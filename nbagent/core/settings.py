@@ -171,15 +171,7 @@ def _convert(name: str, value: Any, *, strict: bool) -> Any:
 
 
 def _hint(name: str, *, said: str) -> Any:
-    """The type of a setting.
-
-    Args:
-        name: The setting's.
-        said: What the person wrote.
-
-    Raises:
-        UsageError: There is no such setting.
-    """
+    """The type of a setting."""
     hints = {known: hint for known, (hint, option) in fields().items() if option.setting}
     if name not in hints:
         near = difflib.get_close_matches(name, hints, 1)

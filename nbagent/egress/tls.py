@@ -162,11 +162,7 @@ class Handshake:
 
 
 def _record(taken: bytearray) -> bytes | None:
-    """Remove the next record, with its header, from the front; None if it isn't whole yet.
-
-    Raises:
-        NotTls: The bytes are no record.
-    """
+    """Remove the next record, with its header, from the front; None if it isn't whole yet."""
     kinds = (_CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA)
     if any(byte not in known for byte, known in zip(taken, (kinds, (3,)), strict=False)):
         raise NotTls("it is not TLS")

@@ -15,8 +15,8 @@
 """
 
 from nbagent.forge.forge import ToolForge
-from nbagent.forge.library import Listed
+from nbagent.forge.library import ToolEntry
 from nbagent.forge.stages import Stage
 from nbagent.forge.tool import Draft, Tool
 
-__all__ = ["Draft", "Listed", "Stage", "Tool", "ToolForge"]
+__all__ = ["Draft", "Stage", "Tool", "ToolEntry", "ToolForge"]

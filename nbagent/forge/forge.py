@@ -10,7 +10,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import ForgeError
 from nbagent.core.events import Event, ToolStageEntered
 from nbagent.forge import adapter, porting, workshop
-from nbagent.forge.library import Library, Listed
+from nbagent.forge.library import Library, ToolEntry
 from nbagent.forge.stages import Stage
 from nbagent.forge.tool import Draft, Tool, digest, encode
 from nbagent.packages.allowance import Allowance
@@ -148,7 +148,7 @@ class ToolForge:
 
     # -- the library --------------------------------------------------------------------------------------------
 
-    async def list(self) -> Sequence[Listed]:
+    async def list(self) -> Sequence[ToolEntry]:
         """The tools in the library, the last used first.
 
         Raises:

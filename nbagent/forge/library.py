@@ -32,7 +32,7 @@ KEPT = 10
 FORMAT = 1
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ToolEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A tool in the index.
 
     Attributes:
@@ -56,7 +56,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Index(msgspec.Struct, frozen=True, kw_only=True):
-    tools: dict[str, Listed] = {}
+    tools: dict[str, ToolEntry] = {}
     format: int = FORMAT
 
 
@@ -67,7 +67,7 @@ class Library:
         self.folder = root / "tools"
         self._path = self.folder / "index.json"
 
-    def listed(self) -> list[Listed]:
+    def listed(self) -> list[ToolEntry]:
         """All tools, the last used first.
 
         Raises:
@@ -129,7 +129,7 @@ class Library:
             gone = sorted(versions)[:-KEPT]
             save(self._file(tool.name, tool.version), data, mode=PRIVATE_MODE)
             kept = {number: digest for number, digest in versions.items() if number not in gone}
-            entry = Listed(
+            entry = ToolEntry(
                 name=tool.name, description=tool.description, versions=kept, made=tool.made, used=time.time()
             )
             self._save({**index.tools, tool.name: entry})
@@ -142,7 +142,7 @@ class Library:
             if entry := index.tools.get(name):
                 self._save({**index.tools, name: msgspec.structs.replace(entry, used=time.time())})
 
-    def remove(self, name: str) -> Listed:
+    def remove(self, name: str) -> ToolEntry:
         """Take a tool out of the library, all its versions.
 
         Raises:
@@ -159,7 +159,7 @@ class Library:
         """The tools that were not used for so many seconds."""
         return [each.name for each in self.listed() if time.time() - each.used > max_age]
 
-    def _entry(self, index: _Index, name: str) -> Listed:
+    def _entry(self, index: _Index, name: str) -> ToolEntry:
         if name not in index.tools:
             known = ", ".join(sorted(index.tools)[:20]) or "none yet"
             raise ForgeError(f"There is no tool {name[:60]!r} in the library.", mend=f"There are: {known}.")
@@ -181,7 +181,7 @@ class Library:
                 raise StoreError(f"The tools' index {self._path} is wrong about {name}.", mend="Remove it.")
         return index
 
-    def _save(self, entries: dict[str, Listed]) -> None:
+    def _save(self, entries: dict[str, ToolEntry]) -> None:
         data = msgspec.json.format(msgspec.json.encode(_Index(tools=entries)))
         if len(data) > MAX_FILE:  # `_read` would refuse it
             raise StoreError("The library of tools is full.", mend="Remove some: nbagent tools clean, or tools remove.")
@@ -201,12 +201,7 @@ class Library:
 
 
 def _read(path: Path) -> bytes:
-    """Read a plain file that only this person could have written.
-
-    Raises:
-        ForgeError: Another user could have written it.
-        OSError: It can't be read.
-    """
+    """Read a plain file that only this person could have written."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)

@@ -193,12 +193,7 @@ async def _run_tests(kernel: Kernel, draft: Draft) -> judge.PytestReport:
 
 
 async def _run(kernel: Kernel, draft: Draft, what: str, module: str, function: str, *arguments: Any) -> Cell:
-    """Run a function of `load_inside` or `tests_inside` in the sandbox, where the tool's code can interfere with it.
-
-    Raises:
-        ForgeError: It did not finish.
-        SandboxError: The sandbox failed.
-    """
+    """Run a function of `load_inside` or `tests_inside` in the sandbox, where the tool's code can interfere with it."""
     called = inside_calls.as_result(f"{function}({', '.join(map(repr, arguments))})")
     code = f"{(_HERE / module).read_text()}\n\n{called}"
     cell = await kernel.run(code)

@@ -14,7 +14,7 @@ import msgspec
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Event, HostAsked, HostDecided
-from nbagent.kernel.wait_timer import WaitTimer
+from nbagent.safety.wait_timer import WaitTimer
 
 if TYPE_CHECKING:
     from nbagent.egress.gate import HostAnswer

@@ -17,10 +17,10 @@ from nbagent.core.events import IndexAsked, InstallFailed, Package, PackagesInst
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import QueryClient
 from nbagent.kernel.router import Notify
-from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed, Installer
 from nbagent.packages.requirements import read_pins
+from nbagent.safety.wait_timer import WaitTimer
 from nbagent.sandbox.contract import InstallHook
 
 REQUEST_SECONDS = 5.0
@@ -102,11 +102,8 @@ class KernelInstaller:
 
     async def _wait_for_person(self, asking: Awaitable[None]) -> None:
         """Await a person's answer, and count the time."""
-        self._wait_timer.begin()
-        try:
+        with self._wait_timer.waiting():
             await asking
-        finally:
-            self._wait_timer.end()
 
     async def install(self, requirements: list[str], *, reason: str, by_person: bool = False) -> list[Package]:
         """See `Kernel.install`."""

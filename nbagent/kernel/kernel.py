@@ -27,17 +27,16 @@ from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.streams import OutputLimits
-from nbagent.kernel.outputs.widgets import WidgetTracker
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, QueryClient
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.time_limit import TimedRequests
-from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.packages.wheel_list import kernel_packages
+from nbagent.safety.wait_timer import WaitTimer
 from nbagent.sandbox.contract import About, Engine, Hooks
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine.traits import traits
@@ -353,11 +352,6 @@ class Kernel:
     def memory_peak(self) -> int | None:
         """The most bytes that its sandbox has used at once; None where the engine can't tell."""
         return self._process.memory_peak()
-
-    @property
-    def widgets(self) -> WidgetTracker:
-        """The widget models that are open in it."""
-        return self._router.widgets
 
     def take_widget_state(self) -> dict[str, Any] | None:
         """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""

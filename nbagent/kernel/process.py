@@ -132,11 +132,7 @@ class KernelProcess:
             await self._still_starting(deadline)
 
     async def _join(self, connection: KernelConnection) -> None:
-        """Wait until a kernel that somebody else started answers; it may be busy, or may have lost the same key.
-
-        Raises:
-            SandboxError: It has ended, runs another client's cell, or doesn't answer.
-        """
+        """Wait until a kernel that somebody else started answers; it may be busy, or may have lost the same key."""
         end = time.monotonic() + min(JOIN_SECONDS, self.limits.start_timeout)
         info, probes = connection.kernel_info(), set[str]()
         replied = heard = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.errors import McpError, UsageError
 from nbagent.core.text import legible
 from nbagent.mcp.catalog import McpTool, UnusableError, describe
-from nbagent.mcp.seen import Seen
+from nbagent.mcp.seen import AcceptedTools
 
 if TYPE_CHECKING:
     from nbagent.core.events import Event
@@ -63,7 +63,7 @@ class McpClient:
             )
         self._servers = list(servers)
         self._notify = notify
-        self._seen = Seen(seen)
+        self._seen = AcceptedTools(seen)
         self._connections: dict[str, ServerConnection] = {}
         self._listing: dict[str, asyncio.Task[None]] = {}
         self._tools: dict[str, list[McpTool]] = {}

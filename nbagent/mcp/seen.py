@@ -23,7 +23,7 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
 
-class Seen:
+class AcceptedTools:
     """The digests of tools, by server and tool, from when they were first seen or last accepted.
 
     Args:

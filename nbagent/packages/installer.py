@@ -316,11 +316,7 @@ class Installer:
         return self.pins.get(name) or (package.version if package else "")
 
     def _is_met(self, requirement: Requirement) -> bool:
-        """Whether a requirement is met by what is there.
-
-        Raises:
-            InstallError: The package is there in a version that the requirement excludes.
-        """
+        """Whether a requirement is met by what is there."""
         name = canonicalize_name(requirement.name)
         version = self._version(name)
         if not version:

@@ -91,9 +91,9 @@ async def _same_elsewhere(
 ) -> list[Wheel]:
     """The wheels of a resolution for which one index alone is not enough; none if there are none.
 
-    The versions that are there already may stand on any index, since they are not fetched. What is added is the very file
-    that the first index with its name has, whichever index says that it is old enough: nobody can put another one on a
-    public index in the place of a private package.
+    The versions that are there already may stand on any index, since they are not fetched. What is added is the very
+    file that the first index with its name has, whichever index says that it is old enough: nobody can put another one
+    on a public index in the place of a private package.
     """
     anywhere = ["--index-strategy", "unsafe-first-match"]
     code, output, _ = await uv.run([*arguments, *anywhere], work=work, deadline=deadline)

@@ -14,8 +14,7 @@ import asyncio
 import contextlib
 import enum
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -26,6 +25,7 @@ from nbagent.core.events import Approval, ApprovalAsked, ApprovalGiven, Approval
 from nbagent.core.policy import NAMES_MEND
 from nbagent.core.text import cut
 from nbagent.safety.actions import Action, Kind, allows, parse_rule
+from nbagent.safety.wait_timer import WaitTimer
 
 Unattended = Literal["reject", "approve"]
 """How questions are answered if nobody is there."""
@@ -132,8 +132,7 @@ class Consent:
         self._asked = 0
         self._noes = 0
         self._lock = threading.Lock()
-        self._waits = 0
-        self._waited = 0.0
+        self._wait_timer = WaitTimer()
 
     @property
     def mode(self) -> Mode:
@@ -176,23 +175,12 @@ class Consent:
     @property
     def waited(self) -> float:
         """Seconds so far for which a question was open."""
-        return self._waited + (time.monotonic() if self._waits else 0.0)
+        return self._wait_timer.seconds()
 
     @property
     def is_waiting(self) -> bool:
         """Whether a question is open."""
-        return self._waits > 0
-
-    @contextlib.contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Count the time for which questions are open; simultaneous questions count once."""
-        self._waited -= 0.0 if self._waits else time.monotonic()
-        self._waits += 1
-        try:
-            yield
-        finally:
-            self._waits -= 1
-            self._waited += 0.0 if self._waits else time.monotonic()
+        return self._wait_timer.is_waiting
 
     def policy(self, action: Action) -> str:
         """The name of the policy that allows an action without a question; empty if a person must be asked."""
@@ -234,7 +222,7 @@ class Consent:
                 )
             )
             if self.attended:
-                with self._waiting():
+                with self._wait_timer.waiting():
                     await question.answered.wait()
                 approval = question.approval or STOPPED
             else:

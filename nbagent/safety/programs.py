@@ -82,11 +82,7 @@ def programs(code: str) -> Programs:
 
 
 def _as_python(code: str) -> str:
-    """The cell as Python, with IPython's syntax as calls. Magics without `%` are left for `_in_line`.
-
-    Raises:
-        SyntaxError: The cell is too long.
-    """
+    """The cell as Python, with IPython's syntax as calls. Magics without `%` are left for `_in_line`."""
     if not _PROMPT.search(code):
         with contextlib.suppress(SyntaxError):
             syntax.parse(code, awaits=True)

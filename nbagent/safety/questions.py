@@ -1,15 +1,13 @@
 """Questions to a person, as values: made from a session's events, shown by any face, answered by one call.
 
-    for record in session.since():
-        if question := Question.of(record): ...   # a terminal, a widget or a page shows it
-    answer(session, question, "approve")
-
-A face that joins later finds the questions that wait with `still_open`.
+for record in session.since():
+    if question := Question.of(record): ...   # a terminal, a widget or a page shows it
+answer(session, question, "approve")
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -111,21 +109,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             case events.SessionStarted() | events.SessionResumed() | events.SessionEnded():
                 return True
         return False
-
-
-def still_open(records: Iterable[events.Record], *, now: float) -> list[Question]:
-    """The questions that wait for an answer, in order.
-
-    Args:
-        records: The session's log so far.
-        now: The time in seconds since the epoch.
-    """
-    found: list[Question] = []
-    for record in records:
-        found = [each for each in found if not each.is_over(record.event)]
-        if question := Question.of(record):
-            found.append(question)
-    return [each for each in found if each.deadline is None or each.deadline > now]
 
 
 class AnswerTaker(Protocol):

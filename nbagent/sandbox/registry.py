@@ -156,12 +156,7 @@ def survey(spec: SandboxSpec, *, name: str | None = None) -> Survey:
 
 
 def _for_kernels(name: str | None) -> str:
-    """The name of the engine of kernels that somebody else started.
-
-    Raises:
-        UsageError: A person names another one.
-        EngineUnavailable: There is none.
-    """
+    """The name of the engine of kernels that somebody else started."""
     found = next((each for each, engine in sorted(engines().items()) if not engine.owns), None)
     if found is None:
         raise EngineUnavailable("No engine for kernels that run already is installed.", mend="Install nbagent again.")

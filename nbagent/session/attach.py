@@ -37,7 +37,7 @@ from nbagent.session import lookup
 from nbagent.session.owner import Owner
 from nbagent.session.protocol import AnySession
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
-from nbagent.session.stream import Words
+from nbagent.session.stream import WordFeed
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
@@ -120,7 +120,7 @@ class Attached:
         self._figures: Path | None = None
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
-        self._words = Words()
+        self._words = WordFeed()
         self._owner = Owner(self.folder, on_growth=self._read, on_words=self._words.say)
 
     async def __aenter__(self) -> Attached:

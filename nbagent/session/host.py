@@ -133,11 +133,7 @@ async def _attach_when_ready(session: str, root: Path) -> Attached:
 
 
 async def _start(order: Order, folder: Path) -> None:
-    """Start a host, and wait until its session can be attached to; if this is cancelled, the host is ended.
-
-    Raises:
-        NbagentError: It can't be started.
-    """
+    """Start a host, and wait until its session can be attached to; if this is cancelled, the host is ended."""
     was_there = folder.exists()
     ours, theirs = os.pipe()
     status = os.fdopen(ours, "rb", buffering=0)
@@ -159,15 +155,7 @@ async def _start(order: Order, folder: Path) -> None:
 
 
 def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: list[int]) -> None:
-    """Start the process, and wait for its number; in a thread that may not be left before.
-
-    Args:
-        order: The session that it is to own.
-        folder: The session's.
-        theirs: The end of the pipe for the process; closed here.
-        status: The other end.
-        begun: The process's number is appended.
-    """
+    """Start the process, and wait for its number; in a thread that may not be left before."""
     try:
         _spawn(order, folder, theirs)
     finally:

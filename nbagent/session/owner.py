@@ -24,7 +24,7 @@ class Owner:
     Args:
         folder: The session's folder.
         on_growth: Called when the log has grown, and before each call returns, since what it did is in the log.
-        on_words: Called with the words of a reply that isn't whole yet, as `Words.say` is.
+        on_words: Called with the words of a reply that isn't whole yet, as `WordFeed.say` is.
     """
 
     def __init__(self, folder: Path, *, on_growth: Callable[[], None], on_words: Callable[..., None]) -> None:

@@ -39,7 +39,7 @@ from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
-from nbagent.session.stream import Words
+from nbagent.session.stream import WordFeed
 from nbagent.session.summary import SummaryKeeper
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Running:
         self.conversation: Conversation | None = None
         self.tools: McpClient | None = None
         self.news: list[Record] = []
-        self.words = Words()
+        self.words = WordFeed()
         self.log = SessionLog(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
         try:
             if plan.found is None and self.log.last:
@@ -163,8 +163,12 @@ class Running:
         plan, log, recording, note = self._plan, self.log, self.recording, ""
         past: list[Event] = []
         if plan.found:
-            past = await in_thread(lambda: [each.event for each in log.since() if isinstance(each.event, _DECISIONS)])
-            self.news, note = await startup.resume(self.kernel, plan.found, log=log, recording=recording)
+
+            def see(record: Record) -> None:
+                if isinstance(record.event, _DECISIONS):
+                    past.append(record.event)
+
+            self.news, note = await startup.resume(self.kernel, plan.found, log=log, recording=recording, see=see)
         else:
             self.news = await startup.start(self.kernel, spec=plan.spec, log=log, recording=recording, pool=pool)
             if recording.data:
@@ -177,11 +181,7 @@ class Running:
             await self.files.pass_over()
 
     def _furnish(self, note: str) -> None:
-        """Make the parts that need a running kernel.
-
-        Args:
-            note: What has become of the kernel since the earlier questions, for the model.
-        """
+        """Make the parts that need a running kernel."""
         # Imported here: `startup.import_the_rest` has done it while the kernel started.
         from nbagent.session.conversation import Conversation
         from nbagent.session.files import SessionFiles

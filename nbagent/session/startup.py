@@ -144,9 +144,11 @@ def _started(kernel: Kernel, spec: SandboxSpec, looked: Sequence[tuple[int, str]
 
 
 async def resume(
-    kernel: Kernel, found: SessionInfo, *, log: SessionLog, recording: Recording
+    kernel: Kernel, found: SessionInfo, *, log: SessionLog, recording: Recording, see: Callable[[Record], None]
 ) -> tuple[list[Record], str]:
     """Read the log, take over the kernel or start a new one, and end in the log what the dead process left open.
+
+    The log may take seconds to read, so that is done in a thread, where `see` gets each record.
 
     Returns:
         What this found out, as events that nobody could follow yet; and what has become of the kernel, as a sentence.
@@ -160,6 +162,7 @@ async def resume(
     def read(records: Iterator[Record]) -> None:
         nonlocal running_since
         for record in records:
+            see(record)
             recording.on_event(record)
             succeeded.on_event(record)
             running_since = record.at if isinstance(record.event, CellStarted) else running_since
@@ -231,17 +234,7 @@ def open_ends(recording: Recording) -> list[CellFinished | Answered]:
 async def _take_over_or_start(
     kernel: Kernel, found: SessionInfo, *, patience: float, lose: Callable[[str], None]
 ) -> tuple[str, str]:
-    """Take over the kernel with its variables, or start a new one.
-
-    Args:
-        kernel: Not started yet.
-        found: The session that is resumed.
-        patience: Seconds that a cell which still runs has until it is interrupted.
-        lose: Called with the reason before a new kernel starts.
-
-    Returns:
-        Why the variables are lost, or nothing; and a sentence for the log.
-    """
+    """Take over the kernel, or start a new one; returns why variables are lost, if they are, and a note for the log."""
     if not kernel.is_owned:
         await kernel.start()
         return "", "Its kernel was connected to again; unless it was restarted meanwhile, it has its variables."

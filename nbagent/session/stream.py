@@ -18,7 +18,7 @@ Follow = Callable[[Callable[[Record], None]], Callable[[], None]]
 """Calls a reader with each record from now on; returns a function that ends this."""
 
 
-class Words:
+class WordFeed:
     """The words of a reply while a model writes it, for whoever follows them; the log has only whole replies."""
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ def test_ctrl_c_once_stops_the_cell_and_the_model_is_told(here: Path, leftovers:
     assert leftovers() == []
 
 
-@pytest.mark.parametrize("presses", [2, 6])
+@pytest.mark.parametrize("presses", [2, 20])
 def test_ctrl_c_twice_ends_all(here: Path, presses: int, leftovers: Callable[[], list[str]]) -> None:
     """Whatever the cell does, in seconds: exit code 130, one JSON object, the notebook, and nothing of the sandbox."""
     model = replies(here / "f.jsonl", call("first = 1"), call(STUBBORN), "Done.")
@@ -80,7 +80,8 @@ def test_ctrl_c_twice_ends_all(here: Path, presses: int, leftovers: Callable[[],
     program.wait_for("begun\\n")
     pressed = time.monotonic()
     for _ in range(presses):
-        program.press()
+        if program.process.poll() is None:
+            program.press()
         time.sleep(0.15)
     done = program.done()
     assert time.monotonic() - pressed < 15

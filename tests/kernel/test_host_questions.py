@@ -13,8 +13,8 @@ from nbagent.core.errors import StoreError
 from nbagent.core.events import Event, HostAsked, HostDecided, Record
 from nbagent.egress.gate import HostAnswer
 from nbagent.kernel.host_questions import MAX_DECISIONS, HostAsker
-from nbagent.kernel.wait_timer import WaitTimer
 from nbagent.safety.questions import Question
+from nbagent.safety.wait_timer import WaitTimer
 
 
 async def away(work: Callable[[], object]) -> None:

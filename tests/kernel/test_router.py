@@ -50,7 +50,7 @@ async def test_widgets_are_kept(kernel: Kernel) -> None:
     """The state of widgets is there for the notebook, and what is shown refers to it."""
     cell = await kernel.run("import ipywidgets; ipywidgets.IntSlider(value=7)")
     model = data(cell)["application/vnd.jupyter.widget-view+json"]["model_id"]
-    state = kernel.widgets.state()["state"]
+    state = kernel._router.widgets.state()["state"]
     assert state[model]["state"]["value"] == 7
 
 

@@ -28,7 +28,7 @@ from nbagent.kernel.transfer import transfer
 from nbagent.kernel.transfer.sandbox_paths import file_at, folder_at
 from nbagent.kernel.transfer.transfer import PIECE_BYTES, Carried, Transfer
 from nbagent.kernel.transfer.variable import fetch_variable
-from nbagent.sandbox.channels.byte_stream import ByteStream, Memory
+from nbagent.sandbox.channels.byte_stream import ByteStream, SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -135,7 +135,7 @@ async def test_the_controllers_memory_stays_flat(carry: Carry) -> None:
 
 async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
     """It has its name until the next cell has ended, takes no room in the sandbox, and can't be written to."""
-    memory, place = Memory(), file_at(f"{VARIABLES}/frame", carry.kernel.about)
+    memory, place = SealedMemory(), file_at(f"{VARIABLES}/frame", carry.kernel.about)
     memory.add(DATA)
     memory.seal()
     held = await carry.transfer.hold(memory, place)

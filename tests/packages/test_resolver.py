@@ -249,7 +249,7 @@ async def test_pips_settings_hold_for_uv(
 async def test_a_name_of_a_private_index_is_taken_from_there_only(
     index: Index, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another release or file of it is not installed; what the kernel has, and when a file came, may stand elsewhere."""
+    """No other release or file of it is installed; what the kernel has, and how old a file is, may stand elsewhere."""
     with contextlib.closing(Index()) as private:
         private.add("ours", "1.0")
         newer = index.add("ours", "99.0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from nbagent.core.events import (
     SessionStarted,
     StateLost,
 )
-from nbagent.safety.questions import ASK_SECONDS, LABELS, Choice, Question, answer, still_open
+from nbagent.safety.questions import ASK_SECONDS, LABELS, Choice, Question, answer
 
 CELL = ApprovalAsked(id="a1", turn=1, kind="cell", tool="python", what="1", code="1\n\x1b[2J", rules=["cell:*"])
 INSTALL = ApprovalAsked(
@@ -73,6 +74,16 @@ def test_a_host_is_asked_about_for_a_minute() -> None:
 def test_other_events_ask_nothing() -> None:
     """A fact that nobody need answer is no question."""
     assert Question.of(Record(1, 0.0, StateLost(cell=1, reason="It died."))) is None
+
+
+def still_open(records: Iterable[Record], *, now: float) -> list[Question]:
+    """The questions that wait for an answer, as a face finds them that joins late."""
+    found: list[Question] = []
+    for record in records:
+        found = [each for each in found if not each.is_over(record.event)]
+        if question := Question.of(record):
+            found.append(question)
+    return [each for each in found if each.deadline is None or each.deadline > now]
 
 
 def test_who_comes_late_finds_what_is_still_open() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nbagent.sandbox.channels.byte_stream import BYTES, DESCRIPTOR, ByteStream, Memory
+from nbagent.sandbox.channels.byte_stream import BYTES, DESCRIPTOR, ByteStream, SealedMemory
 
 SIZE = 100_000
 
@@ -41,9 +41,9 @@ def inside(stream: ByteStream, work: Callable[[socket.socket], object]) -> threa
     return thread
 
 
-def sealed(content: bytes) -> Memory:
+def sealed(content: bytes) -> SealedMemory:
     """Memory that was handed over."""
-    memory = Memory()
+    memory = SealedMemory()
     memory.add(content)
     memory.seal()
     return memory
@@ -86,7 +86,7 @@ async def test_what_is_sent_arrives(stream: ByteStream) -> None:
 
     thread = inside(stream, take)
     for content in (b"a" * SIZE, b"b" * SIZE):
-        memory = Memory()
+        memory = SealedMemory()
         memory.add(content)
         await stream.send(memory)
         memory.close()

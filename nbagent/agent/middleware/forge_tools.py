@@ -16,7 +16,7 @@ from nbagent.agent.tools.forged import MAKERS, ForgedTools
 from nbagent.agent.turn import Turn, turn_of
 from nbagent.core.errors import ForgeError, StoreError
 from nbagent.core.events import ToolRefused
-from nbagent.forge import Listed, Tool, ToolForge
+from nbagent.forge import Tool, ToolEntry, ToolForge
 from nbagent.safety.approvals import Consent
 
 OFFERED = 20
@@ -64,7 +64,7 @@ class ForgeTools(Middleware):
         self._known = {each.name: self._known[each.name] for each in found}
         return sorted(found, key=lambda each: each.name)
 
-    async def _load(self, entry: Listed, turn: Turn) -> Tool | None:
+    async def _load(self, entry: ToolEntry, turn: Turn) -> Tool | None:
         digest = entry.versions[entry.version]
         if self._known.get(entry.name, ("", None))[0] != digest:
             try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from nbagent.core.concurrency import finished
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
 from nbagent.faces.cli.flags import CommandFlags
@@ -115,8 +116,19 @@ async def _close(ended: Ending, session: AnySession, *, wanted: CommandFlags, ex
         await _rescue(session, wanted=wanted, exports=exports)
         raise
     if exports:
+        try:
+            # Whoever presses Ctrl-C again and again means the code, and not what was found out so far.
+            await finished(_export(ended, session, wanted=wanted))
+        except asyncio.CancelledError:
+            ended.stopped = True
+
+
+async def _export(ended: Ending, session: AnySession, *, wanted: CommandFlags) -> None:
+    try:
         ended.notebook, moved = await export_last(session, wanted.out, force=wanted.force)
-        ended.error = ended.error or moved
+    except NbagentError as error:
+        moved = error
+    ended.error = ended.error or moved
 
 
 async def _rescue(session: AnySession, *, wanted: CommandFlags, exports: bool) -> None:

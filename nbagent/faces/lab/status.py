@@ -24,8 +24,8 @@ class StatusHandler(Handler):
             holds = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
         except UsageError as error:
             problem, holds = str(error), {}
-        said = {"max_upload_mb": self.lab.max_upload_mb, "problem": problem, "making": environment.progress()}
-        self.reply(Status(version=nbagent.__version__, **said, **holds))
+        most, making = self.lab.max_upload_mb, environment.progress()
+        self.reply(Status(version=nbagent.__version__, max_upload_mb=most, problem=problem, making=making, **holds))
 
 
 class EnginesHandler(Handler):

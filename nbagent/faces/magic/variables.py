@@ -19,7 +19,7 @@ import msgspec
 from nbagent.core.errors import DataError
 from nbagent.core.text import cut, size_of, visible
 from nbagent.faces.magic.arrow_file import check_file
-from nbagent.sandbox.channels.byte_stream import Memory
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 
 MAX_COLUMNS: Final = 12
@@ -49,7 +49,7 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     code: str
     file: str = ""
-    memory: Memory | None = None
+    memory: SealedMemory | None = None
 
     @property
     def size(self) -> int:
@@ -123,9 +123,9 @@ def pack(name: str, value: Any) -> Packed:
     )
 
 
-def _memory(write: Callable[[Path], object]) -> Memory:
+def _memory(write: Callable[[Path], object]) -> SealedMemory:
     """Sealed memory with what is written to its path."""
-    memory = Memory()
+    memory = SealedMemory()
     try:
         write(memory.path)
         memory.seal()

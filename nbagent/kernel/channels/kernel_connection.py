@@ -234,11 +234,7 @@ class KernelConnection:
             return None
 
     def _authenticate(self, signature: bytes, *signed: bytes) -> None:
-        """Check the signature of a message.
-
-        Raises:
-            ValueError: It is not signed with the kernel's key, or the same message came before.
-        """
+        """Check the signature of a message."""
         known = self.session.digest_history
         if signature in known:
             raise ValueError("the message is replayed")

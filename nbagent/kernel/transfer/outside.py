@@ -15,7 +15,7 @@ from nbagent.core import fileio
 from nbagent.core.errors import DataError, TransferError, UsageError
 from nbagent.core.policy import MIB
 from nbagent.kernel.transfer.sandbox_paths import display
-from nbagent.sandbox.channels.byte_stream import Memory
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.data.mounts import named
 
 READ_BYTES = 4 * MIB
@@ -62,7 +62,7 @@ def open_plain(path: Path) -> IO[bytes]:
     except (OSError, ValueError) as error:
         raise DataError(f"{name} can't be read: {getattr(error, 'strerror', None) or error}.") from error
     # What else is open in a process is reached by its own name, or not at all.
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or (is_memory and not Memory(descriptor).is_sealed):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or (is_memory and not SealedMemory(descriptor).is_sealed):
         os.close(descriptor)
         raise DataError(f"{name} is no plain file.", mend="Pack a folder into an archive: unpack=True.")
     return os.fdopen(descriptor, "rb")
@@ -73,7 +73,7 @@ class Content(NamedTuple):
 
     pieces: AsyncIterator[bytes]
     size: int | None = None
-    memory: Memory | None = None
+    memory: SealedMemory | None = None
 
 
 @contextlib.contextmanager
@@ -86,7 +86,7 @@ def open_source(source: UploadSource) -> Iterator[Content]:
     """
     if isinstance(source, str | Path):
         with open_plain(Path(source)) as file:
-            memory = Memory(file.fileno())
+            memory = SealedMemory(file.fileno())
             yield Content(_file_pieces(file, Path(source)), memory.size, memory if memory.is_sealed else None)
     elif isinstance(source, bytes | bytearray | memoryview):
         content = bytes(source)

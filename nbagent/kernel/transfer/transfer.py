@@ -23,7 +23,7 @@ from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
-from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, Memory
+from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, SealedMemory
 
 if TYPE_CHECKING:
     from nbagent.sandbox.channels.byte_stream import ByteStream
@@ -126,7 +126,7 @@ class Transfer:
             await self._drop()
         return Carried(sent, sha256, _count(found.get("files")), _count(found.get("changed")))
 
-    async def hold(self, memory: Memory, place: SandboxPath) -> Carried | None:
+    async def hold(self, memory: SealedMemory, place: SandboxPath) -> Carried | None:
         """Have code inside hold sealed memory under a name until the next cell has ended; nothing is copied.
 
         Only the kernel's own process can read it by that name.
@@ -243,11 +243,7 @@ class Transfer:
         return answer
 
     async def _do(self, place: SandboxPath, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
-        """One request; returns its answer.
-
-        Raises:
-            TransferError: There was none, or it is an error.
-        """
+        """One request; returns its answer."""
         source = inside_calls.source_of("transfer_inside.py")
         found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)
@@ -325,14 +321,14 @@ def _patience(size: int) -> float:
 
 async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
     """Send the parts, one window of memory after the other; the next one is filled while one is taken."""
-    window, sending = Memory(), None
+    window, sending = SealedMemory(), None
     try:
         async for part in parts:
             window.add(part)
             if window.size >= WINDOW_BYTES:
                 if sending is not None:
                     await sending
-                sending, window = asyncio.create_task(_send_window(stream, window)), Memory()
+                sending, window = asyncio.create_task(_send_window(stream, window)), SealedMemory()
         if sending is not None:
             await sending
         if window.size:
@@ -345,7 +341,7 @@ async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
     await stream.end()
 
 
-async def _send_window(stream: ByteStream, window: Memory) -> None:
+async def _send_window(stream: ByteStream, window: SealedMemory) -> None:
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
             await stream.send(window)

@@ -22,7 +22,7 @@ WRITE_SECONDS = 120.0
 """Seconds that the kernel may take to write the variable."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class WrittenVariable(msgspec.Struct, frozen=True, kw_only=True):
     """What the sandbox says of a variable that it has written.
 
     Attributes:
@@ -73,11 +73,11 @@ async def fetch_variable(kernel: Kernel, name: str, take: Callable[[bytes], obje
     return _said(await beside(stream, writing, receiving), name).kind, size
 
 
-def _said(said: object, name: str) -> Said:
+def _said(said: object, name: str) -> WrittenVariable:
     try:
-        found = msgspec.convert(said, Said)
+        found = msgspec.convert(said, WrittenVariable)
     except msgspec.ValidationError:
-        found = Said(missing="the kernel gave no answer")
+        found = WrittenVariable(missing="the kernel gave no answer")
     if found.missing:
         raise TransferError(
             f"The variable {name} can't be had from the sandbox: {cut(visible(found.missing), 300)}.",

@@ -170,11 +170,7 @@ def _from_events(folder: Path) -> tuple[list[AuditEntry] | str, int | None]:
 
 
 def _check_chain(lines: list[bytes], result: AuditCheck, key: bytes | None) -> Iterator[AuditEntry]:
-    """The entries of the lines, each with its hashes checked.
-
-    Raises:
-        _BrokenError: At the first line whose hashes are wrong.
-    """
+    """The entries of the lines, each with its hashes checked."""
     if not lines:
         raise _BrokenError(1, "there is no whole line in it")
     previous = chain.FIRST
@@ -226,17 +222,7 @@ def _check_first(entry: AuditEntry, result: AuditCheck, key: bytes | None) -> No
 
 
 def _compare(found: list[AuditEntry], log: list[AuditEntry] | str, result: AuditCheck, *, written_since: int) -> None:
-    """Check that the audit log has the same entries as the event log gives.
-
-    Args:
-        found: The entries of the audit log.
-        log: The entries for the event log, or a sentence why there are none.
-        result: Gets notes.
-        written_since: How many lines were written between the reading of the audit log and of the event log.
-
-    Raises:
-        _BrokenError: At the first entry that differs.
-    """
+    """Check that the audit log's entries are those of the event log, which got `written_since` more meanwhile."""
     if isinstance(log, str):
         if result.path.parent.name == result.session:
             raise _BrokenError(None, log[0].lower() + log[1:].rstrip("."))

@@ -30,7 +30,7 @@ DESCRIPTOR, BYTES = b"d", b"b"
 """What the taker of a file answers: that the descriptor has come, or that it wants the bytes."""
 
 
-class Memory:
+class SealedMemory:
     """Memory that is filled, and then sealed.
 
     Args:
@@ -118,7 +118,7 @@ class ByteStream:
             self._stop_listening()
         return self._connection
 
-    async def send(self, memory: Memory) -> None:
+    async def send(self, memory: SealedMemory) -> None:
         """Seal some memory and hand it over; returns once code inside has taken it.
 
         Raises:

@@ -268,11 +268,7 @@ class _Placing:
         return True
 
     def _copy(self, at: Path, entry: DataEntry, most: int) -> int:
-        """Copy a file of at most `most` bytes; returns its size. If it has more, the target stays as it is.
-
-        Raises:
-            OSError: EFBIG if it has more.
-        """
+        """Copy a file of at most `most` bytes; returns its size. If it has more, the target stays as it is."""
         assert entry.source is not None  # noqa: S101 - files are somebody's
         source = os.open(entry.source.name, READ, dir_fd=self._open(entry.source.parent))
         copied = 0
@@ -355,11 +351,7 @@ def _link_device(folder: Path) -> int:
 
 
 def _copy_bytes(source: int, target: int, most: int) -> int:
-    """Copy to the end, by sharing blocks where the file system can.
-
-    Raises:
-        OSError: EFBIG if it is more than so many bytes.
-    """
+    """Copy to the end, by sharing blocks where the file system can."""
     total = 0
     with contextlib.suppress(OSError):  # between two file systems, or not on this one
         while total <= most and (done := os.copy_file_range(source, target, CHUNK_BYTES)):

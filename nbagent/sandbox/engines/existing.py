@@ -46,7 +46,7 @@ STRICTNESS: Final = tuple(TrustLevel)
 Version = Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-Za-z.+!_-]{1,60}\Z")]
 
 
-class Said(msgspec.Struct):
+class KernelFacts(msgspec.Struct):
     """What the kernel says of itself.
 
     Attributes:
@@ -123,7 +123,7 @@ class ExistingKernel(Sandbox):
         self._terms: LeaseTerms | None = None
         self._own: Path | None = None
         self._beat: SocketChannel | None = None
-        self._said: Said | None = None
+        self._said: KernelFacts | None = None
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class ExistingKernel(Sandbox):
             SandboxError: It says something else.
         """
         try:
-            self._said = msgspec.convert(said, Said)
+            self._said = msgspec.convert(said, KernelFacts)
         except msgspec.ValidationError:
             raise SandboxError(
                 f"The kernel of {self._spec.kernel} doesn't say which Python it is.",

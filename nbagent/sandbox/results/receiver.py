@@ -102,12 +102,7 @@ class Receiver:
             _answer(connection, answer)
 
     def _take(self, connection: socket.socket, path: str, parts: tuple[str, ...], size: int) -> str:
-        """Take a file and return its name in the folder.
-
-        Raises:
-            RefusedError: It isn't kept.
-            OSError: The folder can't be written, or the caller is gone.
-        """
+        """Take a file and return its name in the folder."""
         # A folder of this name may have come with somebody else's project, as a link that leads elsewhere.
         if not self._folder.is_absolute() and not folders.is_straight(self._folder, here=self._here):
             raise RefusedError(f"{self.label} is a link here")
@@ -135,11 +130,7 @@ class Receiver:
 
 
 def _checked(path: Any, size: Any) -> tuple[str, tuple[str, ...], int]:
-    """The path, its parts below the folder that is collected, and the size.
-
-    Raises:
-        RefusedError: They make no sense.
-    """
+    """The path, its parts below the folder that is collected, and the size."""
     if (
         isinstance(path, str)
         and type(size) is int
@@ -154,12 +145,7 @@ def _checked(path: Any, size: Any) -> tuple[str, tuple[str, ...], int]:
 
 
 def _copy(connection: socket.socket, file: IO[bytes], size: int) -> str:
-    """Write so many bytes of a connection to a file; returns their SHA-256 in hexadecimal.
-
-    Raises:
-        RefusedError: Not all of them came in time.
-        OSError: The file can't be written.
-    """
+    """Write so many bytes of a connection to a file; returns their SHA-256 in hexadecimal."""
     digest, left = hashlib.sha256(), size
     end = time.monotonic() + FILE_SECONDS + size / BYTES_PER_SECOND
     while left:

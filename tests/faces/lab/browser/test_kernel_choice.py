@@ -14,7 +14,7 @@ from nbagent.sandbox import environment
 
 
 def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Browser) -> None:
-    """It has the person's variables, and it is said that nothing isolates it. A first sandbox says what it waits for."""
+    """It has the person's variables, and it is said that nothing isolates it. A first sandbox tells its progress."""
     name = replies(tmp_path / "replies.jsonl", call("print('there is', mine)"), "It is there.")
     words = ("--NbagentApp.approvals=never-ask",)
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
