@@ -13,13 +13,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from nbagent.core import events
-from nbagent.faces.lab import messages
+from nbagent.faces.lab import channel_messages, messages
 
 PLAIN: dict[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Path: "string",
     Any: "any", msgspec.Raw: "unknown", object: "unknown",
 }  # fmt: skip
-HEAD = "// Made by .ci/panel_types.py of nbagent/core/events and nbagent/faces/lab/messages.py: change those.\n"
+HEAD = "// Made by .ci/panel_types.py of nbagent/core/events and the messages in nbagent/faces/lab: change those.\n"
+MESSAGES = (messages, channel_messages)
 
 
 class Writer:
@@ -57,7 +58,7 @@ class Writer:
             return self._known[kind]
         name = self._known[kind] = kind.__name__
         hints, fields = get_type_hints(kind), msgspec.structs.fields(kind)
-        is_whole = kind.__module__ == messages.__name__ and not _may_lack(kind)
+        is_whole = kind.__module__ in [each.__name__ for each in MESSAGES] and not _may_lack(kind)
         lines = [f"  type: '{name}';"] if kind.__struct_config__.tag_field == "type" else []
         for field in fields:
             mark = "" if field.required or is_whole else "?"
@@ -81,9 +82,10 @@ def main() -> None:
     writer = Writer()
     writer.alias("Event", events.Event, "What happened.")
     writer.struct(events.Record)
-    for each in vars(messages).values():
-        if isinstance(each, type) and issubclass(each, msgspec.Struct) and each.__module__ == messages.__name__:
-            writer.struct(each)
+    for module in MESSAGES:
+        for each in vars(module).values():
+            if isinstance(each, type) and issubclass(each, msgspec.Struct) and each.__module__ == module.__name__:
+                writer.struct(each)
     number = f"/** The number of the protocol that these are of. */\nexport const PROTOCOL = {messages.PROTOCOL};"
     print(HEAD, number, *writer.parts, sep="\n")
 

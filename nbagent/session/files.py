@@ -97,6 +97,7 @@ class SessionFiles:
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
         self._named: set[str] = set()
+        self._held: dict[str, IO[bytes]] = {}
 
     def interrupt(self) -> None:
         """Stop the file that is moving; no part of it stays."""
@@ -176,6 +177,7 @@ class SessionFiles:
                 if memory is not None:
                     origin = None
                     if place.path.startswith(f"{VARIABLES}/") and (held := await self._transfer.hold(memory, place)):
+                        self._hold(place.path, memory.path)
                         return held
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
@@ -195,6 +197,17 @@ class SessionFiles:
         self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
+    def _hold(self, path: str, memory: Path) -> None:
+        """Keep what the sandbox holds for one cell only, for as long as that cell may have to run again."""
+        if (before := self._held.get(path)) is not None:
+            before.close()
+        self._held[path] = memory.open("rb")
+
+    def close(self) -> None:
+        """Let go of what was kept for cells that may have to run again."""
+        while self._held:
+            self._held.popitem()[1].close()
+
     @contextlib.asynccontextmanager
     async def carried(self, uploads: Sequence[FileUploaded]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
@@ -203,14 +216,25 @@ class SessionFiles:
 
         Yields:
             What puts them into the new sandbox.
+
+        Raises:
+            UsageError: A variable that came from somebody's kernel was given to an earlier process of the session.
         """
         kept: list[tuple[SandboxPath, IO[bytes]]] = []
         with contextlib.ExitStack() as copies:
             for path in dict.fromkeys(each.path for each in uploads if not each.unpacked):
-                with contextlib.suppress(TransferError):  # code may have removed it
-                    place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
-                    await self._transfer.download(place, copy.write)
-                    kept.append((place, copy))
+                place, copy = file_at(path, self._kernel.about), self._held.get(path)
+                if copy is None:
+                    copy = copies.enter_context(tempfile.TemporaryFile())
+                    try:
+                        await self._transfer.download(place, copy.write)
+                    except TransferError as error:
+                        if path.startswith(f"{VARIABLES}/"):
+                            name = place.parts[-1].partition(".")[0]
+                            what = f"The variable {name} is needed to run a cell again, and only its sender has it now."
+                            raise UsageError(what, mend=f"Send it again, as by %agent with @{name}.") from error
+                        continue  # code may have removed it
+                kept.append((place, copy))
 
             async def put_back() -> None:
                 for place, copy in kept:

@@ -387,7 +387,8 @@ class AnySession(Protocol):
             undo: False to have it back.
 
         Raises:
-            UsageError: There is no such question, another one is being answered, or the kernel is not nbagent's.
+            UsageError: There is no such question, another one is being answered, or the kernel is not nbagent's,
+                or a variable that its cells need was given to an earlier process of the session.
             SandboxError: The new kernel did not start.
         """
 

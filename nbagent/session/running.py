@@ -300,12 +300,15 @@ class Running:
             raise UsageError("This kernel is not nbagent's, so what ran in it can't be undone.", mend=mend)
         state = await in_thread(lambda: SucceededCells.of(self.log.since()))
         before = sorted({*state.cells, *(() if undo else recording.undone[turn])})
-        self.log.emit(TurnUndone(turn=turn, cells=before, undone=undo))
+        event = TurnUndone(turn=turn, cells=before, undone=undo)
         turns = {cell.cell: cell.turn for cell in recording.cells}
         if turn in {turns[number] for number in before}:
-            wanted = {number: state.known[number] for number in before if turns[number] not in recording.undone}
+            undone = {*recording.undone, turn} if undo else recording.undone.keys() - {turn}
+            wanted = {number: state.known[number] for number in before if turns[number] not in undone}
             what = "undone: what its cells did to variables and files is" if undo else "brought back: its cells are run"
-            await cells.rebuild(wanted, f"Question {turn} was {what} {'gone' if undo else 'again'}.")
+            await cells.rebuild(wanted, f"Question {turn} was {what} {'gone' if undo else 'again'}.", event)
+        else:
+            self.log.emit(event)
 
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""
@@ -371,6 +374,8 @@ class Running:
         self._ended.set()
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
             ends.push_async_callback(self.data_hashed)
+            if self.files is not None:
+                ends.callback(self.files.close)
             ends.push_async_callback(self.kernel.stop)
             ends.push_async_callback(self._close_state)
             if self.tools is not None:

@@ -98,17 +98,20 @@ class SessionKernel:
             turn.cells.append(cell)
         return cell
 
-    async def rebuild(self, cells: Mapping[int, str], reason: str) -> None:
+    async def rebuild(self, cells: Mapping[int, str], reason: str, event: Event) -> None:
         """Replace the kernel by one that has what these cells made, and the files that were uploaded.
 
         Args:
             cells: The code of each by its number, in order.
             reason: In a sentence.
+            event: Emitted once it is known that the files can be had.
 
         Raises:
+            UsageError: They can't.
             SandboxError: The new one did not start.
         """
         async with self._alone, self._files.carried(self._recording.uploads) as put_back:
+            self._emit(event)
             await self._kernel.rebuild(cells, reason, prepare=put_back)
 
     # -- for agents, the session's own and other people's -------------------------------------------------------

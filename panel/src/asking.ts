@@ -1,12 +1,12 @@
 /** The way of one question into the log of its session, whatever happens to the connection meanwhile. */
-import type { Question } from './model';
+import type { Question } from './items';
 import { Problem, Server, problemOf } from './request';
 import type { OpenSession } from './session';
 
-/** A file that goes along with a question. */
+/** A file that goes along with a question, and its name in the sandbox. */
 export interface Attached {
   readonly name: string;
-  readonly content: Blob;
+  readonly content: File;
 }
 
 /** A part of a notebook that the next question is about. */
@@ -89,6 +89,12 @@ export class Asking {
     const paths = [];
     for (const { name, content } of files) {
       this.at('uploading');
+      await content.slice(0, 1).arrayBuffer().catch(() => {
+        throw new Problem(
+          this.server.trans.__("%1 can't be read any more.", name),
+          this.server.trans.__('It was changed or removed since it was attached: attach it again.')
+        );
+      });
       this.upload = new AbortController();
       const path = `sessions/${encodeURIComponent(session.id)}/uploads?name=${encodeURIComponent(name)}`;
       const done = await this.unlessStopped(this.server.upload<{ path: string }>(path, content, this.upload.signal));

@@ -5,12 +5,14 @@ import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Asking, type Attached, type Subject } from './asking';
-import type { Created, EngineEntry, EngineList, ModelList, PageRecord, SessionEntry, SessionList, Status } from './events';
-import type { Cell } from './model';
+import { PROTOCOL, type Created, type EngineEntry, type EngineList, type FileEntry, type FileList, type FoundTexts, type ModelList, type PageRecord, type SessionEntry, type SessionList, type Status } from './events';
+import type { Cell } from './items';
 import type { Documents } from './notebook';
-import { PROTOCOL, Problem, Server, problemOf } from './request';
+import { Problem, Server, problemOf } from './request';
 import { OpenSession } from './session';
 import type { Trans } from './translate';
+
+const MIB = 1024 * 1024;
 
 /** What the panel works with, for plugins that ask in the person's stead. */
 export const IAssistant = new Token<Assistant>('@nbagent/panel:IAssistant', 'The session that is open in the panel of nbagent.');
@@ -26,13 +28,6 @@ export interface Choices {
   [option: string]: unknown;
 }
 
-/** A file in the sandbox. */
-export interface SandboxFile {
-  readonly path: string;
-  readonly kind: string;
-  readonly size: number;
-}
-
 /** The panel's state beside the sessions' own. */
 export class Assistant {
   status: Status | null = null;
@@ -40,6 +35,8 @@ export class Assistant {
   engines: readonly EngineEntry[] = [];
   /** The model that is meant if none is named; null if there is none, undefined until the server has looked. */
   defaultModel: string | null | undefined = undefined;
+  /** How many models can be chosen. */
+  modelCount = 0;
   /** Why nothing can be done at all; null if something can. */
   problem: Problem | null = null;
   session: OpenSession | null = null;
@@ -126,6 +123,7 @@ export class Assistant {
   private async loadDefaultModel(): Promise<void> {
     const told = await this.models('', 1).catch(() => null);
     this.defaultModel = told?.default;
+    this.modelCount = told?.total ?? 0;
     this._changed.emit();
   }
 
@@ -157,6 +155,7 @@ export class Assistant {
       Object.assign(wanted, { kernel: kernel.id, engine: undefined, trust: this.choices.trust });
     }
     const { id } = await this.server.send<Created>('POST', 'sessions', wanted);
+    delete this.choices.data;
     return this.open(id)!;
   }
 
@@ -260,20 +259,52 @@ export class Assistant {
     this._changed.emit();
   }
 
-  /** Have files go along with the next question; one that is larger than the server takes is refused. */
-  attach(files: Iterable<Attached>): void {
+  /** Have files go along with the next question; those that are larger than the server takes are refused. */
+  attach(files: Iterable<File>): void {
     const most = this.status?.max_upload_mb || Infinity;
+    const large: string[] = [];
     for (const file of files) {
-      if (file.content.size > most * 1024 * 1024) {
-        this.failure = new Problem(
-          this.trans.__('%1 is larger than the %2 MB that can be uploaded.', file.name, most),
-          this.trans.__('Make it smaller, or have the session see its folder as data.')
-        );
+      if (file.size > most * MIB) {
+        large.push(file.name);
       } else {
-        this.attached = [...this.attached.filter(each => each.name !== file.name), file];
+        this.attached = [...this.attached, { name: this.freeName(file.name || 'pasted'), content: file }];
       }
     }
+    if (large.length) {
+      this.failure = new Problem(
+        this.trans.__('Larger than the %1 MB that can be uploaded: %2.', most, large.join(', ')),
+        this.trans.__('Put it into the list of files at the left, and drag it here: data of a new session may be of any size.')
+      );
+    }
     this._changed.emit();
+  }
+
+  /** Have what was dropped or pasted go along. A browser hands over no folder. */
+  attachFrom({ items }: DataTransfer): void {
+    const found = [...items].filter(item => item.kind === 'file');
+    const folders = found.flatMap(item => item.webkitGetAsEntry()).filter(entry => entry?.isDirectory);
+    if (folders.length) {
+      this.failure = new Problem(
+        this.trans.__('%1 is a folder.', folders[0]!.name),
+        this.trans.__('Drop the files in it, or drag it here from the list of files at the left, as data of a new session.')
+      );
+    }
+    this.attach(found.filter(item => !item.webkitGetAsEntry()?.isDirectory).flatMap(item => item.getAsFile() ?? []));
+  }
+
+  /** A name that no attached file has: browsers give all pasted pictures the same. */
+  private freeName(name: string): string {
+    const [, stem, ending] = /^(.*?)(\.[^.]*)?$/s.exec(name)!;
+    let free = name;
+    for (let number = 2; this.attached.some(each => each.name === free); number++) {
+      free = `${stem}-${number}${ending ?? ''}`;
+    }
+    return free;
+  }
+
+  /** Have the next session see files and folders of the server, by their paths. */
+  setData(data: readonly string[]): void {
+    this.choose({ data: [...new Set(data)] });
   }
 
   /** Leave a file out again; without a name, all of them. */
@@ -354,7 +385,7 @@ export class Assistant {
     if (!search) {
       return (await this.server.get<SessionList>('sessions', { limit: 200 })).sessions;
     }
-    const { hits } = await this.server.get<{ hits: { session: SessionEntry }[] }>('sessions', { search });
+    const { hits } = await this.server.get<FoundTexts>('sessions', { search });
     const byId = new Map(hits.map(({ session }) => [session.id, session]));
     return [...byId.values()];
   }
@@ -369,12 +400,12 @@ export class Assistant {
   }
 
   /** The session's files whose paths have these letters. */
-  async files(word: string): Promise<SandboxFile[]> {
+  async files(word: string): Promise<FileEntry[]> {
     const { session } = this;
     if (session?.channel.state !== 'running') {
       return [];
     }
-    const { files } = await this.server.get<{ files: SandboxFile[] }>(`sessions/${encodeURIComponent(session.id)}/files`);
+    const { files } = await this.server.get<FileList>(`sessions/${encodeURIComponent(session.id)}/files`);
     return files.filter(each => each.kind === 'file' && each.path.toLowerCase().includes(word.toLowerCase()));
   }
 

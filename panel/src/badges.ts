@@ -5,7 +5,7 @@ import type { PanelLayout } from '@lumino/widgets';
 import { Widget } from '@lumino/widgets';
 
 import { sha256 } from './digest';
-import type { Provenance } from './notebook';
+import type { Provenance } from './provenance';
 
 type CellWidget = NotebookPanel['content']['widgets'][number];
 

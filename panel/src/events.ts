@@ -1,4 +1,4 @@
-// Made by .ci/panel_types.py of nbagent/core/events and nbagent/faces/lab/messages.py: change those.
+// Made by .ci/panel_types.py of nbagent/core/events and the messages in nbagent/faces/lab: change those.
 
 /** The number of the protocol that these are of. */
 export const PROTOCOL = 1;

@@ -3,6 +3,7 @@ import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyte
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorServices } from '@jupyterlab/codeeditor';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { PathExt } from '@jupyterlab/coreutils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
@@ -114,7 +115,10 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
   }
 };
 
-/** Fetch files of the server, as a browser would download them, and have them go along with the question. */
+/**
+ * Fetch files of the server, as a browser would download them, and have them go along with the question. Folders and
+ * large files are data of a session that begins with it.
+ */
 async function attachPaths(
   app: JupyterFrontEnd,
   assistant: Assistant,
@@ -124,11 +128,19 @@ async function attachPaths(
   const { contents, serverSettings } = app.serviceManager;
   for (const path of paths) {
     try {
+      const { type, size } = await contents.get(path, { content: false });
+      if (type === 'directory' || (size ?? 0) > (assistant.status?.max_upload_mb || Infinity) * 1024 * 1024) {
+        if (assistant.session !== null) {
+          throw new Problem(trans.__('%1 can only be data of a new session.', path), trans.__('Begin one, and drag it there.'));
+        }
+        assistant.setData([...(assistant.choices.data ?? []), path]);
+        continue;
+      }
       const response = await ServerConnection.makeRequest(await contents.getDownloadUrl(path), {}, serverSettings);
       if (!response.ok) {
-        throw new Problem(trans.__("%1 can't be read.", path), trans.__('A folder can be given to a new session as data.'));
+        throw new Problem(trans.__("%1 can't be read.", path), trans.__('Look whether it is still there.'));
       }
-      assistant.attach([{ name: path.split('/').pop() ?? path, content: await response.blob() }]);
+      assistant.attach([new File([await response.blob()], PathExt.basename(path))]);
     } catch (error) {
       assistant.fail(error);
     }

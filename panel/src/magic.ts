@@ -2,7 +2,7 @@
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 
-import { inOneUndo } from './notebook';
+import { inOneUndo, sharedOf } from './shared';
 
 const TARGET = 'nbagent.cells';
 
@@ -30,7 +30,7 @@ function answer(tracker: INotebookTracker, comm: Kernel.IComm, asked: object): v
   }
   comm.onMsg = ({ content }) => {
     const cells = (content.data.cells as string[]).map(source => ({ cell_type: 'code' as const, source, metadata: {}, outputs: [], execution_count: null }));
-    inOneUndo(panel, shared => shared.insertCells(at(panel) + 1, cells));
+    inOneUndo(sharedOf(panel)!, shared => shared.insertCells(at(panel) + 1, cells));
   };
   comm.send({ ready: true });
 }

@@ -1,113 +1,16 @@
 /**
  * The conversation of a session, made of its records. Pure: it knows neither the page nor the server.
  *
- * Each thing to show is an `Item`. An item changes in place, and its `version` grows with each change, so that a view
- * draws again only what changed. Node runs the tests of it, so what it imports is named whole, as `./translate.js`.
+ * A view draws again only the items that changed. Node runs the tests of it, so what it imports is named whole, as
+ * `./translate.js`.
  */
-import type { IOutput, IStream } from '@jupyterlab/nbformat';
+import type { IOutput } from '@jupyterlab/nbformat';
 
-import type { ApprovalAsked, CellFinished, Claim, Event, Package, PageRecord, Usage } from './events';
+import type { CellFinished, Event, PageRecord, Usage } from './events';
+import type { Answer, Approval, Base, Cell, Host, Item, Notice, SavedFile } from './items';
+import { addOutput, updateDisplay } from './outputs.js';
+import { sentences } from './sentences.js';
 import { type Trans, untranslated } from './translate.js';
-
-/** Characters of a stream that are kept while its cell runs: its end. */
-const MAX_LIVE = 64 * 1024;
-
-interface Base {
-  readonly key: string;
-  version: number;
-  /** The question's number; 0 for what belongs to none. */
-  readonly turn: number;
-  /** Seconds since the epoch. */
-  readonly at: number;
-}
-
-export interface Question extends Base {
-  readonly kind: 'question';
-  readonly text: string;
-  readonly model: string;
-  readonly replay: boolean;
-}
-
-/** Words of the model's between cells. */
-export interface Words extends Base {
-  readonly kind: 'words';
-  text: string;
-}
-
-export type Status = 'running' | 'ok' | 'error' | 'timeout' | 'interrupted' | 'died';
-
-export interface Cell extends Base {
-  readonly kind: 'cell';
-  readonly number: number;
-  code: string;
-  status: Status;
-  outputs: IOutput[];
-  /** Seconds; 0 while it runs. */
-  duration: number;
-  note: string;
-  tool: string;
-  approver: string;
-  installed: Package[];
-  /** Where the outputs are whole, if they were too large to be sent. */
-  whole: string;
-  /** For each output its display id; empty while the cell runs. */
-  displayIds: string[];
-  /** When it began, in milliseconds of this page's clock. */
-  began: number;
-}
-
-export interface Approval extends Base {
-  readonly kind: 'approval';
-  readonly asked: ApprovalAsked;
-  /** How it was answered; empty while it waits. */
-  decision: '' | 'approve' | 'edit' | 'reject' | 'dropped';
-  by: string;
-  reason: string;
-  rules: string[];
-}
-
-export interface Host extends Base {
-  readonly kind: 'host';
-  readonly id: string;
-  readonly host: string;
-  readonly port: number;
-  decision: '' | 'allowed' | 'denied' | 'dropped';
-  by: string;
-}
-
-export interface Answer extends Base {
-  readonly kind: 'answer';
-  text: string;
-  /** Whether it is still being written. */
-  live: boolean;
-  success: boolean;
-  seconds: number;
-  usage: Usage | null;
-  claims: Claim[];
-}
-
-export interface SavedFile {
-  /** The number of the record that tells of it. */
-  readonly seq: number;
-  readonly name: string;
-  readonly path: string;
-  readonly size: number;
-}
-
-/** Files that reached the person after a cell. */
-export interface Files extends Base {
-  readonly kind: 'files';
-  readonly files: SavedFile[];
-}
-
-/** A sentence of nbagent's own. */
-export interface Notice extends Base {
-  readonly kind: 'notice';
-  readonly tone: 'told' | 'good' | 'warning' | 'bad';
-  readonly text: string;
-}
-
-export type Item = Question | Words | Cell | Approval | Host | Answer | Files | Notice;
 
 /** What the session is. */
 export interface About {
@@ -120,7 +23,6 @@ export interface About {
   replay: boolean;
   title: string;
   data: string[];
-  memoryLimit: number;
 }
 
 export interface Spent {
@@ -140,8 +42,7 @@ export class Conversation {
     model: '',
     replay: false,
     title: '',
-    data: [],
-    memoryLimit: 0
+    data: []
   };
   readonly spent: Spent = { tokens: 0, calls: 0, cost: 0 };
   /** The questions that were undone. */
@@ -154,8 +55,6 @@ export class Conversation {
   phase = '';
   /** The cell that runs; 0 for none. */
   running = 0;
-  /** Whether the session was stopped on purpose. */
-  ended = false;
   /** Grows with each change. */
   version = 0;
   /** The last thing that a person should hear of who does not see the page. */
@@ -228,22 +127,14 @@ export class Conversation {
       case 'SessionStarted':
         Object.assign(this.about, { engine: event.engine, trust: event.trust, isolation: event.isolation ?? '' });
         this.about.data = (event.data ?? []).map(each => each.path);
-        this.about.memoryLimit = event.limits?.memory_mb ?? 0;
-        this.ended = false;
         break;
       case 'SessionResumed':
         this.about.engine = event.engine || this.about.engine;
-        this.ended = false;
-        this.drop();
-        this.asking = this.running = 0;
-        this.phase = '';
+        this.rest();
         this.notice(place, event.kept ? 'told' : 'warning', event.note);
         break;
       case 'SessionEnded':
-        this.ended = true;
-        this.drop();
-        this.asking = this.running = 0;
-        this.phase = '';
+        this.rest();
         this.notice(place, 'told', event.reason ? this.trans.__('The session has ended: %1', event.reason) : this.trans.__('The session has ended.'));
         break;
       case 'Renamed':
@@ -285,11 +176,6 @@ export class Conversation {
       case 'Reflected':
         this.spend(event.usage);
         break;
-      case 'CodeGenerated':
-        if (event.confidence < 0.5) {
-          this.notice(place, 'warning', this.trans.__('The model is not sure of this code: confidence %1.', event.confidence));
-        }
-        break;
       case 'CellStarted':
         this.begin(event, place, now);
         break;
@@ -313,15 +199,6 @@ export class Conversation {
         break;
       case 'CellFinished':
         this.finish(event);
-        break;
-      case 'PackagesInstalled':
-        if (event.packages?.length) {
-          const names = event.packages.filter(each => each.requested !== false).map(each => `${each.name} ${each.version}`);
-          this.notice(place, 'good', this.trans.__('Installed %1.', names.join(', ') || event.packages.length));
-        }
-        break;
-      case 'InstallFailed':
-        this.notice(place, 'warning', this.trans.__('Not installed: %1. %2', event.requirements.join(', '), event.reason));
         break;
       case 'ApprovalAsked':
         this.phase = 'approval';
@@ -352,52 +229,13 @@ export class Conversation {
           seq, name: event.path.split('/').pop() ?? event.path, path: event.path, size: event.size
         });
         break;
-      case 'FilesLeft':
-        for (const each of event.files) {
-          this.notice(place, 'warning', this.trans.__('%1 was not delivered: %2.', each.path, each.why));
-        }
-        break;
-      case 'FileUploaded':
-        this.notice(place, 'told', this.trans.__('Uploaded %1 to %2.', event.name, event.path));
-        break;
-      case 'StateLost':
-        this.notice(place, 'warning', event.reason);
-        break;
-      case 'StateRestored':
-        this.notice(place, event.failed ? 'warning' : 'told', event.text ?? '');
-        break;
-      case 'DataLeftOut':
-        this.notice(place, 'warning', event.text);
-        break;
-      case 'QuotaReached':
-        this.notice(place, 'warning', this.trans.__('The session may keep no more on disk: further output is cut, and files stay in the sandbox.'));
-        break;
-      case 'McpServerChanged':
-        if (event.state === 'failed') {
-          this.notice(place, 'warning', this.trans.__('MCP server %1: %2', event.server, event.reason ?? ''));
-        }
-        break;
-      case 'McpToolsChanged':
-        if (event.changed?.length) {
-          this.notice(place, 'warning', this.trans.__('MCP tools that say something else of themselves than before: %1: %2', event.server, event.changed.join(', ')));
-        }
-        break;
-      case 'McpToolCalled':
-        this.notice(place, 'told', this.trans.__('Called %1 of %2: %3.', event.tool, event.server, event.status));
-        break;
-      case 'ToolStageEntered':
-        if (event.stage === 'active') {
-          this.notice(place, 'good', this.trans.__('Tool %1, version %2: active.', event.tool, event.version));
-        } else if (event.stage === 'cleanup') {
-          this.notice(place, 'warning', this.trans.__('Tool put away: %1', event.reason ?? ''));
-        }
-        break;
-      case 'ToolRefused':
-        this.notice(place, 'warning', event.reason);
-        break;
       case 'Answered':
         this.answer(event, place);
         break;
+      default:
+        for (const [tone, text] of sentences(event, this.trans)) {
+          this.notice(place, tone, text);
+        }
     }
   }
 
@@ -427,7 +265,7 @@ export class Conversation {
     if (cell === undefined) {
       cell = {
         kind: 'cell', ...base, key: `c${event.cell}`, number: event.cell, code: '', status: 'running', outputs: [],
-        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', installed: [], whole: '', displayIds: [], began: now
+        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', whole: '', displayIds: [], began: now
       };
       this.cells.set(event.cell, cell);
       this.push(cell);
@@ -445,7 +283,6 @@ export class Conversation {
       cell.status = event.status;
       cell.duration = event.duration ?? 0;
       cell.note = event.note ?? '';
-      cell.installed = event.installed ?? [];
       cell.outputs = (event.outputs ?? []) as IOutput[];
       cell.displayIds = event.display_ids ?? [];
     });
@@ -477,8 +314,10 @@ export class Conversation {
     }
   }
 
-  /** Nobody waits for the answers any more. */
-  private drop(): void {
+  /** Nothing runs, and nobody waits for the answers any more. */
+  private rest(): void {
+    this.asking = this.running = 0;
+    this.phase = '';
     for (const item of this.questions.values()) {
       item.decision = 'dropped';
       item.version++;
@@ -515,9 +354,7 @@ export class Conversation {
   private answer(event: Extract<Event, { type: 'Answered' }>, base: Base): void {
     const said = this.live;
     this.live = null;
-    this.drop();
-    this.asking = this.running = 0;
-    this.phase = '';
+    this.rest();
     const told = {
       text: event.text, live: false, success: event.success, seconds: event.seconds ?? 0, usage: event.usage ?? null,
       claims: event.claims ?? []
@@ -530,34 +367,5 @@ export class Conversation {
       this.push({ kind: 'answer', ...base, ...told });
     }
     this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended.');
-  }
-}
-
-function addOutput(outputs: IOutput[], output: IOutput): void {
-  const last = outputs[outputs.length - 1];
-  if (output.output_type === 'stream' && last?.output_type === 'stream' && last.name === output.name) {
-    const text = textOf(last) + textOf(output);
-    outputs[outputs.length - 1] = { ...last, text: text.length > MAX_LIVE ? text.slice(-MAX_LIVE) : text };
-  } else {
-    outputs.push(output);
-  }
-}
-
-function textOf(output: IOutput): string {
-  const { text } = output as IStream;
-  return Array.isArray(text) ? text.join('') : text;
-}
-
-/** While a cell runs, the display that changes is taken for its last one; afterwards it is known by its id. */
-function updateDisplay(cell: Cell, id: string, data: object, metadata: object): void {
-  const { outputs, displayIds, status } = cell;
-  const ended = status !== 'running';
-  for (let place = outputs.length - 1; place >= 0; place--) {
-    if (ended ? displayIds[place] === id : outputs[place].output_type === 'display_data') {
-      outputs[place] = { ...outputs[place], data, metadata } as IOutput;
-      if (!ended) {
-        return;
-      }
-    }
   }
 }

@@ -4,7 +4,6 @@
  * Cells go in through the shared model, all of an answer in one transaction, so that one undo takes them out, and
  * everybody who has the document open sees the same. No file is written: saving is the person's.
  */
-import type { IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IStateDB } from '@jupyterlab/statedb';
@@ -14,31 +13,17 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { Assistant } from './assistant';
 import { DiffLine, diffLines } from './diff';
 import { sha256 } from './digest';
-import type { Cell, Conversation } from './model';
+import type { Cell } from './items';
+import type { Conversation } from './model';
+import { Places } from './places';
+import { cellOf, provenances } from './provenance';
 import { proposed } from './question';
 import { Problem } from './request';
-import { inert } from './safe';
 import type { OpenSession } from './session';
+import { inOneUndo, sharedOf } from './shared';
 
 /** When the cells of an answer go into the notebook: at a click, after the person has seen them, or by themselves. */
 export type InsertMode = 'click' | 'ask' | 'auto';
-
-/** Where in a notebook a question was asked. */
-export interface Place {
-  readonly path: string;
-  /** The id of the cell that was active. */
-  readonly cell: string;
-  /** Its place, for when it is gone. */
-  readonly index: number;
-  /** Whether what the mode says is still to be done after the answer. */
-  waits: boolean;
-  /** Whether the answer is to have this cell as it should be. */
-  readonly fixes: boolean;
-  /** What became of that. */
-  outcome: '' | 'accepted' | 'rejected';
-  /** Whether its cells were taken out when the question was undone. */
-  removed?: boolean;
-}
 
 /** A cell as an answer says that it should be. */
 export interface Proposal {
@@ -48,25 +33,6 @@ export interface Proposal {
   readonly code: string;
   /** What became of it, or why it can't be made. */
   readonly told: string;
-}
-
-/** What nbagent writes into the metadata of a cell that it inserts, as `nbagent`. */
-export interface Provenance {
-  readonly role: 'cell';
-  readonly session: string;
-  readonly turn: number;
-  readonly cell: number;
-  readonly status: string;
-  readonly seconds: number;
-  readonly tool: string;
-  readonly approver: string;
-  readonly model: string;
-  readonly engine: string;
-  readonly trust: string;
-  /** When it ran in the session. */
-  readonly time: string;
-  /** The hash of the source as it ran. */
-  readonly source_sha256: string;
 }
 
 /** What can be done with the cells of an answer. */
@@ -81,10 +47,6 @@ export interface TurnState {
   readonly others: number;
 }
 
-const STATE = 'nbagent:places';
-/** Places that are remembered over a refresh of the page. */
-const MOST_PLACES = 100;
-
 /** The notebooks that are open, for the panel. */
 export class Documents {
   mode: InsertMode = 'click';
@@ -95,10 +57,7 @@ export class Documents {
   /** The question whose cells are shown before they go in; null for none. */
   shown: { session: string; turn: number } | null = null;
 
-  private captured: Place | null = null;
-  private readonly places = new Map<string, Place>();
-  /** Where each place is, for as long as that is open, whatever its name becomes. */
-  private readonly panels = new WeakMap<Place, NotebookPanel>();
+  private readonly places: Places;
   private readonly _changed = new Signal<this, void>(this);
 
   constructor(
@@ -106,13 +65,15 @@ export class Documents {
     private readonly tracker: INotebookTracker,
     private readonly rendermime: IRenderMimeRegistry,
     private readonly trans: TranslationBundle,
-    private readonly saved: IStateDB | null
+    saved: IStateDB | null
   ) {
     assistant.documents = this;
-    assistant.submitted.connect(() => {
-      this.captured = this.capture();
+    this.places = new Places(tracker, saved);
+    assistant.submitted.connect(() => this.places.capture({ waits: this.mode !== 'click' && !this.fixes, fixes: this.fixes }));
+    assistant.asked.connect((_, { session, turn }) => {
+      this.places.bind(session, turn);
+      this._changed.emit();
     });
-    assistant.asked.connect((_, { session, turn }) => this.bind(session, turn));
     assistant.changed.connect(() => this.proceed());
     tracker.currentChanged.connect(() => this._changed.emit());
     tracker.widgetAdded.connect((_, panel) => {
@@ -125,7 +86,7 @@ export class Documents {
       });
       panel.disposed.connect(() => this._changed.emit());
     });
-    void this.restore();
+    void this.places.restore().then(() => this._changed.emit());
   }
 
   /** Something that the panel shows of notebooks changed. */
@@ -142,15 +103,17 @@ export class Documents {
 
   /** What can be done with the cells of an answer. */
   state(session: string, turn: number): TurnState {
-    const place = this.places.get(key(session, turn));
-    const panel = this.target(session, turn);
+    const place = this.places.get(session, turn);
+    const panel = this.places.notebook(session, turn);
     const path = panel?.context.path ?? place?.path ?? '';
     const told = { path, name: path.split('/').pop()! };
     if (!panel) {
       return { ...told, state: 'closed', why: '', others: 0 };
     }
     const { model } = panel.content;
-    const others = Math.max(0, (sharedOf(panel)?.awareness?.getStates().size ?? 1) - 1);
+    // The server takes part without being anybody.
+    const people = [...(sharedOf(panel)?.awareness?.getStates().values() ?? [])].filter(each => each.user);
+    const others = Math.max(0, people.length - 1);
     if (!model || !panel.context.isReady) {
       return { ...told, state: 'refused', why: this.trans.__('%1 is still being opened.', told.name), others };
     }
@@ -195,7 +158,7 @@ export class Documents {
   /** Put the cells of an answer into the notebook beside which it was asked; why they are not is shown in the panel. */
   async insert(session: string, turn: number): Promise<void> {
     const open = this.assistant.session;
-    const panel = this.target(session, turn);
+    const panel = this.places.notebook(session, turn);
     const { state, why, name } = this.state(session, turn);
     if (open?.id !== session || state === 'inserted') {
       return;
@@ -218,16 +181,16 @@ export class Documents {
       return;
     }
     const there = provenances(panel).filter(each => each?.session === session && each.turn === turn).map(each => each!.cell);
-    const cells = found.filter(cell => !there.includes(cell.number)).map(cell => this.made(cell, conversation, session));
+    const cells = found.filter(cell => !there.includes(cell.number)).map(cell => cellOf(cell, conversation, session, this.rendermime));
     if (cells.length === 0) {
       return;
     }
     const at = this.position(panel, session, turn);
-    inOneUndo(panel, shared => shared.insertCells(at, cells));
-    const place = this.places.get(key(session, turn));
+    inOneUndo(sharedOf(panel)!, shared => shared.insertCells(at, cells));
+    const place = this.places.get(session, turn);
     if (place) {
       place.waits = false;
-      this.save();
+      this.places.save();
     }
     this.shown = null;
     this._changed.emit();
@@ -236,14 +199,14 @@ export class Documents {
   /** Take the cells of an answer that was undone out of their notebook, but for edited ones, or put them in again. */
   async undo(open: OpenSession, turn: number, undo: boolean): Promise<void> {
     const session = open.id;
-    const place = this.places.get(key(session, turn));
-    const panel = place && this.target(session, turn);
+    const place = this.places.get(session, turn);
+    const panel = place && this.places.notebook(session, turn);
     const { state } = this.state(session, turn);
     if (!panel || (undo ? state !== 'inserted' : !place.removed || !['inserted', 'ready'].includes(state))) {
       return;
     }
     place.removed = undo;
-    this.save();
+    this.places.save();
     if (!undo) {
       return this.put(panel, open, turn);
     }
@@ -251,13 +214,13 @@ export class Documents {
     const found = provenances(panel).map((each, at) =>
       each?.session === session && each.turn === turn && each.source_sha256 === sha256(cells[at].sharedModel.getSource()) ? at : -1
     );
-    inOneUndo(panel, shared => found.filter(at => at >= 0).reverse().forEach(at => shared.deleteCell(at)));
+    inOneUndo(sharedOf(panel)!, shared => found.filter(at => at >= 0).reverse().forEach(at => shared.deleteCell(at)));
     this._changed.emit();
   }
 
   /** The cell that an answer proposes in the place of the one that failed; null if it was not asked for that. */
   proposal(session: string, turn: number, answer: string): Proposal | null {
-    const place = this.places.get(key(session, turn));
+    const place = this.places.get(session, turn);
     const code = proposed(answer);
     if (!place?.fixes || !code) {
       return null;
@@ -267,7 +230,7 @@ export class Documents {
     if (place.outcome) {
       return { ...nothing, told: place.outcome === 'accepted' ? this.trans.__('Accepted. Undo in the cell takes it back.') : this.trans.__('Rejected.') };
     }
-    const cell = this.target(session, turn)?.content.widgets.find(each => each.model.id === place.cell);
+    const cell = this.places.notebook(session, turn)?.content.widgets.find(each => each.model.id === place.cell);
     if (!cell || state === 'refused') {
       return { ...nothing, told: why || (state === 'closed' ? this.trans.__('%1 is closed.', name) : this.trans.__('The cell is not in %1 any more.', name)) };
     }
@@ -280,63 +243,18 @@ export class Documents {
 
   /** Make the change that an answer proposes, as one undo, or note that the person does not want it. */
   decide(session: string, turn: number, answer: string, accept: boolean): void {
-    const place = this.places.get(key(session, turn));
+    const place = this.places.get(session, turn);
     const found = this.proposal(session, turn, answer);
-    const cell = this.target(session, turn)?.content.widgets.find(each => each.model.id === place?.cell);
+    const cell = this.places.notebook(session, turn)?.content.widgets.find(each => each.model.id === place?.cell);
     if (!place || !cell || !found?.lines.length) {
       return;
     }
     if (accept) {
-      const shared = cell.model.sharedModel as typeof cell.model.sharedModel & Undoable;
-      // What was typed just before, and will be typed just after, is undone by itself.
-      shared.undoManager?.stopCapturing();
-      shared.transact(() => shared.setSource(found.code));
-      shared.undoManager?.stopCapturing();
+      inOneUndo(cell.model.sharedModel, shared => shared.setSource(found.code));
     }
     place.outcome = accept ? 'accepted' : 'rejected';
-    this.save();
+    this.places.save();
     this._changed.emit();
-  }
-
-  /** Where a question that is asked now belongs. */
-  private capture(): Place | null {
-    const panel = this.tracker.currentWidget;
-    if (!panel?.content.model) {
-      return null;
-    }
-    const { activeCell, activeCellIndex } = panel.content;
-    const place: Place = {
-      path: panel.context.path,
-      cell: activeCell?.model.id ?? '',
-      index: activeCellIndex,
-      waits: this.mode !== 'click' && !this.fixes,
-      fixes: this.fixes,
-      outcome: ''
-    };
-    this.panels.set(place, panel);
-    return place;
-  }
-
-  private bind(session: string, turn: number): void {
-    if (this.captured) {
-      this.places.set(key(session, turn), this.captured);
-      this.captured = null;
-      this.save();
-      this._changed.emit();
-    }
-  }
-
-  /** The notebook that the cells of an answer belong into: where it was asked, else the one in front. */
-  private target(session: string, turn: number): NotebookPanel | null {
-    const place = this.places.get(key(session, turn));
-    if (!place) {
-      return this.tracker.currentWidget;
-    }
-    const known = this.panels.get(place);
-    if (known && !known.isDisposed) {
-      return known;
-    }
-    return this.tracker.find(panel => panel.context.path === place.path) ?? null;
   }
 
   private inserted(panel: NotebookPanel, session: string, turn: number): boolean {
@@ -346,7 +264,7 @@ export class Documents {
   /** Behind the cell that was active, and what this session has inserted there; before one that is empty. */
   private position(panel: NotebookPanel, session: string, turn: number): number {
     const cells = [...panel.content.model!.cells];
-    const place = this.places.get(key(session, turn));
+    const place = this.places.get(session, turn);
     let at = place ? cells.findIndex(each => each.id === place.cell) : panel.content.activeCellIndex;
     if (at < 0) {
       at = Math.min(place?.index ?? cells.length, cells.length - 1);
@@ -361,33 +279,6 @@ export class Documents {
     return at;
   }
 
-  private made(cell: Cell, { about, items }: Conversation, session: string): any {
-    const asked = items.find(item => item.kind === 'question' && item.turn === cell.turn);
-    const facts: Provenance = {
-      role: 'cell',
-      session,
-      turn: cell.turn,
-      cell: cell.number,
-      status: cell.status,
-      seconds: Math.round(cell.duration * 1000) / 1000,
-      tool: cell.tool,
-      approver: cell.approver,
-      model: asked?.kind === 'question' ? asked.model : about.model,
-      engine: about.engine,
-      trust: about.trust,
-      time: new Date(cell.at * 1000).toISOString(),
-      source_sha256: sha256(cell.code)
-    };
-    return {
-      cell_type: 'code',
-      source: cell.code,
-      metadata: { nbagent: facts },
-      // It ran in the session, not in the notebook's kernel, whose count this is.
-      execution_count: null,
-      outputs: cell.outputs.map(output => uncounted(inert(output, this.rendermime)))
-    };
-  }
-
   /** Do what the mode says with the answers that have come. */
   private proceed(): void {
     const { session } = this.assistant;
@@ -398,12 +289,12 @@ export class Documents {
       if (item.kind !== 'answer' || item.live) {
         continue;
       }
-      const place = this.places.get(key(session.id, item.turn));
+      const place = this.places.get(session.id, item.turn);
       if (!place?.waits || this.state(session.id, item.turn).state !== 'ready') {
         continue;
       }
       place.waits = false;
-      this.save();
+      this.places.save();
       if (this.cells(session.conversation, item.turn).length === 0) {
         continue;
       }
@@ -414,59 +305,4 @@ export class Documents {
       }
     }
   }
-
-  private save(): void {
-    const kept = [...this.places].slice(-MOST_PLACES).map(([name, place]) => ({
-      ...place,
-      name,
-      path: this.panels.get(place)?.context.path ?? place.path
-    }));
-    void this.saved?.save(STATE, { places: kept });
-  }
-
-  private async restore(): Promise<void> {
-    const found = (await this.saved?.fetch(STATE)) as { places?: (Place & { name: string })[] } | undefined;
-    for (const { name, ...place } of found?.places ?? []) {
-      if (!this.places.has(name)) {
-        this.places.set(name, place);
-      }
-    }
-    this._changed.emit();
-  }
-}
-
-/** What nbagent says of each cell of a notebook. */
-export function provenances(panel: NotebookPanel): (Provenance | undefined)[] {
-  return [...(panel.content.model?.cells ?? [])].map(cell => cell.getMetadata('nbagent') as Provenance | undefined);
-}
-
-/** Change a notebook so that one undo takes exactly this back. */
-export function inOneUndo(panel: NotebookPanel, change: (shared: Shared) => void): void {
-  const shared = sharedOf(panel)!;
-  // What was typed just before and will be typed just after is undone by itself.
-  shared.undoManager?.stopCapturing();
-  shared.transact(() => change(shared));
-  shared.undoManager?.stopCapturing();
-}
-
-/** The undo manager is in JupyterLab's classes only, not in their interfaces. */
-interface Undoable {
-  readonly undoManager?: { stopCapturing(): void } | null;
-}
-
-type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & Undoable & {
-  readonly awareness?: { getStates(): Map<number, unknown> };
-};
-
-function sharedOf(panel: NotebookPanel): Shared | undefined {
-  return panel.content.model?.sharedModel as Shared | undefined;
-}
-
-function key(session: string, turn: number): string {
-  return `${session}/${turn}`;
-}
-
-function uncounted(output: IOutput): IOutput {
-  const { transient, ...kept } = output as IOutput & { transient?: IMimeBundle };
-  return 'execution_count' in kept ? { ...kept, execution_count: null } : kept;
 }

@@ -25,7 +25,7 @@ export function visible(text: string): string {
 }
 
 /** Macros of TeX that style, link or load. */
-const MACROS = /\\(style|class|cssId|data|bbox|href|url|unicode|mmlToken|includegraphics|require|fcolorbox|colorbox|html\w*)(?![a-zA-Z])/;
+const MACROS = /\\(style|class|cssId|data|bbox|href|(?:eq)?ref|url|unicode|mmlToken|includegraphics|require|fcolorbox|colorbox|html\w*)(?![a-zA-Z])/;
 
 /** Classes with style rules in JupyterLab and here: an output must look neither like a dialog nor like an approval. */
 const LOOKS = /^(jp|lm|p|bp\d?|nba|jupyter|lumino)-/i;

@@ -1,8 +1,9 @@
 /** A session that is open in the panel: its conversation, and the channel over which it comes. */
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { Channel } from './channel';
 import { Conversation } from './model';
-import { Channel, Server } from './request';
+import type { Server } from './request';
 
 export class OpenSession {
   readonly conversation: Conversation;
@@ -18,7 +19,7 @@ export class OpenSession {
     server: Server
   ) {
     this.conversation = new Conversation(server.trans);
-    this.channel = server.channel(id);
+    this.channel = new Channel(server, id);
     this.channel.records.connect((_, records) => {
       this.conversation.take(records);
       this._changed.emit();

@@ -1,2 +1,4 @@
 import './index.css';
+import './conversation.css';
+import './composer.css';
 import './notebook.css';

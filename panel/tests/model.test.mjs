@@ -91,3 +91,11 @@ test('what is said twice is heard twice', () => {
   conversation.take([record({ type: 'Asked', turn: 2, question: 'And now?' })]);
   assert.equal(conversation.news, '', 'a live region is read out when its text changes');
 });
+
+test('a kernel that was lost is told of once', () => {
+  const died = record({ type: 'CellFinished', cell: 1, status: 'died', note: 'All is lost.', outputs: [] });
+  const conversation = taken(asked, started, record({ type: 'StateLost', cell: 1, reason: 'All is lost.' }), died);
+  assert.deepEqual(conversation.items.map(each => each.kind), ['question', 'cell']);
+  conversation.take([record({ type: 'StateLost', cell: 0, reason: 'Question 1 was undone.' })]);
+  assert.equal(conversation.items[2].text, 'Question 1 was undone.');
+});

@@ -13,8 +13,11 @@ from program import call, replies
 from nbagent import Session
 from nbagent.core.errors import UsageError
 from nbagent.core.events import StateRestored
+from nbagent.sandbox.channels.byte_stream import SealedMemory
+from nbagent.sandbox.paths import VARIABLES
 
 LOOK = "(names, globals().get('later'), globals().get('own'))"
+GIVEN = f"given = len(open('{VARIABLES}/given.txt').read())"
 
 
 async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
@@ -23,7 +26,12 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
     second = "names.append('second')\nlater = 1"
     model = replies(tmp_path / "r.jsonl", call(first), "Read.", call(second), "Added.", call("names"), "So.")
     options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
+    memory = SealedMemory()
+    memory.add(b"x" * 5 * 2**20)
+    memory.seal()
     async with Session(model=model, **options) as session:
+        await session.upload(memory.path, "given.txt", to=VARIABLES)
+        await session.run(GIVEN)
         await session.upload(b"noted", "note.txt")
         await session.ask("Read it")
         await session.ask("Add to it")
@@ -31,6 +39,7 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         await session.undo_turn(2)
         cell = await session.run(LOOK)
         assert cell.text == "(['noted'], None, None)"
+        assert (await session.run("given")).text == "5242880", "its file was there for one cell only"
         assert "Question 2 was undone" in cell.note
         with pytest.raises(UsageError, match="no question 2 to undo"):
             await session.undo_turn(2)
@@ -44,8 +53,14 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="no question 9 to undo"):
             await session.undo_turn(9)
         await session.undo_turn(2)
+        await session.upload(memory.path, "given.txt", to=VARIABLES)
+        await session.run(GIVEN)
         await session.detach()
     async with await Session.connect(session.id, state_dir=str(tmp_path / "state")) as again:
+        with pytest.raises(UsageError, match="The variable given is needed"):
+            await again.undo_turn(2, undo=False)
+        assert (await again.run("(given, names)")).text == "(5242880, ['noted'])", "nothing was lost"
+        await again.upload(memory.path, "given.txt", to=VARIABLES)
         await again.undo_turn(2, undo=False)
         assert (await again.run(LOOK)).text == "(['noted', 'second'], 1, 7)"
         # What is run again can be stopped.

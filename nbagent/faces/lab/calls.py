@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from nbagent.core.errors import UsageError
-from nbagent.faces.lab import messages
+from nbagent.faces.lab import channel_messages as messages
+from nbagent.faces.lab.messages import NewTitle
 from nbagent.session.wire import CALLS as OWNERS_CALLS
 
 
@@ -40,7 +41,7 @@ CALLS: dict[str, CallShape] = {
     "use_model": CallShape(messages.ModelArguments),
     "undo_turn": CallShape(messages.UndoArguments),
     "set_approvals": CallShape(messages.ApprovalsArguments),
-    "rename": CallShape(messages.NewTitle),
+    "rename": CallShape(NewTitle),
     "install": CallShape(messages.InstallArguments),
     "stop": CallShape(messages.StopArguments),
     "cancel": CallShape(messages.CancelArguments),

@@ -22,9 +22,9 @@ from nbagent.core.events import Answered, ModelFailed, ModelReplied, Record, to_
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import Tail
 from nbagent.faces.lab import calls
+from nbagent.faces.lab.channel_messages import Call, CallReturned, StateTold, Words, WordsSaid
 from nbagent.faces.lab.contents import Contents
 from nbagent.faces.lab.cut import cut
-from nbagent.faces.lab.messages import Call, CallReturned, StateTold, Words, WordsSaid
 from nbagent.session import lookup, session_list
 from nbagent.session.attach import Attached
 from nbagent.session.host import host

@@ -1,6 +1,6 @@
 import * as React from 'react';
 
-import type { Answer } from '../model';
+import type { Answer } from '../items';
 import { visible } from '../safe';
 import { count, duration, useEnv } from './env';
 import { LiveMarkdown, Markdown } from './markdown';

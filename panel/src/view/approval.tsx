@@ -1,6 +1,6 @@
 import * as React from 'react';
 
-import type { Approval } from '../model';
+import type { Approval } from '../items';
 import { visible } from '../safe';
 import { Code } from './code';
 import { Editor } from './editor';

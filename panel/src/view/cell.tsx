@@ -3,7 +3,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Cell, Status } from '../model';
+import type { Cell, Status } from '../items';
 import { visible } from '../safe';
 import { Code } from './code';
 import { duration, useEnv, useNow } from './env';

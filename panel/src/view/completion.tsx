@@ -1,7 +1,7 @@
 import * as React from 'react';
 
 import { visible } from '../safe';
-import { Mention, useEnv } from './env';
+import { Mention, useAnswer, useEnv } from './env';
 
 const WORD = /(?:^|\s)@([^\s@]*)$/;
 
@@ -36,28 +36,11 @@ export function useCompletion(
     setWord(match ? match[1] : null);
   }, [input]);
   React.useEffect(look, [text, look]);
-  React.useEffect(() => {
-    if (word === null) {
-      setFound([]);
-      return undefined;
-    }
-    let gone = false;
-    const timer = window.setTimeout(() => {
-      mentions(word).then(
-        list => {
-          if (!gone) {
-            setFound(list);
-            choose(0);
-          }
-        },
-        () => undefined
-      );
-    }, 60);
-    return () => {
-      gone = true;
-      window.clearTimeout(timer);
-    };
-  }, [word, mentions]);
+  const show = (list: readonly Mention[]) => {
+    setFound(list);
+    choose(0);
+  };
+  useAnswer(async () => (word === null ? [] : mentions(word)), 60, [word, mentions], show);
   const write = (before: string, after: string) => {
     setText(before + after);
     requestAnimationFrame(() => {

@@ -1,30 +1,34 @@
 import { closeIcon, fileUploadIcon, stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { visible } from '../safe';
 import { Choices } from './choices';
 import { Completion, useCompletion } from './completion';
 import { bytes, useEnv } from './env';
 import { sendIcon } from './icons';
 
 const MAX_HEIGHT = 240;
+/** Where a window keeps what is written and not sent, for when it is loaded again. */
+const DRAFT = 'nbagent:draft';
 
 /** Where a person asks: the text, what goes along with it, and Ask or Stop. */
 export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement> }): JSX.Element {
   const { assistant, trans, enterSends } = useEnv();
-  const [text, setText] = React.useState('');
-  const [over, setOver] = React.useState(false);
+  const [text, setText] = React.useState(() => sessionStorage.getItem(DRAFT) ?? '');
   const picker = React.useRef<HTMLInputElement>(null);
   const completion = useCompletion(input, text, setText);
   const { busy, attached: files, subject } = assistant;
+  const data = (assistant.session === null && assistant.choices.data) || [];
 
   React.useLayoutEffect(() => {
+    sessionStorage.setItem(DRAFT, text);
     const area = input.current!;
     area.style.height = 'auto';
     area.style.height = `${Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
   }, [text, input]);
 
   const attach = (found: Iterable<File>) => {
-    assistant.attach([...found].map(file => ({ name: file.name || 'pasted', content: file })));
+    assistant.attach(found);
     input.current?.focus();
   };
   const ask = async () => {
@@ -37,7 +41,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
     if (!(await assistant.ask(question, files, subject))) {
       // Nothing a person wrote is lost.
       setText(now => now || question);
-      assistant.attach(files);
+      assistant.attach(files.map(file => file.content));
     }
   };
   const key = (event: React.KeyboardEvent) => {
@@ -57,55 +61,21 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
   };
   return (
     <form
-      className={`nba-Composer${over ? ' nba-mod-over' : ''}`}
+      className="nba-Composer"
       onSubmit={event => {
         event.preventDefault();
         void ask();
       }}
-      onDragOver={event => {
-        if (event.dataTransfer.types.includes('Files')) {
-          event.preventDefault();
-          setOver(true);
-        }
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={event => {
-        setOver(false);
-        if (event.dataTransfer.files.length) {
-          event.preventDefault();
-          attach(event.dataTransfer.files);
-        }
-      }}
     >
       <Completion state={completion} />
-      {(files.length > 0 || subject) && (
+      {(files.length > 0 || data.length > 0 || subject) && (
         <ul className="nba-Chips" aria-label={trans.__('What goes along')}>
-          {subject && (
-            <li className="nba-Chip" title={subject.text}>
-              <span>{subject.label}</span>
-              <button
-                type="button"
-                className="nba-IconButton"
-                aria-label={trans.__('Leave out %1', subject.label)}
-                onClick={() => assistant.discuss(null)}
-              >
-                <closeIcon.react tag="span" />
-              </button>
-            </li>
-          )}
-          {files.map(file => (
-            <li key={file.name} className="nba-Chip">
-              <span>{file.name}</span>
-              <span className="nba-Elapsed">{bytes(file.content.size)}</span>
-              <button
-                type="button"
-                className="nba-IconButton"
-                aria-label={trans.__('Leave out %1', file.name)}
-                onClick={() => assistant.leaveOut(file.name)}
-              >
-                <closeIcon.react tag="span" />
-              </button>
-            </li>
+          {subject && <Chip name={subject.label} title={subject.text} leave={() => assistant.discuss(null)} />}
+          {data.map(path => (
+            <Chip key={`/${path}`} name={path} about={trans.__('data')} leave={() => assistant.setData(data.filter(each => each !== path))} />
+          ))}
+          {files.map(({ name, content }) => (
+            <Chip key={name} name={name} about={bytes(content.size)} leave={() => assistant.leaveOut(name)} />
           ))}
         </ul>
       )}
@@ -114,7 +84,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
         className="nba-Text"
         rows={1}
         value={text}
-        placeholder={over ? trans.__('Drop the files here') : trans.__('Ask about your data…')}
+        placeholder={trans.__('Ask about your data…')}
         aria-label={trans.__('Your question')}
         aria-autocomplete="list"
         aria-controls={completion.open ? 'nba-completion' : undefined}
@@ -126,7 +96,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
         onPaste={event => {
           if (event.clipboardData.files.length) {
             event.preventDefault();
-            attach(event.clipboardData.files);
+            assistant.attachFrom(event.clipboardData);
           }
         }}
       />
@@ -183,3 +153,23 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
   );
 }
 
+interface ChipGiven {
+  readonly name: string;
+  readonly about?: string;
+  readonly title?: string;
+  readonly leave: () => void;
+}
+
+/** Something that goes along with the question. */
+function Chip({ name, about, title, leave }: ChipGiven): JSX.Element {
+  const { trans } = useEnv();
+  return (
+    <li className="nba-Chip" title={title ?? visible(name)}>
+      <span>{visible(name)}</span>
+      {about && <span className="nba-Elapsed">{about}</span>}
+      <button type="button" className="nba-IconButton" aria-label={trans.__('Leave out %1', visible(name))} onClick={leave}>
+        <closeIcon.react tag="span" />
+      </button>
+    </li>
+  );
+}

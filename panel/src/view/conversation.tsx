@@ -1,7 +1,8 @@
 import { caretDownIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import type { Conversation, Item } from '../model';
+import type { Item } from '../items';
+import type { Conversation } from '../model';
 import { AnswerPart } from './answer';
 import { ApprovalCard } from './approval';
 import { CellCard } from './cell';

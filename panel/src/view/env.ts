@@ -7,6 +7,7 @@ import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
 import type { Assistant } from '../assistant';
+import { problemOf } from '../request';
 
 /** Something that `@` can name. */
 export interface Mention {
@@ -71,6 +72,30 @@ export function useChanged(signal: ISignal<unknown, unknown>): void {
       forget();
     };
   }, [signal]);
+}
+
+/**
+ * Ask for something once nothing was changed for so many milliseconds; what comes after the next change is dropped.
+ *
+ * @param changed What the answer depends on.
+ * @param failed Told why there is none.
+ */
+export function useAnswer<T>(
+  ask: () => Promise<T>,
+  wait: number,
+  changed: readonly unknown[],
+  take: (answer: T) => void,
+  failed: (why: string) => void = () => undefined
+): void {
+  React.useEffect(() => {
+    let gone = false;
+    const told = <V,>(tell: (value: V) => void) => (value: V) => gone || tell(value);
+    const timer = window.setTimeout(() => void ask().then(told(take), told(error => failed(problemOf(error).message))), wait);
+    return () => {
+      gone = true;
+      window.clearTimeout(timer);
+    };
+  }, changed);
 }
 
 /** The time in milliseconds since the epoch, again and again while something runs. */

@@ -1,6 +1,6 @@
 import * as React from 'react';
 
-import type { Host } from '../model';
+import type { Host } from '../items';
 import { visible } from '../safe';
 import { useEnv, useNow } from './env';
 

@@ -2,8 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { ModelList } from '../events';
-import { problemOf } from '../request';
-import { useEnv } from './env';
+import { useAnswer, useEnv } from './env';
 
 const MOST = 50;
 
@@ -15,33 +14,17 @@ export function ModelPicker({ current, done }: { current: string; done: () => vo
   const [failed, fail] = React.useState('');
   const [chosen, choose] = React.useState(0);
   const list = React.useRef<HTMLUListElement>(null);
-  React.useEffect(() => {
-    let gone = false;
-    const timer = window.setTimeout(
-      () => {
-        assistant.models(search, MOST).then(
-          answer => {
-            if (!gone) {
-              setFound(answer);
-              fail('');
-              choose(0);
-            }
-          },
-          error => gone || fail(problemOf(error).message)
-        );
-      },
-      found ? 120 : 0
-    );
-    return () => {
-      gone = true;
-      window.clearTimeout(timer);
-    };
-  }, [search, assistant]);
+  const take = (answer: ModelList) => {
+    setFound(answer);
+    fail('');
+    choose(0);
+  };
+  useAnswer(() => assistant.models(search, MOST), found ? 120 : 0, [search, assistant], take, fail);
   React.useEffect(() => {
     list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);
   const models = found?.models ?? [];
-  const take = (name: string) => {
+  const pick = (name: string) => {
     assistant.setModel(name);
     done();
   };
@@ -69,7 +52,7 @@ export function ModelPicker({ current, done }: { current: string; done: () => vo
           } else if (event.key === 'Enter') {
             event.preventDefault();
             if (options[chosen]) {
-              take(options[chosen]);
+              pick(options[chosen]);
             }
           }
         }}
@@ -84,7 +67,7 @@ export function ModelPicker({ current, done }: { current: string; done: () => vo
             className={name === current ? 'nba-mod-current' : ''}
             onMouseDown={event => {
               event.preventDefault();
-              take(name);
+              pick(name);
             }}
           >
             {name}

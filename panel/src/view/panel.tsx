@@ -16,7 +16,7 @@ import { Welcome } from './welcome';
 
 /** How JupyterLab's list of files names what is dragged. */
 const PATHS = 'application/x-jupyter-icontents';
-const DRAGS = ['lm-dragenter', 'lm-dragover', 'lm-drop'];
+const DRAGS = ['lm-dragenter', 'lm-dragover', 'lm-dragleave', 'lm-drop', 'dragover', 'dragleave', 'drop'];
 
 /** The side bar's widget. */
 export class Panel extends ReactWidget {
@@ -32,6 +32,7 @@ export class Panel extends ReactWidget {
     this.title.caption = trans.__('nbagent: ask about your data');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('nbagent'));
+    this.node.dataset.drop = trans.__('Drop the files here');
   }
 
   /** Put the cursor into the question. */
@@ -47,17 +48,26 @@ export class Panel extends ReactWidget {
     );
   }
 
-  /** Files that are dragged from JupyterLab's own list of files. */
+  /** Files that are dragged from JupyterLab's own list of files, or from the desktop. */
   handleEvent(event: Event): void {
+    const { type, relatedTarget, dataTransfer } = event as DragEvent;
     const drag = event as Drag.Event;
-    if (!drag.mimeData?.hasData(PATHS)) {
+    const isListed = drag.mimeData?.hasData(PATHS) ?? false;
+    if (!isListed && !dataTransfer?.types.includes('Files')) {
       return;
     }
     event.preventDefault();
     event.stopPropagation();
-    drag.dropAction = drag.proposedAction;
-    if (event.type === 'lm-drop') {
+    const leaves = type.endsWith('leave') && !this.node.contains(relatedTarget as Node | null);
+    this.toggleClass('nba-mod-over', !leaves && !type.endsWith('drop'));
+    if (isListed) {
+      drag.dropAction = drag.proposedAction;
+    }
+    if (type === 'lm-drop') {
       void this.env.attach(drag.mimeData.getData(PATHS) as string[]);
+    } else if (type === 'drop') {
+      this.env.assistant.attachFrom(dataTransfer!);
+      this.focus();
     }
   }
 

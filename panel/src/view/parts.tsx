@@ -2,7 +2,7 @@
 import { downloadIcon, fileIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import type { Files, Notice, Question, Words } from '../model';
+import type { Files, Notice, Question, Words } from '../items';
 import { visible } from '../safe';
 import { bytes, useEnv } from './env';
 import { Markdown } from './markdown';

@@ -78,7 +78,7 @@ export function Failure(): JSX.Element | null {
   const { assistant, trans } = useEnv();
   const { failure, session } = assistant;
   const channel = session?.channel;
-  const reload = () => window.location.reload();
+  const loadAgain = <button className="nba-Button" onClick={() => window.location.reload()}>{trans.__('Load again')}</button>;
   if (assistant.problem && session) {
     return (
       <Banner message={assistant.problem.message} mend={assistant.problem.mend}>
@@ -90,7 +90,7 @@ export function Failure(): JSX.Element | null {
     const login = channel.problem?.status === 401;
     return (
       <Banner message={channel.problem?.message ?? ''} mend={channel.problem?.mend ?? ''}>
-        {login && <button className="nba-Button" onClick={reload}>{trans.__('Load again')}</button>}
+        {login && loadAgain}
         {!login && <button className="nba-Button" onClick={() => assistant.open(null)}>{trans.__('New session')}</button>}
       </Banner>
     );
@@ -112,6 +112,7 @@ export function Failure(): JSX.Element | null {
   if (failure) {
     return (
       <Banner message={failure.message} mend={failure.mend}>
+        {failure.kind === 'Login' && loadAgain}
         <button className="nba-IconButton" aria-label={trans.__('Dismiss')} onClick={() => assistant.forgive()}>
           <closeIcon.react tag="span" />
         </button>

@@ -2,9 +2,8 @@ import { closeIcon, deleteIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import type { SessionEntry } from '../events';
-import { problemOf } from '../request';
 import { visible } from '../safe';
-import { useEnv } from './env';
+import { useAnswer, useEnv } from './env';
 
 /** All sessions: found by what was asked and answered in them, renamed, deleted, opened. */
 export function Sessions({ done }: { done: () => void }): JSX.Element {
@@ -14,27 +13,11 @@ export function Sessions({ done }: { done: () => void }): JSX.Element {
   const [said, say] = React.useState('');
   const field = React.useRef<HTMLInputElement>(null);
   const [round, again] = React.useReducer((count: number) => count + 1, 0);
-  React.useEffect(() => {
-    let gone = false;
-    const timer = window.setTimeout(
-      () => {
-        assistant.sessions(search.trim()).then(
-          list => {
-            if (!gone) {
-              setFound(list);
-              say(list.length ? '' : search ? trans.__('Nothing has this text.') : trans.__('There are no sessions yet.'));
-            }
-          },
-          error => gone || say(problemOf(error).message)
-        );
-      },
-      search ? 200 : 0
-    );
-    return () => {
-      gone = true;
-      window.clearTimeout(timer);
-    };
-  }, [search, round, assistant, trans]);
+  const take = (list: SessionEntry[]) => {
+    setFound(list);
+    say(list.length ? '' : search ? trans.__('Nothing has this text.') : trans.__('There are no sessions yet.'));
+  };
+  useAnswer(() => assistant.sessions(search.trim()), search ? 200 : 0, [search, round, assistant, trans], take, say);
   return (
     <div className="nba-Sessions">
       <input

@@ -1,6 +1,6 @@
 import * as React from 'react';
 
-import type { Item } from '../model';
+import type { Item } from '../items';
 
 /** How far from what is in view an item is drawn, in pixels. */
 const MARGIN = 1200;

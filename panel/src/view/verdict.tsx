@@ -80,15 +80,12 @@ function Found({ found, job, trans }: Given & { found: Verified }): JSX.Element 
             <tr>
               <th scope="col">{trans.__('Cell')}</th>
               <th scope="col">{trans.__('Result')}</th>
-              <th scope="col">{trans.__('What differs')}</th>
               <th scope="col">{trans.__('Time')}</th>
             </tr>
           </thead>
-          <tbody>
-            {found.cells.map(cell => (
-              <Row key={cell.number} cell={cell} job={job} trans={trans} />
-            ))}
-          </tbody>
+          {found.cells.map(cell => (
+            <Row key={cell.number} cell={cell} job={job} trans={trans} />
+          ))}
         </table>
       )}
       {found.notes.length > 0 && <Sentences items={found.notes} />}
@@ -100,25 +97,32 @@ function Row({ cell, job, trans }: Given & { cell: VerifiedCell }): JSX.Element 
   const words = { same: trans.__('same'), differs: trans.__('differs'), 'not run': trans.__('not run') };
   const pictures = job.entry!.pictures.filter(name => name.startsWith(`${cell.number}-`));
   const same = cell.result === 'same';
+  const isTold = cell.note || cell.differences.length || cell.depends.length || pictures.length || (same && cell.excused.length);
   return (
-    <tr className={same ? '' : 'nba-mod-bad'}>
-      <th scope="row">{visible(cell.id)}</th>
-      <td>{words[cell.result as keyof typeof words] ?? cell.result}</td>
-      <td>
-        {cell.note && <p>{visible(cell.note)}</p>}
-        {same && cell.excused.length > 0 && <p>{trans.__('same but for %1', cell.excused.join(', '))}</p>}
-        {cell.differences.map((each, at) => (
-          <Difference key={at} found={each} trans={trans} />
-        ))}
-        {cell.depends.map(each => (
-          <p key={each}>{trans.__('depends on %1', visible(each))}</p>
-        ))}
-        {pictures.map(name => (
-          <Picture key={name} name={name} job={job} trans={trans} />
-        ))}
-      </td>
-      <td>{duration(cell.seconds)}</td>
-    </tr>
+    <tbody className={same ? '' : 'nba-mod-bad'}>
+      <tr>
+        <th scope="row">{visible(cell.id)}</th>
+        <td>{words[cell.result as keyof typeof words] ?? cell.result}</td>
+        <td>{duration(cell.seconds)}</td>
+      </tr>
+      {isTold ? (
+        <tr>
+          <td colSpan={3}>
+            {cell.note && <p>{visible(cell.note)}</p>}
+            {same && cell.excused.length > 0 && <p>{trans.__('same but for %1', cell.excused.join(', '))}</p>}
+            {cell.differences.map((each, at) => (
+              <Difference key={at} found={each} trans={trans} />
+            ))}
+            {cell.depends.map(each => (
+              <p key={each}>{trans.__('depends on %1', visible(each))}</p>
+            ))}
+            {pictures.map(name => (
+              <Picture key={name} name={name} job={job} trans={trans} />
+            ))}
+          </td>
+        </tr>
+      ) : null}
+    </tbody>
   );
 }
 
@@ -160,7 +164,11 @@ function Picture({ name, job, trans }: Given & { name: string }): JSX.Element {
   }, [job, name]);
   return (
     <figure className="nba-Figure">
-      {address && <img src={address} alt={trans.__('The figure in the notebook, the one of now, and where they differ')} />}
+      {address && (
+        <a href={address} target="_blank" title={trans.__('Show it in its own size')}>
+          <img src={address} alt={trans.__('The figure in the notebook, the one of now, and where they differ')} />
+        </a>
+      )}
       <figcaption>{trans.__('in the notebook, now, and where they differ')}</figcaption>
     </figure>
   );

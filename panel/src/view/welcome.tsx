@@ -43,7 +43,8 @@ export function Welcome({ ask }: { ask: () => void }): JSX.Element {
             good={model === undefined ? null : hasModel}
             text={model ? trans.__('A model: %1', model) : model === undefined ? trans.__('Looking for a model…') : trans.__('No model yet')}
           >
-            {model === null && <p>{trans.__('Start JupyterLab with a key such as OPENAI_API_KEY in its environment, or start Ollama; then choose a model below.')}</p>}
+            {model === null && assistant.modelCount > 0 && <p>{trans._n('Choose it below: there is one.', 'Choose one of %1 below.', assistant.modelCount)}</p>}
+            {model === null && assistant.modelCount === 0 && <p>{trans.__('Start JupyterLab with a key such as OPENAI_API_KEY in its environment, or start Ollama; then choose a model below.')}</p>}
           </Check>
           <Check good={null} text={trans.__('Data: attach, drag or paste files into the question')} />
         </ul>

@@ -102,6 +102,12 @@ HTML = f"""
 <svg></p><style><g title="</style><img src={URL}>"></svg>
 <math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src={URL}&gt;"></math>
 <math><mglyph src="{URL}"></math>
+<form><math><mtext></form><form><mglyph><svg><mtext><style><path id="</style><img src={URL}>">
+<math><mtext><h1><a><h6></a></h6><mglyph><svg><mtext><style><a title="</style><img src={URL}>"></style></h1>
+<svg><annotation-xml><foreignobject><style><!--</style><p id="--><img src={URL}>">
+<table><td><svg><desc><table><style></table><img src={URL}></style>
+<noembed><p title="</noembed><img src={URL}>"></noembed>
+<p>$\\label{{{{x}}}}\\eqref{{{{x}}}} \\def\\z{{{{\\href}}}}\\z{{{{{URL}}}}}{{{{x}}}}$</p>
 <math href="{URL}"><maction actiontype="statusline" xlink:href="{URL}">x</maction></math>
 <iframe src="{URL}"></iframe>
 <iframe srcdoc="&lt;img src='{URL}'&gt;"></iframe>

@@ -94,6 +94,16 @@ class Panel:
         """Open a session by its id."""
         self.page.evaluate(f"id => void {ASSISTANT}.open(id)", session)
 
+    def drop(self, *files: Path) -> None:
+        """Drop files of the desktop onto the panel's title, as a person does."""
+        box = self.place.locator(".nba-Header").bounding_box()
+        assert box is not None
+        data = {"items": [], "files": [str(each) for each in files], "dragOperationsMask": 1}
+        devtools = self.page.context.new_cdp_session(self.page)
+        for step in ("dragEnter", "dragOver", "drop"):
+            place = {"x": box["x"] + 20, "y": box["y"] + box["height"] / 2}
+            devtools.send("Input.dispatchDragEvent", {"type": step, **place, "data": data})
+
     def scroll(self, by: float) -> float:
         """Scroll the conversation by some pixels; returns how far it is from its beginning."""
         place = self.place.locator(".nba-Conversation")

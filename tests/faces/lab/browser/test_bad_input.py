@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
@@ -22,15 +23,29 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield lab
 
 
-def test_no_model_and_a_file_that_is_too_large(panel: Panel) -> None:
+def test_no_model_and_files_that_can_not_go_along(lab: Lab, panel: Panel, tmp_path: Path) -> None:
     """The sentence says what to do, and what was written stands in the field again."""
     file = {"name": "large.bin", "mimeType": "application/octet-stream", "buffer": b"x" * 1_100_000}
     panel.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
     alert = panel.place.get_by_role("alert")
-    expect(alert).to_contain_text("large.bin is larger than the 1 MB that can be uploaded")
+    expect(alert).to_contain_text("Larger than the 1 MB that can be uploaded: large.bin")
     assert panel.place.locator(".nba-Chip").count() == 0
-    panel.place.get_by_label("Dismiss").click()
+    # From the desktop: a folder can't go along, and a file is read when it is sent.
+    folder, gone = tmp_path / "folder", tmp_path / "gone.txt"
+    folder.mkdir()
+    gone.write_text("gone soon")
+    panel.drop(folder, gone)
+    expect(alert).to_contain_text("folder is a folder.")
+    panel.place.locator(".nba-Chip", has_text="gone.txt").wait_for()
+    gone.unlink()
+    panel.choose(model="replay:none.jsonl")
+    replies(lab.root / "none.jsonl", "Never said.")
     panel.ask("Which?")
+    expect(alert).to_contain_text("gone.txt can't be read any more.")
+    panel.place.get_by_role("button", name="Leave out gone.txt").click()
+    panel.place.get_by_role("button", name="New session").click()
+    panel.choose(model="")
+    panel.question.press("Enter")
     expect(alert).to_contain_text("model")
     assert panel.question.input_value() == "Which?"
 
@@ -60,7 +75,12 @@ def test_a_server_that_is_away_and_an_expired_login(lab: Lab, panel: Panel) -> N
     panel.page.route("**/nbagent/api/**", lambda route: route.fulfill(status=403, body="{}"))
     panel.cut()
     expect(panel.place.get_by_role("alert")).to_contain_text("login to this Jupyter server has expired")
-    panel.place.get_by_role("button", name="Load again").wait_for()
+    panel.question.fill("Not sent yet")
+    panel.page.unroute("**/nbagent/api/**")
+    with panel.page.expect_navigation():
+        panel.place.get_by_role("button", name="Load again").click()
+    panel.ready()
+    expect(panel.question).to_have_value("Not sent yet")
 
 
 def test_a_server_part_of_another_age(panel: Panel) -> None:

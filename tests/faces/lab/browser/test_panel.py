@@ -19,9 +19,19 @@ PLOT = (
 )
 ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
 SAVE = (
-    "print(open('/workspace/notes.txt').read(), open('/workspace/of-the-server.txt').read())\n"
+    "import os\nread = lambda name: open('/workspace/' + name).read()\n"
+    "print(read('notes.txt'), read('of-the-server.txt'), read('image.png') + read('image-2.png'))\n"
+    "print(os.listdir('/tmp/data'))\n"
     "noted_by_code = 1\nopen('/tmp/output/out.csv', 'w').write('a,b\\n1,2\\n')"
 )
+
+PASTE = """text => {
+    const clipboardData = new DataTransfer();
+    clipboardData.items.add(new File([text], 'image.png', {type: 'image/png'}));
+    const event = new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true});
+    document.querySelector('.nba-Text').dispatchEvent(event);
+}"""
+"""Pastes a picture, to which a browser always gives this name."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +116,7 @@ def test_approvals(opened: Callable[..., Panel]) -> None:
 
 
 def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
-    """Files are attached by a button, or from JupyterLab's list; one that a cell saves can be downloaded, and named."""
+    """Files are attached, pasted, or dragged from JupyterLab's list, a folder as data; what a cell saves comes out."""
     panel = opened(call(SAVE), "Saved.")
     file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"what I noted"}
     panel.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
@@ -116,8 +126,16 @@ def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
     item = panel.page.locator(".jp-DirListing-item", has_text="of-the-server.txt")
     item.drag_to(panel.question, steps=10)
     panel.place.locator(".nba-Chip", has_text="of-the-server.txt").wait_for()
+    (lab.root / "folder-of-the-server").mkdir()
+    panel.command("filebrowser:refresh")
+    panel.page.locator(".jp-DirListing-item", has_text="folder-of-the-server").drag_to(panel.question, steps=10)
+    panel.place.locator(".nba-Chip", has_text="folder-of-the-server").get_by_text("data").wait_for()
+    panel.page.evaluate(PASTE, "one")
+    panel.page.evaluate(PASTE, "two")
+    panel.place.locator(".nba-Chip", has_text="image-2.png").wait_for()
     panel.ask("Read it")
-    panel.place.get_by_text("what I noted what the server has").wait_for()
+    panel.place.get_by_text("what I noted what the server has onetwo").wait_for()
+    panel.place.get_by_text("['folder-of-the-server']").wait_for()
     panel.place.get_by_text("Saved.").wait_for()
     with panel.page.expect_download() as download:
         panel.place.get_by_label("Download out.csv").click()

@@ -51,7 +51,7 @@ def test_what_goes_wrong_is_translated(marked: Panel) -> None:
     """A large file, a server that is away or of another age, a connection that is lost, and a login that has ended."""
     file = {"name": "large.bin", "mimeType": "application/octet-stream", "buffer": b"x" * 1_100_000}
     marked.place.locator("input[type=file]").set_input_files(files=[file])  # type: ignore[list-item]
-    _told(marked, "large.bin is larger than the 1 MB that can be uploaded.", "Make it smaller")
+    _told(marked, "Larger than the 1 MB that can be uploaded: large.bin.", "Put it into the list of files")
     marked.place.get_by_label("Dismiss").click()
     marked.place.get_by_label(f"{MARK}Your question").fill("One?")
     marked.place.get_by_label(f"{MARK}Your question").press("Enter")

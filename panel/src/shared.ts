@@ -1,0 +1,20 @@
+/** The document of a notebook, which all who have it open share, and changes of it that are one undo each. */
+import type { NotebookPanel } from '@jupyterlab/notebook';
+
+type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & {
+  readonly awareness?: { getStates(): Map<number, { readonly user?: object }> };
+};
+
+export function sharedOf(panel: NotebookPanel): Shared | undefined {
+  return panel.content.model?.sharedModel as Shared | undefined;
+}
+
+/** Change a notebook or a cell so that one undo takes exactly this back. */
+export function inOneUndo<T extends { transact(change: () => void): void }>(shared: T, change: (shared: T) => void): void {
+  // It is in JupyterLab's classes only, not in their interfaces.
+  const { undoManager } = shared as { undoManager?: { stopCapturing(): void } | null };
+  // What was typed just before and will be typed just after is undone by itself.
+  undoManager?.stopCapturing();
+  shared.transact(() => change(shared));
+  undoManager?.stopCapturing();
+}
