@@ -6,6 +6,7 @@ STATE/exports/          for each folder with exported notebooks, the data that t
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +24,8 @@ from nbagent.core.events import DataSeen
 
 RESULTS = "nbagent-output"
 """The folder of what code saves, in the folder where a person works."""
+PROGRESS = "progress"
+"""The name of the file that says how far the making of an environment is."""
 LOG_FILE = "log.jsonl"
 """The name of a session's log in its folder."""
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -31,6 +34,28 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def state_root(override: str | Path | None = None) -> Path:
     """The folder of all of this person's state: sessions, tools, audit heads."""
     return Path(override).expanduser() if override else platformdirs.user_state_path("nbagent")
+
+
+def environments() -> Path:
+    """The folder of all kernel environments."""
+    return platformdirs.user_cache_path("nbagent") / "environments"
+
+
+def progress(made_in: Path) -> str:
+    """What the process that makes an environment says of it; empty if none does.
+
+    Args:
+        made_in: The folder of all environments, whose `lock` that process holds.
+    """
+    try:
+        told = (made_in / PROGRESS).read_text(encoding="utf-8")
+        with (made_in / "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return told
+    except (OSError, ValueError):
+        pass
+    return ""  # nobody holds the lock: it was killed
 
 
 def is_straight(folder: Path, *, here: Path) -> bool:

@@ -64,8 +64,10 @@ def _unpack(work: Path, target: Target, *, say: Callable[[str], object]) -> None
     # By hard links: nobody writes these files, and that those in the cache become readable does no harm.
     how = [each for each in uv.target_arguments(target) if each != "--quiet"]
     arguments = uv.install_arguments(work / "site", str(target.pins.absolute()), how, link="hardlink")
+    # From whichever index has a version: its hashes say that it is the one. A private index may have another one only.
+    environment = {"UV_INDEX_STRATEGY": "unsafe-best-match"} | uv.environment()
     process = subprocess.Popen(
-        [uv.binary(), *arguments], cwd=work, env=uv.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        [uv.binary(), *arguments], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True, errors="replace",
     )  # fmt: skip
     clock = threading.Timer(uv.FETCH_SECONDS, process.kill)

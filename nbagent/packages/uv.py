@@ -95,6 +95,12 @@ def environment() -> dict[str, str]:
     return patience | kept | own
 
 
+def has_further_indexes() -> bool:
+    """Whether more than one index is named, by what uv or pip is told."""
+    told = environment()
+    return any(told.get(name) for name in ("UV_EXTRA_INDEX_URL", "UV_INDEX"))
+
+
 def target_arguments(target: Target) -> list[str]:
     """The options for the sandbox's Python. The host's is named so that uv doesn't search for one."""
     platform = newest_known(target.platform, _known_platforms(binary()))

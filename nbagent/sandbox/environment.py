@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import functools
 import hashlib
 import json
@@ -23,9 +22,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import platformdirs
-
-from nbagent.core import fileio
+from nbagent.core import fileio, folders
 from nbagent.core.errors import EnvironmentMissing
 from nbagent.packages import pinned
 from nbagent.packages.requirements import Target
@@ -45,7 +42,7 @@ def requirements() -> Path:
 
 def cache_root() -> Path:
     """The folder of all environments."""
-    return platformdirs.user_cache_path("nbagent") / "environments"
+    return folders.environments()
 
 
 @dataclass(frozen=True)
@@ -126,19 +123,11 @@ def find() -> Environment | None:
 
 def progress() -> str:
     """What is being made, by this process or another one, and how far it is; empty if nothing is."""
-    try:
-        told = _progress_file().read_text(encoding="utf-8")
-        with (cache_root() / "lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return told
-    except (OSError, ValueError):
-        pass
-    return ""  # nobody holds the lock: it was killed
+    return folders.progress(cache_root())
 
 
 def _progress_file() -> Path:
-    return cache_root() / "progress"
+    return cache_root() / folders.PROGRESS
 
 
 async def build() -> Environment:

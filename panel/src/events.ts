@@ -533,6 +533,7 @@ export interface Status {
   approvals: string;
   max_upload_mb: number;
   problem: string;
+  making: string;
 }
 /** An engine. */
 export interface EngineEntry {

@@ -11,6 +11,7 @@ import { Assistant, IAssistant } from './assistant';
 import { Badges } from './badges';
 import { addCellCommands } from './commands';
 import { addFileCommands } from './files';
+import { tellFirstStart } from './firststart';
 import { serveMagic } from './magic';
 import { Documents, InsertMode } from './notebook';
 
@@ -37,6 +38,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     const documents = new Documents(assistant, tracker, rendermime, trans, saved);
     new Badges(tracker, trans);
     serveMagic(tracker);
+    tellFirstStart(tracker, assistant.server);
     addFileCommands(app, assistant, tracker, palette, trans);
     addCellCommands(app, assistant, documents, tracker, palette, trans);
     void settings?.load(ID).then(loaded => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -130,20 +131,20 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
 
 
 async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That there is no network, and that a program of it was killed for the sandbox's memory."""
+    """That there is no network, and that a program was killed for the sandbox's memory; Plotly's figures are seen."""
     monkeypatch.setenv("NBAGENT_MEMORY_MB", "256")
     made = notebook(
         kernel_name,
         "import urllib.request\nurllib.request.urlopen('https://example.org/')",
         "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'bytearray(10**9)']).returncode",
-        "1",
+        "import os\nos.environ['PLOTLY_RENDERER']",
     )
     executed = await nbclient.NotebookClient(made, timeout=60, allow_errors=True).async_execute()
     said = [text(cell) for cell in executed.cells]
     assert "nbagent: this sandbox has no network." in said[0]
     assert "-9" in said[1]
     assert "nbagent: a program of this cell was killed: the sandbox ran out of memory (limit 256 MB)." in said[1]
-    assert said[2] == "1"
+    assert said[2] == "'plotly_mimetype+notebook'"
 
 
 async def test_the_folder_is_read_only(kernel_name: str, folder: Path) -> None:
@@ -215,7 +216,9 @@ def test_jupyter_console(kernel_name: str, jupyter: Run) -> None:
 
 
 def test_kernelspecs_are_listed(kernel_name: str, jupyter: Run) -> None:
-    """Jupyter finds both kernels, and never one without isolation."""
-    done = jupyter("jupyter_client.kernelspecapp", "list")
-    assert kernel_name in done.stdout
-    assert "nbagent-local" not in done.stdout
+    """Jupyter finds both kernels with their icon, and never one without isolation."""
+    done = jupyter("jupyter_client.kernelspecapp", "list", "--json")
+    found = json.loads(done.stdout)["kernelspecs"]
+    icons = {each.name for each in Path(found[kernel_name]["resource_dir"]).glob("logo-*")}
+    assert icons == {"logo-svg.svg", "logo-32x32.png", "logo-64x64.png"}
+    assert "nbagent-local" not in found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from packages.index import PYTHON, Index, Make, children, refused
+from packages.index import PLATFORM, PYTHON, Index, Make, children, refused
 
-from nbagent.core.errors import InstallError, InstallRefused
+from nbagent.core.errors import InstallRefused
 from nbagent.packages import pip_settings, uv
 from nbagent.packages.pinned import fill
 from nbagent.packages.uv import IndexUnreachableError
@@ -245,23 +246,34 @@ async def test_pips_settings_hold_for_uv(
     assert [each.name for each in await make().install(["app"])] == ["app"]
 
 
-async def test_a_private_name_is_not_looked_for_in_the_public_index(
-    index: Index, make: Make, monkeypatch: pytest.MonkeyPatch
+async def test_a_name_of_a_private_index_is_taken_from_there_only(
+    index: Index, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even if the private index doesn't say how old its release is: anybody can publish one of that name."""
-    private = Index()
-    try:
-        private.add("corplib", days=None)
-        index.add("corplib", "9.0")
+    """No other release or file of it is installed; what the kernel has, and how old a file is, may stand elsewhere."""
+    with contextlib.closing(Index()) as private:
+        private.add("ours", "1.0")
+        newer = index.add("ours", "99.0")
+        private.add("numpy", "1.0")
+        index.add("numpy", "2.3.5")
+        private.add("app", requires=("numpy>=2",))
         monkeypatch.delenv("UV_DEFAULT_INDEX")
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/simple")
         monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"{private.url}/simple")
-        with pytest.raises(InstallError):
-            await make().install_module("corplib")
-        assert not index.requests
-    finally:
-        private.close()
+        private.add("undated", days=None)
+        index.add("undated")
+        index.add("undated", "2.0")
+        private.add("mine", days=None)
+        index.add("mine", files={"mine/__init__.py": "from_elsewhere = True"})
+        await refused(make(), "ours>=2", match="ours")
+        await refused(make(), "mine", match="doesn't say when")
+        assert [each.version for each in await make().install(["undated"])] == ["1.0"]
+        assert [each.name for each in await make().install(["app"])] == ["app"]
+        assert [each.version for each in await make().install(["ours"])] == ["1.0"]
+        pins = tmp_path / "pins.txt"
+        pins.write_text(f"ours==99.0 --hash=sha256:{newer}\n")
+        fill(tmp_path / "made", pins=pins, python=PYTHON, platform=PLATFORM)
+        assert (tmp_path / "made" / "ours-99.0.dist-info").is_dir()
 
 
 def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

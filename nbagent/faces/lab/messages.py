@@ -48,6 +48,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         approvals: What the person is asked about in them.
         max_upload_mb: MiB of the largest file that can be uploaded.
         problem: What is wrong with the person's settings; empty if nothing is.
+        making: What is being made for a first kernel, and how far that is; empty if nothing is.
     """
 
     version: str
@@ -58,6 +59,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     approvals: str = "never-ask"
     max_upload_mb: int = 0
     problem: str = ""
+    making: str = ""
 
 
 class EngineEntry(msgspec.Struct, frozen=True, kw_only=True):

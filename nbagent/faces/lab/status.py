@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nbagent
-from nbagent.core import settings
+from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.lab.handler import Handler
 from nbagent.faces.lab.messages import EngineList, ModelList, Status
@@ -23,7 +23,8 @@ class StatusHandler(Handler):
             holds = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
         except UsageError as error:
             problem, holds = str(error), {}
-        self.reply(Status(version=nbagent.__version__, max_upload_mb=self.lab.max_upload_mb, problem=problem, **holds))
+        most, making = self.lab.max_upload_mb, folders.progress(folders.environments())
+        self.reply(Status(version=nbagent.__version__, max_upload_mb=most, problem=problem, making=making, **holds))
 
 
 class EnginesHandler(Handler):

@@ -1,12 +1,13 @@
 """What a cell of a kernel that another client started does and says, where a session does it for its own cells.
 
 A missing module is installed and the cell runs again; a cell says that there is no network, or that a program of it was
-killed for its memory. Standard library only.
+killed for its memory; Plotly's figures are seen. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import resource
 import sys
@@ -32,6 +33,8 @@ def serve_client(shell: Any, host: str, config: dict[str, Any]) -> None:
         config: Whether there is a way out to hosts as `hosts`, the sandbox's `memory_mb`.
     """
     install_missing(shell, host)
+    # Its own choice shows nothing in a JupyterLab that has no Plotly beside it: its part for JupyterLab is not there.
+    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+notebook")
     kills = 0
     programs = resource.getrusage(resource.RUSAGE_CHILDREN)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 from faces.lab.browser.conftest import started
@@ -9,12 +10,15 @@ from faces.lab.browser.notebooks import IDLE, beside
 from playwright.sync_api import Browser, expect
 from program import call, replies
 
+from nbagent.sandbox import environment
+
 
 def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Browser) -> None:
-    """It has the person's variables, and it is said that nothing isolates it."""
+    """It has the person's variables, and it is said that nothing isolates it. A first sandbox tells its progress."""
     name = replies(tmp_path / "replies.jsonl", call("print('there is', mine)"), "It is there.")
     words = ("--NbagentApp.approvals=never-ask",)
-    with started(tmp_path / "home", *words, NBAGENT_MODEL=name, NBAGENT_ENGINE="bubblewrap") as lab:
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with started(tmp_path / "home", *words, NBAGENT_MODEL=name, NBAGENT_ENGINE="bubblewrap", **cache) as lab:
         panel = lab.open(chromium, workspace="kernel")
         beside(lab, panel, "own.ipynb", "mine = 'a variable of mine'\nprint(mine)")
         panel.page.wait_for_function(IDLE)
@@ -41,4 +45,17 @@ def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Br
         panel.place.get_by_text("there is a variable of mine").wait_for()
         panel.place.locator(".nba-Facts").get_by_text("not isolated: this kernel runs as you").wait_for()
         panel.picture("kernel-shared")
+        made = Path(environment.describe().folder)
+        making = tmp_path / "cache" / "nbagent" / "environments"
+        making.mkdir(parents=True)
+        with (making / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (making / "progress").write_text("12 of 200 MB")
+            panel.page.evaluate(f"() => void {context}.changeKernel({{name: 'nbagent-bubblewrap'}})")
+            told = panel.page.locator(".Toastify__toast")
+            expect(told).to_have_text("nbagent: 12 of 200 MB")
+            panel.picture("first-start")
+            (making / made.name).symlink_to(made)
+        panel.page.wait_for_function(IDLE)
+        expect(told).to_have_count(0)
         panel.close()
