@@ -7,13 +7,14 @@ stopped leaves a conversation with which the next one can go on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Interrupt
 
+from nbagent.agent.claims import UNCHECKED
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.history import compact, mend
@@ -36,7 +37,7 @@ class Agent:
         model: The session's model.
         spending: Keeps each question within its budget.
         approvals: Asks before calls run.
-        claims: Finds the numbers of an answer in the outputs.
+        claims: Finds the numbers of an answer in the outputs; without it, an answer has none.
         data: The data that the sandbox sees, read-only.
         finished: The results of the last reply's calls so far, by the ids of the reply and the call.
         history: The conversation so far, including an unfinished last turn.
@@ -47,7 +48,7 @@ class Agent:
     model: Model
     spending: Spending
     approvals: ApprovalMiddleware | None = None
-    claims: Callable[[str, Turn], Sequence[Claim]] = lambda _text, _turn: ()
+    claims: Callable[[str, Turn], Awaitable[Sequence[Claim]]] | None = None
     data: Sequence[DataSeen] = ()
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
@@ -93,7 +94,12 @@ class Agent:
         finally:
             if self.approvals is not None:
                 self.approvals.close()
-            answer = turn.end(text, ended=ended, claims=self.claims(text, turn) if ended else ())
+            wanted = self.claims if ended else None
+            found: Sequence[Claim] = [UNCHECKED] if wanted else ()
+            try:
+                found = await wanted(text, turn) if wanted else ()
+            finally:
+                answer = turn.end(text, ended=ended, claims=found)
         return answer
 
     async def _drive(self, question: str, turn: Turn) -> str:

@@ -166,7 +166,7 @@ def build_agent(
     evaluation: Evaluation | None = None,
     approvals: ApprovalMiddleware | None = None,
     memory: Memory | None = None,
-    claims: Callable[[str, Turn], Sequence[Claim]] = lambda _text, _turn: (),
+    claims: Callable[[str, Turn], Awaitable[Sequence[Claim]]] | None = None,
     data: Sequence[DataSeen] = (),
     more_tools: Sequence[BaseTool] = (),
 ) -> Agent:
@@ -184,7 +184,7 @@ def build_agent(
         evaluation: Sends answers back; without it, none is sent back.
         approvals: Asks before calls run; without it, no call is asked about.
         memory: Keeps the conversation; by default in this process.
-        claims: Finds the numbers of an answer in the outputs.
+        claims: Finds the numbers of an answer in the outputs; without it, an answer has none.
         data: The data that the sandbox sees, read-only.
         more_tools: Tools beside those of the kernel.
 

@@ -28,6 +28,8 @@ MAX_NUMBERS, MAX_READ, MAX_TEXT = 50_000, 100_000, 10_000_000
 """Numbers that are kept, numbers and characters that are read of a conversation's outputs, the latest first."""
 MAX_ANSWER, MAX_CODE = 100_000, 500_000
 """Characters of an answer, and of the cells whose code is looked into, the latest first."""
+UNCHECKED = Claim(text="the numbers, which could not be looked for")
+"""Stands for all claims of an answer when looking for them has failed."""
 REST = Claim(text="the rest of the numbers, which were not looked for")
 """Stands for what is beyond the bounds, so that nobody takes it for looked at."""
 MAX_CLAIMS = 500

@@ -27,7 +27,7 @@ QUESTION = "How many rows?"
 def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | None = None, rounds: int = 2) -> Agent:
     """An agent whose answers are looked at, where cells have printed this."""
 
-    def look(text: str, _: Turn) -> Sequence[Claim]:
+    async def look(text: str, _: Turn) -> Sequence[Claim]:
         printed = {at: [{"output_type": "stream", "text": each}] for at, each in enumerate(outputs, start=1)}
         return claims(text, printed, given=[QUESTION])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.claims import REST, claims
+from nbagent.agent.claims import REST, UNCHECKED, claims
 from nbagent.agent.literals import reused
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
@@ -27,6 +27,7 @@ from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
 from nbagent.agent.turn import Turn, numbers_to_check
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import contained
 from nbagent.core.events import Claim
 
@@ -51,10 +52,6 @@ _LISTS = re.compile(r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.\w|/\*")
 """Code that reads whichever files there are."""
 
 
-UNCHECKED: Final = Claim(text="the numbers, which could not be looked for")
-"""Stands for all claims of an answer when looking for them has failed."""
-
-
 class Numbers:
     """Looks for the numbers of an answer in the outputs of the session."""
 
@@ -62,10 +59,11 @@ class Numbers:
         self._session = session
         self._last: tuple[tuple[object, ...], list[Claim]] = ((), [])
 
-    def claims(self, text: str, turn: Turn) -> list[Claim]:
+    async def claims(self, text: str, turn: Turn) -> list[Claim]:
         """The claims of an answer, without the numbers of the questions and the code's parameters.
 
-        What the cells of a check show again is linked to the cell that showed it first.
+        What the cells of a check show again is linked to the cell that showed it first. Hostile outputs can make this
+        take seconds, so it is done in a thread.
         """
         seen = self._session.evidence()
         checking = {cell.cell for cell in turn.check_cells}
@@ -77,21 +75,25 @@ class Numbers:
             outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
             return claims(text, outputs, given=seen.given, code=seen.code, data=seen.has_data)
 
+        def find_all() -> list[Claim]:
+            found = find(seen.outputs)
+            if not checking:
+                return found
+            first = {each.text: each for each in find(seen.outputs.keys() - checking) if each.supported}
+            again = {each.text: each.cell for each in find(checking)}
+            return [
+                msgspec.structs.replace(first.get(each.text, each), again=again.get(each.text, 0)) for each in found
+            ]
+
         found = [UNCHECKED]
         with contained("The numbers of an answer were not looked for in the outputs"):
-            found = find(seen.outputs)
-            if checking:
-                first = {each.text: each for each in find(seen.outputs.keys() - checking) if each.supported}
-                again = {each.text: each.cell for each in find(checking)}
-                found = [
-                    msgspec.structs.replace(first.get(each.text, each), again=again.get(each.text, 0)) for each in found
-                ]
+            found = await in_thread(find_all)
         self._last = key, found
         return found
 
-    def checkable(self, text: str, turn: Turn) -> list[Claim]:
+    async def checkable(self, text: str, turn: Turn) -> list[Claim]:
         """The claims that the model can mend: all but those that nbagent did not check."""
-        return [claim for claim in self.claims(text, turn) if claim not in (UNCHECKED, REST)]
+        return [claim for claim in await self.claims(text, turn) if claim not in (UNCHECKED, REST)]
 
 
 def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]) -> bool:
@@ -122,7 +124,7 @@ class Evaluation(Middleware):
     def __init__(
         self,
         model: Model,
-        claims: Callable[[str, Turn], Sequence[Claim]],
+        claims: Callable[[str, Turn], Awaitable[Sequence[Claim]]],
         *,
         rounds: int = ROUNDS,
         checks: Callable[[Turn], bool] = lambda _: False,
@@ -136,7 +138,11 @@ class Evaluation(Middleware):
     async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
         """Call the model, but for an answer whose check has found all of its numbers again: that is the reply."""
         turn = request.runtime.context
-        if turn.draft is None or not isinstance(request.messages[-1], ToolMessage) or not self._is_found_again(turn):
+        if (
+            turn.draft is None
+            or not isinstance(request.messages[-1], ToolMessage)
+            or not await self._is_found_again(turn)
+        ):
             return await handler(request)
         return ModelResponse(result=[AIMessage(turn.draft.text, response_metadata={REQUESTS: 0})])
 
@@ -147,7 +153,7 @@ class Evaluation(Middleware):
         last, turn = messages[-1], runtime.context
         if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
             return None
-        found = self._claims(text_of(last), turn)
+        found = await self._claims(text_of(last), turn)
         missing = [claim.text for claim in found if not claim.supported]
         # Once no more code runs, the model can't do what it would be asked for.
         is_over = any(is_aside(each, "over") for each in this_turn(messages))
@@ -170,10 +176,10 @@ class Evaluation(Middleware):
             return []
         return [claim.text for claim in numbers_to_check(found)]
 
-    def _is_found_again(self, turn: Turn) -> bool:
+    async def _is_found_again(self, turn: Turn) -> bool:
         """Whether the check of an answer has succeeded, and shows all of its numbers."""
         ran, text = turn.check_cells, turn.draft.text if turn.draft else ""
-        numbers = numbers_to_check(self._claims(text, turn))
+        numbers = numbers_to_check(await self._claims(text, turn))
         return bool(ran) and ran[-1].success and all(claim.again for claim in numbers)
 
     def _can_be_asked(self) -> bool:
