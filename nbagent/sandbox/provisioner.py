@@ -158,6 +158,6 @@ def as_http_error(error: NbagentError) -> NbagentError:
         return error
     both = type(kind.__name__, (kind, HTTPError), {"__module__": kind.__module__})
     shown: NbagentError = BaseException.__new__(both)
-    NbagentError.__init__(shown, error.message, mend=error.elsewhere)
+    NbagentError.__init__(shown, f"{error.message[:1].upper()}{error.message[1:]}", mend=error.elsewhere)
     HTTPError.__init__(shown, 500, str(shown))  # type: ignore[arg-type]  # it is one of both
     return shown

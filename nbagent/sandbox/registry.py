@@ -183,9 +183,11 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
     if name:
         wanted_engine = find(name)
         report = await asyncio.to_thread(wanted_engine.check, image=image)
-        if not report.available:
-            raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=report.mend)
-        return wanted_engine
+        if report.available:
+            return wanted_engine
+        rest = [await asyncio.to_thread(candidate, each, image=image, specs=wanted) for each in automatic()]
+        instead = "".join(f"Use --engine {each.engine.name}, which works here, or: " for each in rest if each.starts)
+        raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=f"{instead}{report.mend}")
     tried = []
     for engine in automatic():
         tried.append(await asyncio.to_thread(candidate, engine, image=image, specs=wanted))

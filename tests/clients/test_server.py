@@ -65,7 +65,7 @@ def test_the_page_is_told_why_a_kernel_can_t_start(ask: Ask) -> None:
     """The sentence and its mend, not "Unhandled error"; and no option of a command line, which JupyterLab has not."""
     status, answer = ask("nbagent-docker")
     assert status == 500
-    assert answer["message"].startswith("no Docker daemon runs here.")
+    assert answer["message"].startswith("No Docker daemon runs here.")
     assert "systemctl start docker" in answer["message"]
     assert "choose the kernel of the engine bubblewrap" in answer["message"]
     assert "--" not in answer["message"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from docker.api.client import APIClient
 
 USUAL = "unix:///var/run/docker.sock"
-MEND = "Start it (for example: systemctl start docker), or use --engine bubblewrap."
+MEND = "Start it, for example with: systemctl start docker"
 PERMIT = (
     "If it should, which makes it as good as root here: sudo usermod --append --groups docker $USER, then log in again."
 )
