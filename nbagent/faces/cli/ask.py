@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -17,6 +19,11 @@ from nbagent.faces.terminal.view import View, show_answer
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
+
+DEMO = (
+    "The model's replies are a recording, so no key is needed. Everything else is live: the sandbox, the code that runs "
+    "in it, the package it installs, the figure and the notebook."
+)
 
 
 async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandFlags) -> int:
@@ -59,7 +66,7 @@ def demo(*, quiet: bool) -> Iterator[tuple[str, str, str]]:
     with resources.as_file(folder / "penguins.csv") as data, resources.as_file(folder / "replies.jsonl") as replies:
         question = (folder / "question.txt").read_text(encoding="utf-8").strip()
         if not quiet:
-            print("The model's replies are a recording, so no key is needed. Everything else is live: the sandbox,")
-            print(f"the code that runs in it, the package it installs, the figure and the notebook.\n\n> {question}\n")
-            sys.stdout.flush()
+            width = shutil.get_terminal_size((120, 0)).columns
+            told = [textwrap.fill(each, width) for each in (DEMO, f"> {question}")]
+            print(*told, sep="\n\n", end="\n\n", flush=True)
         yield question, str(data), f"replay:{replies}"

@@ -324,7 +324,7 @@ class View:
         path = self._keep_figure(line.text, line.content)
         if path is None:
             return
-        self.console.print(f"figure: {path}", style=STYLES["file"], markup=False)
+        self.console.print(f"figure: {path}", style=STYLES["file"], markup=False, soft_wrap=True)
         if self._draws:
             started = time.thread_time()
             self._results.write(pictures.drawn(line.content, self._draws, seconds=self._drawing))
