@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
 DEMO = (
-    "The model's replies are a recording, so no key is needed. Everything else is live: the sandbox, the code that runs "
-    "in it, the package it installs, the figure and the notebook."
+    "The model's replies are a recording, so no key is needed. Everything else is live: the sandbox, the code that "
+    "runs in it, the package it installs, the figure and the notebook."
 )
 
 
