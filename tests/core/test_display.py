@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from nbagent import Answer, Cell
+from nbagent.core.events import Answered, CellFinished
 from nbagent.core.events.display import markdown
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -22,8 +22,8 @@ OUTPUTS: list[dict[str, Any]] = [
         "metadata": {},
     },
 ]
-CELL = Cell(cell=3, code="print('<b>')\n" * 9, status="ok", outputs=OUTPUTS, duration=0.25)
-ANSWER = Answer(turn=1, text="It is **42**, " + "that is so, " * 20, success=True, attempts=1, cells=[CELL])
+CELL = CellFinished(cell=3, code="print('<b>')\n" * 9, status="ok", outputs=OUTPUTS, duration=0.25)
+ANSWER = Answered(turn=1, text="It is **42**, " + "that is so, " * 20, success=True, attempts=1, cells=[CELL])
 
 
 def bundles(value: object) -> list[dict[str, Any]]:
@@ -67,4 +67,4 @@ def test_in_a_terminal_each_is_a_line() -> None:
 def test_what_is_no_picture_is_left_out() -> None:
     """A sandbox can put anything where base64 should be."""
     odd = {"output_type": "display_data", "data": {"image/png": "<svg onload=x>"}, "metadata": {}}
-    assert len(bundles(Cell(cell=1, status="ok", outputs=[odd]))) == 1
+    assert len(bundles(CellFinished(cell=1, status="ok", outputs=[odd]))) == 1

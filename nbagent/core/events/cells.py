@@ -83,7 +83,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         shown = f", {display.brief(self.text)}" if self.text else ""
-        return f"{type(self).__name__}({self.cell}, {self.status}, {display.brief(self.code)}{shown})"
+        return f"Cell({self.cell}, {self.status}, {display.brief(self.code)}{shown})"
 
     def _ipython_display_(self) -> None:
         display.publish(self._bundles())

@@ -176,7 +176,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         how = "" if self.success else ", success=False"
-        return f"{type(self).__name__}({self.turn}, {display.brief(self.text)}, cells={len(self.cells)}{how})"
+        return f"Answer({self.turn}, {display.brief(self.text)}, cells={len(self.cells)}{how})"
 
     def _ipython_display_(self) -> None:
         display.publish(self._bundles())
