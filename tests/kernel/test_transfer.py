@@ -134,14 +134,14 @@ async def test_the_controllers_memory_stays_flat(carry: Carry) -> None:
 
 
 async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
-    """It has its name until a cell that names it has ended, takes no room in the sandbox, and can't be written to."""
+    """It has its name until a cell that names it, whole, has ended, takes no room in the sandbox, and can't be written to."""
     memory, place = SealedMemory(), file_at(f"{VARIABLES}/frame", carry.kernel.about)
     memory.add(DATA)
     memory.seal()
     held = await carry.transfer.hold(memory, place)
     memory.close()
     assert held == Carried(len(DATA), "")
-    await run(carry.kernel, "'of something else'")
+    await run(carry.kernel, f"'{VARIABLES}/my_frame'")
     sha256 = hashlib.sha256(DATA).hexdigest()
     code = f"import hashlib; it = open('{VARIABLES}/frame', 'rb'); digest = hashlib.sha256(it.read()).hexdigest()\n"
     code += "used = os.statvfs('/workspace'); used = (used.f_blocks - used.f_bfree) * used.f_frsize\n"
