@@ -20,22 +20,26 @@ OUT_OF_TIME = {"status": "error", "ename": "no time was left"}
 
 
 class CellReplay:
-    """The cells that made the state of the present kernel."""
+    """The cells that made the state of the present kernel.
+
+    Attributes:
+        cells: The code of each by its number, in order.
+    """
 
     def __init__(self) -> None:
-        self._cells: dict[int, str] = {}
+        self.cells: dict[int, str] = {}
 
     def add(self, cell: int, code: str) -> None:
         """Add a cell that succeeded."""
-        self._cells[cell] = code
+        self.cells[cell] = code
 
     def seed(self, cells: Mapping[int, str]) -> None:
         """Begin with cells that succeeded in the present kernel before it was taken over, by number, in order."""
-        self._cells = dict(cells)
+        self.cells = dict(cells)
 
     def forget(self) -> None:
         """Forget all cells, since the kernel was replaced on purpose."""
-        self._cells.clear()
+        self.cells.clear()
 
     async def run(self, execute: Execute, *, cell: int, seconds: float) -> StateRestored | None:
         """Run the cells again in order, up to the first that fails; that one and those after it are forgotten.
@@ -46,7 +50,7 @@ class CellReplay:
             What was done; None if there are no cells.
         """
         started = time.monotonic()
-        waiting = list(self._cells.items())
+        waiting = list(self.cells.items())
         if not waiting:
             return None
         done: list[int] = []
@@ -58,7 +62,7 @@ class CellReplay:
                 failed, reason = number, _why(reply, code)
                 break
             done.append(number)
-        self._cells = {number: code for number, code in waiting if number in done}
+        self.cells = {number: code for number, code in waiting if number in done}
         skipped = [number for number, _ in waiting if number not in done and number != failed]
         took = time.monotonic() - started
         told = _summary(done, failed, reason, skipped, took)

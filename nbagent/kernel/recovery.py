@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 
 from nbagent.core.errors import KernelDied, NbagentError
 from nbagent.core.events import StateLost
@@ -25,8 +26,18 @@ LOST_NOTE = "Variables, imports and files of the sandbox are lost."
 KEPT_NOTE = "It was connected to again; variables are kept."
 
 
+Prepare = Callable[[Mapping[int, str]], Awaitable[None]]
+"""Puts into a new kernel what cells need that run again in it; gets the code of each by its number."""
+preparing: ContextVar[bool] = ContextVar("preparing", default=False)
+"""Whether that is done now, by this task or the one that it came from: while the kernel is replaced it is busy."""
+
+
 class Recovery:
-    """Replaces lost kernels."""
+    """Replaces lost kernels.
+
+    Attributes:
+        prepare: Called before cells are replayed.
+    """
 
     def __init__(
         self, process: KernelProcess, queries: QueryClient, router: Router, notify: Notify, *, replay: CellReplay | None
@@ -40,6 +51,7 @@ class Recovery:
         self._untold = ""
         self._restored = ""
         self._is_restoring = False
+        self.prepare: Prepare | None = None
 
     # -- before a cell ------------------------------------------------------------------------------------------
 
@@ -154,13 +166,13 @@ class Recovery:
             self._replay.forget()
         await self._replace(reason, cell=cell)
 
-    async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Callable[[], Awaitable[None]]) -> None:
+    async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
         """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
 
         Args:
             cells: The code of each by its number, in order.
             reason: In a sentence.
-            prepare: Called before, when the new kernel answers.
+            prepare: Called with them before, when the new kernel answers.
 
         Raises:
             SandboxError: The new one did not start.
@@ -176,15 +188,20 @@ class Recovery:
         *,
         cell: int,
         replay: CellReplay | None = None,
-        prepare: Callable[[], Awaitable[None]] | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         # The event comes first: if this process is killed, whoever takes over the new kernel knows of the loss.
         self._notify(StateLost(cell=cell, reason=reason))
         await self._process.replace()
         self._router.forget()
-        if prepare is not None:
-            await prepare()
-        await self._restore(cell, replay or self._replay)
+        replay, prepare = replay or self._replay, prepare or self.prepare
+        if replay is not None and prepare is not None:
+            token = preparing.set(True)
+            try:
+                await prepare(replay.cells)
+            finally:
+                preparing.reset(token)
+        await self._restore(cell, replay)
 
     def interrupt(self) -> bool:
         """Stop the cell that is run again, and run no further one. Returns whether one was."""

@@ -32,6 +32,7 @@ from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.recovery import Prepare
 from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.outside import UploadSource
@@ -42,7 +43,7 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA, VARIABLES
 from nbagent.sandbox.results.folder import safe_name
-from nbagent.session.given import Given, version
+from nbagent.session.given import Given, free_name
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
 
 DEFAULT_LISTED_FILES = 1000
@@ -98,11 +99,12 @@ class SessionFiles:
             past=list(recording.files.values()),
         )
         self._recording = recording
-        self.given = Given(kernel.spec.trust.limits.memory_mb * MIB, emit)
+        self.given = Given(kernel.spec.trust.limits.memory_mb * MIB // 2, emit)
         self._data = data
         self._emit = emit
         self._alone = alone
         self._transfer = Transfer(kernel)
+        kernel.prepare_replay(self._put_back_given)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
         self._named: set[str] = set()
@@ -175,21 +177,21 @@ class SessionFiles:
     async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
         """See `AnySession.upload`."""
         name = outside.name_of(source, name)
-        if to == VARIABLES:
-            name = version(name, self._given())
         place = file_at(_path_for(name, to, unpack=unpack), self._kernel.about)
-
         origin = Path(source).expanduser().absolute() if isinstance(source, str | Path) else None
 
         async def work() -> Carried:
-            nonlocal origin
+            nonlocal place, origin
+            if to == VARIABLES:  # no other upload is under way, which might take the same name
+                free = free_name(place.path, {each.path for each in self._recording.uploads})
+                place = file_at(free, self._kernel.about)
             with outside.open_source(source) as (pieces, size, memory):
                 if memory is not None:
                     origin = None
                     if to == VARIABLES:
                         done = await self._transfer.hold(memory, place)
                         done = done or await self._transfer.upload(pieces, place, size=size)
-                        self.given.hold(place.path, memory, hashed=bool(done.sha256))
+                        self.given.hold(place.path, memory, sha256=done.sha256)
                         return done
                 return await self._transfer.upload(pieces, place, size=size, unpack=unpack)
 
@@ -200,7 +202,7 @@ class SessionFiles:
             self._uploaded[place.path] = (origin, carried.size, carried.changed)
         event = FileUploaded(
             path=display(place.path),
-            name=display(name.rpartition("/")[2]),
+            name=display((place.path if to == VARIABLES else name).rpartition("/")[2]),
             size=carried.size,
             sha256=carried.sha256,
             source="" if origin is None else str(origin).encode("utf-8", "replace").decode(),
@@ -208,9 +210,6 @@ class SessionFiles:
         )
         self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
-
-    def _given(self) -> list[str]:
-        return [each.path for each in self._recording.uploads if each.path.startswith(f"{VARIABLES}/")]
 
     def check_again(self, cells: Mapping[int, str]) -> None:
         """Refuse to run cells again that read a variable of a notebook's that is no longer held.
@@ -221,7 +220,11 @@ class SessionFiles:
         Raises:
             UsageError: There are such cells.
         """
-        if gone := self.given.missing(cells, self._given()):
+        # Only what was not copied into the sandbox is hashed after its upload.
+        uncopied = [
+            each.path for each in self._recording.uploads if not each.sha256 or each.path in self._recording.hashes
+        ]
+        if gone := self.given.missing(cells, uncopied):
             raise UsageError(
                 f"{'Cell' if len(gone) == 1 else 'Cells'} {', '.join(map(str, gone))} can't run again: what a notebook "
                 "gave is held only as long as the session's process lives, and as there is room.",
@@ -229,24 +232,20 @@ class SessionFiles:
             )
 
     @contextlib.asynccontextmanager
-    async def carried(self, cells: Mapping[int, str]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    async def carried(self) -> AsyncIterator[Prepare]:
         """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
 
         Archives that were unpacked are not kept, nor what is more than the sandbox holds in all, as an event tells.
         Variables of a notebook are there again as they were given.
 
-        Args:
-            cells: The code of those that will run again, by its number.
-
         Yields:
-            What puts them into the new sandbox.
+            What puts them into the new sandbox, and tells by an event which it can't.
         """
         kept: list[tuple[SandboxPath, IO[bytes]]] = []
         left, large = self._transfer.bound, list[FileLeft]()
         with contextlib.ExitStack() as copies:
-            given = {*self._given()}
             for path in dict.fromkeys(each.path for each in self._recording.uploads if not each.unpacked):
-                if path in given:
+                if path in self.given:
                     continue
                 try:
                     place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
@@ -259,15 +258,23 @@ class SessionFiles:
             if large:
                 self._emit(FilesLeft(cell=self._kernel.cells, files=large))
 
-            async def put_back() -> None:
+            async def put_back(cells: Mapping[int, str]) -> None:
+                lost = list[FileLeft]()
                 for place, copy in kept:
                     copy.seek(0)
-                    with outside.open_source(copy) as (pieces, size, _):
-                        carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
-                    self._collector.watch.know(place, until=carried.changed)
-                await self.given.put_back(cells, self._transfer, self._kernel.about)
+                    try:
+                        with outside.open_source(copy) as (pieces, size, _):
+                            carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
+                        self._collector.watch.know(place, until=carried.changed)
+                    except TransferError as error:
+                        lost.append(FileLeft(display(place.path), f"could not be put back ({error.message})"))
+                await self._put_back_given(cells, lost)
 
             yield put_back
+
+    async def _put_back_given(self, cells: Mapping[int, str], lost: Sequence[FileLeft] = ()) -> None:
+        if lost := [*lost, *await self.given.put_back(cells, self._transfer, self._kernel.about)]:
+            self._emit(FilesLeft(cell=self._kernel.cells, files=lost))
 
     async def download(
         self,

@@ -89,9 +89,11 @@ async def test_bytes_paths_and_files_are_uploaded(session: Session, told: list[A
     with source.open("rb") as file:
         file.seek(5)
         assert (await session.upload(file, "e")).size == 6
+    both = await asyncio.gather(*(session.upload(each, "v", to="/workspace/.variables") for each in (b"1", b"2")))
+    assert [each.path for each in both] == ["/workspace/.variables/v", "/workspace/.variables/v-2"]
     events = [event for event in told if isinstance(event, FileUploaded)]
-    assert [each.name for each in events] == ["own name.txt", "b.txt", "empty", "c", "d", "e"]
-    assert [each.source for each in events] == [str(source), str(source), "", "", "", ""]
+    assert [each.name for each in events] == ["own name.txt", "b.txt", "empty", "c", "d", "e", "v", "v-2"]
+    assert [each.source for each in events] == [str(source), str(source), *[""] * 6]
     assert (await session.run("open('/tmp/x/y/b.txt').read()")).text == "'from a path'"
     await session.run("import shutil; shutil.rmtree('/tmp/x')")
 

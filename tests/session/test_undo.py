@@ -26,11 +26,12 @@ LOOK = "(names, globals().get('later'), globals().get('own'))"
 async def test_a_question_is_undone_and_brought_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is as if it had not been asked, with its uploads; the next cell's note and the notebook say so."""
     first = "text = open('/workspace/note.txt').read()\nnames = [text]"
-    second = "names.append('second')\nlater = 1"
+    second = "names.append(open('/workspace/.variables/note').read())\nlater = 1"
     model = replies(tmp_path / "r.jsonl", call(first), "Read.", call(second), "Added.", call("names"), "So.")
     options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
     async with Session(model=model, **options) as session:
         await session.upload(b"noted", "note.txt")
+        await session.upload(b"second", "note", to="/workspace/.variables")
         await session.ask("Read it")
         await session.ask("Add to it")
         assert (await session.run(LOOK)).text == "(['noted', 'second'], 1, None)"
@@ -74,9 +75,9 @@ async def test_a_question_is_undone_and_brought_back(tmp_path: Path, monkeypatch
 
 
 async def test_cells_that_read_a_notebooks_variables_run_again(tmp_path: Path) -> None:
-    """Each finds the value that it was given then; another process of the session has them no more, and says so."""
+    """Each finds the value that it was given then, also after a crash; another process says which it lacks."""
     model = replies(tmp_path / "r.jsonl", call("x[0] = 9; small[0] = 9"), "Changed.")
-    options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False}
+    options = {"engine": "bubblewrap", "state_dir": str(tmp_path / "state"), "mcp": False, "restore": "replay"}
     look = "int(x.sum()), int(first.sum()), small[0]"
     async with Session(model=model, **options) as session:
         for size in (1_000_000, 1_500_000):
@@ -87,6 +88,9 @@ async def test_cells_that_read_a_notebooks_variables_run_again(tmp_path: Path) -
         assert (await session.run(look)).text == "(1500008, 1000000, 9)"
         await session.undo_turn(1)
         assert (await session.run(look)).text == "(1500000, 1000000, 0)"
+        died = await session.run("import os; os._exit(1)")
+        assert "Cells 1, 2, 3, 4, 5, 7 and 8 succeeded" in died.note
+        assert (await session.run(look)).text == "(1500000, 1000000, 0)"
         written = nbformat.read(await session.export(tmp_path / "given.ipynb"), 4)
         uploads = {each["name"]: each["sha256"] for each in written.metadata.nbagent.uploads}
         assert uploads.keys() == {"x.npy", "x-2.npy", "small.txt"}
@@ -95,6 +99,6 @@ async def test_cells_that_read_a_notebooks_variables_run_again(tmp_path: Path) -
         assert uploads["x-2.npy"] == hashlib.sha256(buffer.getvalue()).hexdigest()
         await session.detach()
     async with await Session.connect(session.id, state_dir=str(tmp_path / "state")) as again:
-        with pytest.raises(UsageError, match="Cells 1, 3, 5 can't run again"):
+        with pytest.raises(UsageError, match="Cells 1, 3 can't run again"):
             await again.undo_turn(1, undo=False)
         assert (await again.run(look)).text == "(1500000, 1000000, 0)"
