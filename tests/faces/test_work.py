@@ -11,7 +11,7 @@ import pytest
 
 from nbagent import Session
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.work import work
+from nbagent.faces.cli.work import Ending, _close, work
 from nbagent.faces.terminal.view import View
 
 
@@ -68,3 +68,17 @@ async def test_ctrl_c_while_files_are_collected_costs_no_notebook(tmp_path: Path
     ended = await work(command(tmp_path, cancel), run_cell, wanted=wanted, exports=lambda _: True)
     assert (ended.stopped, ended.notebook) == (True, tmp_path / "n.ipynb")
     assert has_cell(tmp_path / "n.ipynb")
+
+
+async def test_a_fault_is_told_also_if_ctrl_c_comes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook that can't be written is no mere stop."""
+    task = asyncio.current_task()
+
+    async def broken(*_: object, **__: object) -> None:
+        task.cancel()
+        await asyncio.sleep(0)
+        fail()
+
+    monkeypatch.setattr("nbagent.faces.cli.work.export_last", broken)
+    with pytest.raises(OverflowError):
+        await _close(Ending(), command(tmp_path, bool)(), wanted=CommandFlags(quiet=True), exports=True)

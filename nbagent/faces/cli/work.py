@@ -119,8 +119,10 @@ async def _close(ended: Ending, session: AnySession, *, wanted: CommandFlags, ex
         try:
             # Whoever presses Ctrl-C again and again means the code, and not what was found out so far.
             await finished(_export(ended, session, wanted=wanted))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as stopped:
             ended.stopped = True
+            if stopped.__cause__ is not None:  # it failed all the same
+                raise stopped.__cause__ from None
 
 
 async def _export(ended: Ending, session: AnySession, *, wanted: CommandFlags) -> None:
