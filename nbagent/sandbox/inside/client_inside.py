@@ -43,7 +43,7 @@ def serve_client(shell: Any, host: str, config: dict[str, Any]) -> None:
         error, before = getattr(result, "error_in_exec", None), (kills, programs)
         if (programs := resource.getrusage(resource.RUSAGE_CHILDREN)) != before[1]:  # one has ended
             with contextlib.suppress(OSError, ValueError):
-                kills = int(ask({"kills": True}, host)["kills"])
+                kills = int(ask({"kills": True}, host).get("kills", kills))
         if kills > before[0]:
             say(
                 f"a program of this cell was killed: the sandbox ran out of memory (limit {config['memory_mb']:,} MB). "
@@ -85,14 +85,14 @@ def install_missing(shell: Any, host: str) -> None:
     def hold(_: Any, *error: Any, tb_offset: Any = None) -> None:  # noqa: ARG001 - IPython's
         held[:] = [error[:3]]
 
-    def install(code: str) -> bool:
+    def install(code: str, left: int) -> bool:
         """Whether what was missing is there now; otherwise the error is shown, and why."""
         (kind, error, trace), *_ = held
         held.clear()
         why = ""
         try:
             # In a session's cell that is the session's to do.
-            if METADATA_KEY not in (shell.kernel.get_parent().get("metadata") or {}):
+            if left and METADATA_KEY not in (shell.kernel.get_parent().get("metadata") or {}):
                 lines = "\n".join(re.findall(IMPORTS, code))[:4000]
                 said, why = request_install({"missing": [kind.__name__, str(error)[:2000], lines]}, host)
                 if said:
@@ -111,7 +111,7 @@ def install_missing(shell: Any, host: str) -> None:
         for left in range(MAX_INSTALLS, -1, -1):
             held.clear()
             result = await run_once(raw_cell, store_history, *others, **more)
-            if not held or not (left and install(raw_cell)):
+            if not held or not install(raw_cell, left):
                 break
             if store_history:
                 # The code gets the same count again, as in a notebook that runs where the package is there.
