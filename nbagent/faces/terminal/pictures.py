@@ -1,7 +1,8 @@
 """Figures inside the terminal: which of the three protocols it takes, and a figure in each of them.
 
 A figure is text of a sandbox's. So it is only passed on to a terminal that decodes pictures itself, or its pixels are
-read here, by zlib alone, within bounds: `MAX_PIXELS`, `MAX_CHUNKS`, and the seconds that whoever shows it has for it.
+read here, by zlib alone, within bounds: `MAX_PIXELS`, `MAX_ROW`, `MAX_CHUNKS`, and the seconds that whoever shows it
+has for it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ Protocol = Literal["iterm", "kitty", "sixel", ""]
 PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = 4_000_000
 MAX_CHUNKS = 10_000
+MAX_ROW = 20_000
+"""Pixels of a row, each of which is read at once."""
 MAX_WIDTH = 900
 """Pixels of a figure's width in a terminal that doesn't say how wide it is."""
-ANSWER_SECONDS = 0.3
+ANSWER_SECONDS = 1.0
+"""Seconds for the answer of a terminal, which may be far away: one that comes later stands in the next prompt."""
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """Bytes of a pixel by PNG's colour type, at eight bits a channel."""
 
@@ -52,7 +56,7 @@ def drawn(figure: bytes, by: Protocol, *, seconds: float) -> str:
     if by == "sixel":
         try:
             return _sixels(figure, width=_pixels_across() or MAX_WIDTH, until=time.thread_time() + seconds)
-        except (ValueError, IndexError, StopIteration, TimeoutError, struct.error, zlib.error):
+        except (ValueError, IndexError, TimeoutError, struct.error, zlib.error):
             return ""
     # Encoded again: what the sandbox sent as base64 may hold more than that.
     data = base64.b64encode(figure).decode()
@@ -75,15 +79,17 @@ def _has_sixels() -> bool:
         before = termios.tcgetattr(terminal)
         try:
             tty.setcbreak(terminal, termios.TCSANOW)
+            if select.select([terminal], [], [], 0)[0]:
+                return False  # what was typed before the answer would be read with it
             os.write(terminal, b"\x1b[c")
-            answer, end = b"", time.monotonic() + ANSWER_SECONDS
-            while not answer.endswith(b"c") and select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
+            found, answer, end = None, b"", time.monotonic() + ANSWER_SECONDS
+            while not found and select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
                 answer += os.read(terminal, 64)
+                found = re.search(rb"\x1b\[\?([\d;]+)c", answer)
         finally:
             termios.tcsetattr(terminal, termios.TCSANOW, before)
     except (OSError, ValueError, termios.error):
         return False
-    found = re.search(rb"\x1b\[\?([\d;]+)c", answer)
     return found is not None and b"4" in found[1].split(b";")[1:]
 
 
@@ -143,7 +149,7 @@ def _rows(figure: bytes, *, until: float) -> list[bytes]:
     """The pixels of a PNG, by rows, each as the number of its colour."""
     chunks = _chunks(figure)
     width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
-    if depth != 8 or interlaced or kind not in _CHANNELS or not 0 < width * height <= MAX_PIXELS:
+    if depth != 8 or interlaced or kind not in _CHANNELS or not 0 < width * height <= MAX_PIXELS or width > MAX_ROW:
         raise ValueError
     size, line = _CHANNELS[kind], width * _CHANNELS[kind]
     packed = b"".join(body for name, body in chunks if name == b"IDAT")
