@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 import platformdirs
 
@@ -28,12 +29,13 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     """
     said = _settings(environ)
     found = {
-        "SSL_CLIENT_CERT": said.get("client-cert", ""),
+        "SSL_CLIENT_CERT": _expanded(said.get("client-cert", "")),
         "ALL_PROXY": said.get("proxy", ""),
         "UV_INSECURE_HOST": " ".join(said.get("trusted-host", "").split()),
     }
     # pip takes the last two as well.
     certificates = said.get("cert") or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or ""
+    certificates = _expanded(certificates)
     if not (environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR")):
         found["SSL_CERT_DIR" if Path(certificates).is_dir() else "SSL_CERT_FILE"] = certificates
     if not _uv_knows_places(environ):
@@ -76,7 +78,7 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
     folders = [
         *reversed(everybody),
         Path("/etc"),
-        Path.home() / ".pip",
+        Path(_expanded("~/.pip")),
         platformdirs.user_config_path("pip"),
         Path(sys.prefix),
     ]
@@ -100,9 +102,13 @@ def _uv_knows_places(environ: Mapping[str, str]) -> bool:
 
 def _is_there(place: str) -> bool:
     """False for a folder that is gone: pip leaves it out with a warning, and uv would fail."""
-    path = place.removeprefix("file://")
+    path = unquote(place.removeprefix("file://")) if place.startswith("file://") else _expanded(place)
     return "://" in path or Path(path).exists()
 
 
 def _absolute(place: str) -> str:
-    return place if "://" in place else str(Path(place).absolute())
+    return place if "://" in place else str(Path(_expanded(place)).absolute())
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - `Path.expanduser` fails for a user without a home
