@@ -21,7 +21,11 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
   const data = (assistant.session === null && assistant.choices.data) || [];
 
   React.useLayoutEffect(() => {
-    sessionStorage.setItem(DRAFT, text);
+    try {
+      sessionStorage.setItem(DRAFT, text);
+    } catch {
+      // A text of megabytes has no room there, and is no draft after a reload.
+    }
     const area = input.current!;
     area.style.height = 'auto';
     area.style.height = `${Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
