@@ -123,11 +123,16 @@ class Provisioner(KernelProvisionerBase):
     async def _prepare(self) -> None:
         """Make what the first kernel on this machine needs, and log how far that is."""
         making, told = asyncio.ensure_future(self._engine().prepare()), ""
-        while not (await asyncio.wait([making], timeout=LOOK_SECONDS))[0]:
-            if (now := environment.progress()) and now != told:
-                self.log.warning("nbagent: %s", now)
-                told = now
-        await making
+        try:
+            while not (await asyncio.wait([making], timeout=LOOK_SECONDS))[0]:
+                if (now := environment.progress()) and now != told:
+                    self.log.warning("nbagent: %s", now)
+                    told = now
+            await making
+        except asyncio.CancelledError:
+            making.cancel()
+            await asyncio.wait([making])
+            raise
 
     def _engine(self) -> Engine:
         return find(str(self._stanza["provisioner_name"]).removeprefix("nbagent-"))
