@@ -72,8 +72,10 @@ async def resolve(
     code, output, error = await uv.run([*arguments, *aged], work=work, deadline=deadline)
     if code == 0:
         return [wheel for wheel in read_lock(output) if wheel.name not in have]
-    if uv.has_further_indexes() and (same := await _same_elsewhere(arguments, aged, have, target, work, deadline)):
-        return same
+    if uv.has_further_indexes():
+        same = await _same_elsewhere(arguments, aged, have, target, work, deadline)
+        if same is not None:
+            return same
     certain = explain(error, asked)
     if certain is not None:
         raise certain
@@ -88,8 +90,8 @@ async def resolve(
 
 async def _same_elsewhere(
     arguments: list[str], aged: list[str], have: Mapping[str, str], target: Target, work: Path, deadline: float
-) -> list[Wheel]:
-    """The wheels of a resolution for which one index alone is not enough; none if there are none.
+) -> list[Wheel] | None:
+    """The wheels of a resolution for which one index alone is not enough; None if there is no such resolution.
 
     The versions that are there already may stand on any index, since they are not fetched. What is added is the very
     file that the first index with its name has, whichever index says that it is old enough: nobody can put another one
@@ -97,7 +99,9 @@ async def _same_elsewhere(
     """
     anywhere = ["--index-strategy", "unsafe-first-match"]
     code, output, _ = await uv.run([*arguments, *anywhere], work=work, deadline=deadline)
-    added = [] if code else [wheel for wheel in read_lock(output) if wheel.name not in have]
+    if code:
+        return None
+    added = [wheel for wheel in read_lock(output) if wheel.name not in have]
     if not added:
         return []
     _write(work / "added.in", (f"{wheel.name}=={wheel.version}" for wheel in added))
@@ -105,10 +109,10 @@ async def _same_elsewhere(
     no_first, first, _ = await uv.run([*exact, "--index-strategy", "first-index"], work=work, deadline=deadline)
     no_old, old, _ = await uv.run([*exact, *anywhere, *aged], work=work, deadline=deadline)
     if no_first or no_old:
-        return []
+        return None
     known = {(wheel.name, wheel.sha256) for wheel in read_lock(first)}
     found = read_lock(old)
-    return found if all((wheel.name, wheel.sha256) in known for wheel in found) else []
+    return found if all((wheel.name, wheel.sha256) in known for wheel in found) else None
 
 
 async def needs(asked: list[Requirement], *, target: Target, most: int | None, work: Path) -> set[str]:
