@@ -103,7 +103,8 @@ class Hooks:
         left_out: Gets what of the data is not shown any more, when that changes.
         ask: Answers whether a host that isn't listed may be reached; None denies it.
         egress: Gets each decision of the egress proxy, and the end of each connection.
-        first_cell: Whether the first cell prints what of the data is not shown, because nobody else would say it.
+        is_client: Whether another client runs the cells, so that they do and say themselves what a session does and
+            says for its own: the first one prints what of the data is not shown, a missing module is installed.
         connection_file: The name of the kernel's connection file, for `%agent` in a notebook of Jupyter's to say where
             to ask; empty for a session's own kernel.
         results: Takes what cells save, which the kernel then sends after each; None where a session fetches it.
@@ -114,7 +115,7 @@ class Hooks:
     left_out: Callable[[DataLeftOut], object] | None = None
     ask: AskPerson | None = None
     egress: Observe | None = None
-    first_cell: bool = False
+    is_client: bool = False
     connection_file: str = ""
     results: Receiver | None = None
 

@@ -53,7 +53,7 @@ class Provisioner(KernelProvisionerBase):
                 file = Path(getattr(self.parent, "connection_file", "")).name
                 results = None if spec else results_for_client(cwd, self._spec, config=config)
                 hooks = Hooks(
-                    left_out=self._tell_left_out, first_cell=spec is None, connection_file=file, results=results
+                    left_out=self._tell_left_out, is_client=spec is None, connection_file=file, results=results
                 )
                 self._sandbox = self._engine().sandbox(hooks)
                 await self._prepare()

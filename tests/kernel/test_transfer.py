@@ -134,7 +134,7 @@ async def test_the_controllers_memory_stays_flat(carry: Carry) -> None:
 
 
 async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
-    """It has its name until a cell that names it, whole, has ended, takes no room in the sandbox, and can't be written to."""
+    """It has its name until a cell that names it, whole, has ended; takes no room there, and can't be written to."""
     memory, place = SealedMemory(), file_at(f"{VARIABLES}/frame", carry.kernel.about)
     memory.add(DATA)
     memory.seal()

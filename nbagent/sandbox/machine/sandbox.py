@@ -127,7 +127,7 @@ class MachineSandbox(Sandbox):
         """The hand-over of a lease, whose scratch folder is ready from then on."""
         try:
             scratch.settle(Path(lease.terms.scratch), lease.folder)
-            module = self._install_module if self._hooks.first_cell else None
+            module = self._install_module if self._hooks.is_client else None
             return Handoff(
                 lease,
                 install=self._install,
@@ -268,7 +268,7 @@ class MachineSandbox(Sandbox):
         saving = {"label": results.label, "files": results.files} if results is not None else None
         client = {"hosts": trust.network is not Network.NONE, "memory_mb": trust.limits.memory_mb}
         hooked = {"kernel": self._hooks.connection_file, "results": saving}
-        return config | hooked | {"client": client if self._hooks.first_cell else None} | self.instance.inside(plan)
+        return config | hooked | {"client": client if self._hooks.is_client else None} | self.instance.inside(plan)
 
     # -- what it asks for and reports; on threads of its own -------------------------------------------------------
 
@@ -311,7 +311,7 @@ class MachineSandbox(Sandbox):
 
         Names that begin with a dot are not mentioned: nearly every folder has some.
         """
-        if not self._hooks.first_cell:
+        if not self._hooks.is_client:
             return ""
         lost = ""
         if self._before is not None and (self._before.out_of_memory or self._before.overuse):
