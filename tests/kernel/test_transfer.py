@@ -141,7 +141,7 @@ async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
     held = await carry.transfer.hold(memory, place)
     memory.close()
     assert held == Carried(len(DATA), "")
-    await run(carry.kernel, "'of something else'")
+    await run(carry.kernel, f"'{VARIABLES}/my_frame'")
     sha256 = hashlib.sha256(DATA).hexdigest()
     code = f"import hashlib; it = open('{VARIABLES}/frame', 'rb'); digest = hashlib.sha256(it.read()).hexdigest()\n"
     code += "used = os.statvfs('/workspace'); used = (used.f_blocks - used.f_bfree) * used.f_frsize\n"

@@ -273,7 +273,7 @@ def hold(base: str, parts: list[str], address: str) -> dict[str, Any]:
         events = get_ipython().events
 
         def release(ran: Any) -> None:
-            if ran is not None and parts[-1] not in ran.info.raw_cell:
+            if ran is not None and f"/{parts[-1]}" not in ran.info.raw_cell:
                 return
             events.unregister("post_run_cell", release)
             with contextlib.suppress(OSError):
