@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 import platformdirs
 
@@ -28,12 +29,14 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     """
     said = _settings(environ)
     found = {
-        "SSL_CLIENT_CERT": said.get("client-cert", ""),
+        "SSL_CLIENT_CERT": _expanded(said.get("client-cert", "")),
         "ALL_PROXY": said.get("proxy", ""),
         "UV_INSECURE_HOST": " ".join(said.get("trusted-host", "").split()),
     }
     # pip takes the last two as well.
-    certificates = said.get("cert") or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or ""
+    certificates = (
+        _expanded(said.get("cert", "")) or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or ""
+    )
     if not (environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR")):
         found["SSL_CERT_DIR" if Path(certificates).is_dir() else "SSL_CERT_FILE"] = certificates
     if not _uv_knows_places(environ):
@@ -42,7 +45,9 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
             # To pip all indexes are one. To uv, a name that one of these has is theirs alone: nobody can put a newer
             # release of a private package on a public index, and have that installed.
             "UV_EXTRA_INDEX_URL": " ".join(filter(_is_there, said.get("extra-index-url", "").split())),
-            "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, said.get("find-links", "").split()))),
+            "UV_FIND_LINKS": ",".join(
+                map(_absolute, filter(_is_there, map(_expanded, said.get("find-links", "").split())))
+            ),
             "UV_OFFLINE": "1" if said.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
         }
     set_already = {name.upper() for name in environ}
@@ -76,7 +81,7 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
     folders = [
         *reversed(everybody),
         Path("/etc"),
-        Path.home() / ".pip",
+        Path(_expanded("~/.pip")),
         platformdirs.user_config_path("pip"),
         Path(sys.prefix),
     ]
@@ -100,8 +105,13 @@ def _uv_knows_places(environ: Mapping[str, str]) -> bool:
 
 def _is_there(place: str) -> bool:
     """False for a folder that is gone: pip leaves it out with a warning, and uv would fail."""
-    path = place.removeprefix("file://")
+    path = unquote(place.removeprefix("file://")) if place.startswith("file://") else place
     return "://" in path or Path(path).exists()
+
+
+def _expanded(path: str) -> str:
+    """A path with the person's home for `~`, as pip takes it; as it is for somebody without a home."""
+    return os.path.expanduser(path)  # noqa: PTH111 - `Path.expanduser` raises then
 
 
 def _absolute(place: str) -> str:
