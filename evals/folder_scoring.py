@@ -87,10 +87,11 @@ def _items(text: str) -> list[Any]:
 
 
 def _number(value: Any, *, percent: int = 1) -> float | None:
-    """A number; if it is followed by a sign for per cent, divided by `percent`."""
+    """A finite number; if it is followed by a sign for per cent, divided by `percent`."""
     text = str(value).strip()
     with contextlib.suppress(ValueError):
-        return float(text.removesuffix("%")) / (percent if text.endswith("%") else 1)
+        number = float(text.removesuffix("%")) / (percent if text.endswith("%") else 1)
+        return number if math.isfinite(number) else None
     return None
 
 

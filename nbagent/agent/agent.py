@@ -24,7 +24,7 @@ from nbagent.agent.middleware.outgoing import untraced
 from nbagent.agent.middleware.spending import BudgetUsedUp, Spending
 from nbagent.agent.providers.models import Model
 from nbagent.agent.turn import Turn
-from nbagent.core.errors import ModelCallError, NbagentError, ReplayError, UsageError
+from nbagent.core.errors import ModelCallError, NbagentError, ReplayError, SandboxError, UsageError
 from nbagent.core.events import Answer, Asked, Claim, DataSeen, ModelReplied
 
 
@@ -57,8 +57,8 @@ class Agent:
     async def answer(self, question: str, *, turn: Turn, more: str = "") -> Answer:
         """Answer one question; however the turn ends, `turn.answer` is set.
 
-        It may be cancelled at any point. The next question continues the conversation, in which the model sees that
-        this one was stopped.
+        It may be cancelled at any point; if its answer was being checked, the turn has that. The next question
+        continues the conversation, in which the model sees that this one was stopped.
 
         Args:
             question: The person's words.
@@ -77,21 +77,22 @@ class Agent:
             with untraced():
                 text = clean_answer(await self._drive(question + more, turn))
             ended = True
-            turn.phases.converse()
         except BudgetUsedUp as end:
-            text, ended = (turn.draft.text, True) if turn.draft else (str(end), False)
-            turn.phases.converse()
+            text = str(end)
+            if turn.draft is None:
+                turn.phases.converse()
         except asyncio.CancelledError:
             text = "Stopped."
             raise
         except NbagentError as error:
             text = str(error)
-            if turn.draft is None or not isinstance(error, ModelCallError | ReplayError):
+            if turn.draft is None or not isinstance(error, ModelCallError | ReplayError | SandboxError):
                 raise
-            # There is an answer, though it can't be checked.
-            text, ended = turn.draft.text, True
-            turn.phases.converse()
         finally:
+            if not ended and turn.draft is not None:  # there is an answer, though it can't be checked
+                text, ended = turn.draft.text, True
+            if ended:
+                turn.phases.converse()
             if self.approvals is not None:
                 self.approvals.close()
             wanted = self.claims if ended else None

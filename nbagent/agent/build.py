@@ -86,6 +86,10 @@ async def build(
     reflexion = Reflexion(spending, critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique)
     numbers = Numbers(session)
     paths = [each.path for each in view.profiles.files]
+
+    async def checks(turn: Turn) -> bool:
+        return options.check if options.check is not None else await reads_several(turn, paths, session.evidence().code)
+
     agent = build_agent(
         model,
         session,
@@ -101,9 +105,7 @@ async def build(
             model,
             numbers.checkable,
             rounds=options.max_iterations,
-            checks=lambda turn: (
-                reads_several(turn, paths, session.evidence().code) if options.check is None else options.check
-            ),
+            checks=checks,
         ),
         approvals=ApprovalMiddleware(consent),
         memory=await open_memory() if open_memory and not model.is_replay else None,

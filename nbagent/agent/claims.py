@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from nbagent.agent.literals import parameters, shown_literals
+from nbagent.agent.literals import MAX_CODE, parameters, shown_literals
 from nbagent.agent.numerals import Numeral, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
@@ -26,8 +26,8 @@ from nbagent.core.text import joined, plain
 
 MAX_NUMBERS, MAX_READ, MAX_TEXT = 50_000, 100_000, 10_000_000
 """Numbers that are kept, numbers and characters that are read of a conversation's outputs, the latest first."""
-MAX_ANSWER, MAX_CODE = 100_000, 500_000
-"""Characters of an answer, and of the cells whose code is looked into, the latest first."""
+MAX_ANSWER = 100_000
+"""Characters of an answer."""
 UNCHECKED = Claim(text="the numbers, which could not be looked for")
 """Stands for all claims of an answer when looking for them has failed."""
 REST = Claim(text="the rest of the numbers, which were not looked for")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -17,6 +18,8 @@ from nbagent.agent.numerals import numerals
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
+MAX_CODE = 500_000
+"""Characters of the cells whose code is looked into, the latest first."""
 AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
 ROUNDS = 20
@@ -86,8 +89,13 @@ def parameters(code: str) -> str:
     return "\n".join(found)
 
 
-def reused(code: Iterable[str], earlier: Iterable[str]) -> list[str]:
-    """The variables and functions of earlier cells on which code depends, in order."""
+def reused(code: Sequence[str], earlier: Sequence[str]) -> list[str]:
+    """The variables and functions of earlier cells on which code depends, in order; beyond `MAX_CODE`, none are known.
+
+    Args:
+        code: Cells, in order.
+        earlier: Those before, in order.
+    """
     made: set[str] = set()
     found: dict[str, None] = {}
     given = {name for statement in _statements(earlier) for name in _bound(statement)[1]}
@@ -102,9 +110,10 @@ def reused(code: Iterable[str], earlier: Iterable[str]) -> list[str]:
     return [name for name in found if not name.startswith("_")]
 
 
-def _statements(code: Iterable[str]) -> Iterator[ast.stmt]:
-    """The statements of cells, without those of cells that can't be read."""
-    for each in code:
+def _statements(code: Sequence[str]) -> Iterator[ast.stmt]:
+    """The statements of the last cells within `MAX_CODE`, without those of cells that can't be read."""
+    sizes = itertools.accumulate(map(len, reversed(code)))
+    for each in code[len(code) - sum(size <= MAX_CODE for size in sizes) :]:
         with contextlib.suppress(*UNREADABLE):
             yield from parse(_MAGICS.sub("", each), awaits=True).body
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbagent.agent.literals import reused
 from nbagent.agent.phases import Phases
 from nbagent.core.events import (
     NO_USAGE,
@@ -71,6 +70,7 @@ class Turn:
         usage: What models have used for it, including failed attempts and critics.
         answer: The answer, or why there is none, once the turn has ended.
         draft: The answer that is checked, or was.
+        reused: The variables and functions of earlier cells that its check has used.
     """
 
     number: int
@@ -82,6 +82,7 @@ class Turn:
     usage: Usage = NO_USAGE
     answer: Answer | None = None
     draft: Draft | None = None
+    reused: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
@@ -107,12 +108,13 @@ class Turn:
         if (draft := self.draft) is None:
             return None
         asked = numbers_to_check(claims)
-        ran = [cell.code for cell in self.check_cells]
+        ran = [cell.cell for cell in self.check_cells]
         return Check(
-            cells=[cell.cell for cell in self.check_cells],
+            cells=ran,
             again=[claim.text for claim in asked if claim.again],
-            alone=[claim.text for claim in asked if not claim.again],
-            reused=reused(ran, [cell.code for cell in self.cells[: draft.cells]]),
+            alone=[claim.text for claim in asked if not claim.again and claim.cell not in ran],
+            new=[claim.text for claim in asked if not claim.again and claim.cell in ran],
+            reused=list(self.reused),
             changed=text.split() != draft.text.split(),
             usage=self.usage - draft.usage,
             seconds=time.monotonic() - draft.since,

@@ -1,8 +1,10 @@
 """Questions to a person, as values: made from a session's events, shown by any face, answered by one call.
 
-for record in session.since():
-    if question := Question.of(record): ...   # a terminal, a widget or a page shows it
-answer(session, question, "approve")
+A face reads the events:
+
+    for record in session.since():
+        if question := Question.of(record): ...   # a terminal, a widget or a page shows it
+    answer(session, question, "approve")
 """
 
 from __future__ import annotations

@@ -447,6 +447,7 @@ export interface Check {
   cells: number[];
   again?: string[];
   alone?: string[];
+  new?: string[];
   reused?: string[];
   changed?: boolean;
   usage?: Usage;

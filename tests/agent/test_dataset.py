@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.agent.dataset.groups import families
+from nbagent.agent.dataset.keys import Key, alike
 from nbagent.agent.dataset.section import DataView
 from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
@@ -176,6 +177,12 @@ def test_columns_with_the_same_values_are_told_together() -> None:
     assert lines[0].endswith("↔ and 2 more: 100% of 9")
 
 
+def test_a_link_between_two_groups_of_columns_joins_them() -> None:
+    """No pair is lost; one within a group says nothing new."""
+    pairs = [Key(left, "a", right, "a", 1.0, 1.0, 9) for left, right in ((0, 1), (2, 3), (1, 2), (0, 3))]
+    assert alike(pairs) == [pairs[:3]]
+
+
 def test_columns_with_common_values_are_keys() -> None:
     """They are told with the share of common values, also where only case and spaces differ; yes and no are none."""
     left, right = table("/tmp/data/a.csv", "beach", "flag"), table("/tmp/data/b.csv", "Beach Name", "open")
@@ -225,6 +232,7 @@ def test_what_a_sandbox_says_of_its_columns_costs_little() -> None:
         files.append(FileProfile(f"{name}.csv", tables=[Table(columns=columns)]))
     tracemalloc.start()
     try:
+        files[0].tables[0].columns[0].sketch = Sketch(0, "ä")
         assert DataView(Profiles(files)).keys
         assert tracemalloc.get_traced_memory()[1] < 80 * MIB
     finally:

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from agent.stub import Kernel, Provider, Say, answer, python
+from agent.stub import Cell, Kernel, Provider, Say, answer, python
 
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
 from nbagent.agent.claims import claims
 from nbagent.agent.literals import reused
-from nbagent.agent.middleware.evaluate import Evaluation
+from nbagent.agent.middleware.evaluate import Evaluation, Numbers, reads_several
 from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.ports import Evidence
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
 from nbagent.agent.turn import Turn
 from nbagent.core.budget import Budget
+from nbagent.core.errors import SandboxError
 from nbagent.core.events import Claim, ModelReplied
 
 QUESTION = "How many rows?"
 
 
-def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | None = None, rounds: int = 2) -> Agent:
+def agent_of(
+    name: str,
+    kernel: Kernel,
+    outputs: list[str],
+    *,
+    record: Path | None = None,
+    rounds: int = 2,
+    checks: Callable[[Turn], Awaitable[bool]] | None = None,
+) -> Agent:
     """An agent whose answers are looked at, where cells have printed this."""
 
     async def look(text: str, _: Turn) -> Sequence[Claim]:
@@ -32,10 +45,9 @@ def agent_of(name: str, kernel: Kernel, outputs: list[str], *, record: Path | No
         return claims(text, printed, given=[QUESTION])
 
     model = open_model(name, record=record)
-    evaluation = Evaluation(model, look, rounds=rounds)
-    return build_agent(
-        model, kernel, system_prompt="You test.", spending=Spending(Budget(steps=6)), evaluation=evaluation
-    )
+    evaluation = Evaluation(model, look, rounds=rounds, checks=checks)
+    spending = Spending(Budget(steps=6))
+    return build_agent(model, kernel, system_prompt="You test.", spending=spending, evaluation=evaluation, claims=look)
 
 
 async def ask(agent: Agent) -> tuple[str, list[ModelReplied]]:
@@ -102,6 +114,73 @@ async def test_a_replay_is_as_it_was_recorded(provider: Provider, kernel: Kernel
     by_hand = tmp_path / "h.jsonl"
     by_hand.write_text("".join(json.dumps({"content": each}) + "\n" for each in ("142 rows", "Next")))
     assert (await ask(agent_of(f"replay:{by_hand}", kernel, [])))[0] == "142 rows"
+
+
+@pytest.mark.parametrize("error", [None, SandboxError("The kernel is gone.")])
+async def test_an_answer_outlives_its_check(provider: Provider, kernel: Kernel, error: SandboxError | None) -> None:
+    """Who stops the check, or loses the kernel in it, has the answer as a person sees it, and not as changed."""
+
+    async def always(_: Turn) -> bool:
+        return True
+
+    agent = agent_of("openai:gpt-4.1", kernel, ["150"], checks=always)
+    kernel.hangs, kernel.raises = "" if error else "again", error
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+    provider.say(Say(text="There are 150 rows. ![them](a.png)"), Say(calls=(python("'again'"),)))
+    asking = asyncio.create_task(agent.answer(QUESTION, turn=turn))
+    if error is None:
+        await kernel.hanging.wait()
+        asking.cancel()
+    await asyncio.wait([asking])
+    assert asking.cancelled() is (error is None)
+    assert turn.answer is not None
+    assert (turn.answer.text, turn.answer.success) == ("There are 150 rows.", True)
+    assert turn.answer.check is not None
+    assert not turn.answer.check.changed
+
+
+async def test_what_a_check_found_is_told_apart() -> None:
+    """Found again, only found before, only found by the check; a cell that failed has found nothing again."""
+    printed = {1: "210 77", 2: "210 225", 3: "77"}
+    session: Any = SimpleNamespace(
+        evidence=lambda: Evidence(
+            outputs={cell: [{"output_type": "stream", "text": each}] for cell, each in printed.items()},
+            given=(),
+            code={},
+            has_data=True,
+        )
+    )
+    numbers, text = Numbers(session), "It is 210, 225 and 77."
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+    turn.begin_check(text)
+    turn.cells += [Cell(cell=2), Cell(cell=3, status="error")]
+    check = turn.end(text, ended=True, claims=await numbers.claims(text, turn)).check
+    assert check is not None
+    assert (check.again, check.alone, check.new) == (["210"], ["77"], ["225"])
+    assert check.told.startswith(
+        "Checked in part: cell 2, 3 found 210 again; did not find 77; was the first to find 225."
+    )
+    printed[1] = "5"
+    assert not (await numbers.claims(text, Turn(2, lambda _: None)))[2].again
+
+
+@pytest.mark.parametrize(
+    ("code", "several"),
+    [
+        ("pl.read_csv('es.csv').join(pl.read_csv('data/sales.csv'))", True),
+        ("pl.read_csv('sales.csv').height", False),
+        ("!wc -l sales.csv", False),
+        ("sum(len(pl.read_csv(f'sales-{n}.csv')) for n in range(3))", True),
+        ("len(glob('*.csv'))", True),
+        ("2**64 * .5", False),
+        ("df.height", True),
+    ],
+)
+async def test_an_answer_from_several_files_is_known_by_its_code(code: str, several: bool) -> None:
+    """By the names of files, by calls that list them or read others; code that reads nothing is not about files."""
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=2, code=code)])
+    ran = {1: "df = pl.read_csv('es.csv').join(pl.read_csv('sales.csv'))", 2: code}
+    assert await reads_several(turn, ["/tmp/data/es.csv", "/tmp/data/sales.csv"], ran) is several
 
 
 @pytest.mark.parametrize("text", ["No numbers", "", "p < 0.05"])

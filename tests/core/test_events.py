@@ -212,6 +212,7 @@ def test_an_answer_comes_back_from_json() -> None:
 def test_an_answer_names_other_readings_of_its_question() -> None:
     """Each is a line that begins with the word that the model is told to use."""
     text = "It is 3.\n\nAlternative: by count, 4.\n- **Alternative:** by volume, 5.\nAn alternative: none."
+    text += "\nAlternative:\nNone."
     answer = Answer(turn=1, text=text, success=True, attempts=1)
     assert answer.alternatives == ["by count, 4.", "by volume, 5."]
 

@@ -279,14 +279,17 @@ async def test_a_name_of_a_private_index_is_taken_from_there_only(
 def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates, proxies and places of pip's are uv's too, unless the person has told uv itself."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", "/etc")
+    (tmp_path / "my wheels").mkdir()
+    wheels = f"file://{tmp_path}/my%20wheels"
     pip = {
         "PIP_CONFIG_FILE": os.devnull,
-        "PIP_CERT": "/etc/ours.pem",
+        "PIP_CERT": "~/ours.pem",
         "PIP_PROXY": "http://proxy.test:3128",
         "PIP_TRUSTED_HOST": "a.test b.test",
         "PIP_INDEX_URL": "https://mirror.test/simple",
         "PIP_EXTRA_INDEX_URL": "https://more.test/simple",
-        "PIP_FIND_LINKS": f"{tmp_path} {tmp_path}/gone https://wheels.test/",
+        "PIP_FIND_LINKS": f"{tmp_path} {tmp_path}/gone ~ {wheels} https://wheels.test/",
     }
     found = {
         "SSL_CERT_FILE": "/etc/ours.pem",
@@ -294,7 +297,7 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
         "UV_INSECURE_HOST": "a.test b.test",
         "UV_DEFAULT_INDEX": "https://mirror.test/simple",
         "UV_EXTRA_INDEX_URL": "https://more.test/simple",
-        "UV_FIND_LINKS": f"{tmp_path},https://wheels.test/",
+        "UV_FIND_LINKS": f"{tmp_path},/etc,{wheels},https://wheels.test/",
     }
     assert pip_settings.for_uv(pip) == found
     (tmp_path / "my wheels").mkdir()

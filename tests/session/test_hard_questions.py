@@ -94,16 +94,16 @@ async def test_an_answer_over_several_files_is_computed_a_second_time(stub: Prov
     first = python("import polars as pl\nshops = pl.read_csv('shops.csv')\nsales = pl.read_csv('sales.csv')\n"
                    "print(sales.join(shops, on='shop').sort('city'))")  # fmt: skip
     again = "import csv\nprint(sum(int(r['sales']) for r in csv.DictReader(open('sales.csv')) if {}))"
-    options: Any = {"model": "openai:gpt-4.1", "engine": "bubblewrap", "mcp": False, "budget": "4steps"}
+    options: Any = {"model": "openai:gpt-4.1", "engine": "bubblewrap", "mcp": False, "budget": "5steps"}
     async with Session(data=[tmp_path / "shops.csv", tmp_path / "sales.csv"], **options) as session:
         stub.say(Say(calls=(first,)), Say(text="Bonn sold 210 in 2023."))
         stub.say(Say(calls=(python(again.format("r['shop'] == 'B'")),)))
         same = await session.ask("What did Bonn sell?")
         stub.say(Say(calls=(first,)), Say(text="Ulm sold 110."))
         stub.say(Say(calls=(python(again.format("r['shop'].upper() == 'A'") + "\nsales.height"),)))
-        stub.say(Say(text="Ulm sold 225."))
+        stub.say(Say(calls=(python("print(110, 225)"),)), Say(text="Ulm sold 225."))
         other = await session.ask("And Ulm?")
-        stub.say(Say(calls=(first,)), Say(text="Bonn sold 210."), *[Say(calls=(python("1 / 0"),))] * 2)
+        stub.say(Say(calls=(first,)), Say(text="Bonn sold 210."), *[Say(calls=(python("1 / 0"),))] * 3)
         cut = await session.ask("And Bonn?")
         stub.say(Say(calls=(python("print(len(open('shops.csv').read()) * 3)"),)), Say(text="It is 69."))
         one = await session.ask("How long is the file, three times?")
@@ -111,7 +111,7 @@ async def test_an_answer_over_several_files_is_computed_a_second_time(stub: Prov
         reused = await session.ask("And its rows, 333 times?")
         stub.say(Say(calls=(first,)), Say(text="Bonn sold 210."), Say(status=418))
         failed = await session.ask("And Bonn?")
-    assert len(stub.requests) == 3 + 4 + 4 + 2 + 3 + 3
+    assert len(stub.requests) == 3 + 5 + 5 + 2 + 3 + 3
     assert failed.check is not None
     assert (failed.text, failed.success, failed.check.cells) == ("Bonn sold 210.", True, [])
     assert "compute 210 a second time" in stub.requests[2]["messages"][-1]["content"]
@@ -122,7 +122,7 @@ async def test_an_answer_over_several_files_is_computed_a_second_time(stub: Prov
     assert same.usage.calls == 3
     assert other.check is not None
     assert other.text == "Ulm sold 225."
-    assert (other.check.again, other.check.changed, other.check.reused) == (["225"], True, ["sales"])
+    assert (other.check.new, other.check.changed, other.check.reused) == (["225"], True, ["sales"])
     assert cut.check is not None
     assert (cut.text, cut.check.alone) == ("Bonn sold 210.", ["210"])
     assert "did not find 210." in cut.check.told

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from array import array
 from collections.abc import Iterable, Sequence
@@ -185,7 +184,7 @@ def _hashes(sketch: Sketch) -> array[int]:
     """The hashes of a sketch; none if it can't be read."""
     try:
         packed = base64.b64decode(sketch.hashes, validate=True)
-    except binascii.Error:
+    except ValueError:  # of another letter than base64 has, too
         packed = b""
     found = array("I")
     found.frombytes(packed[: len(packed) // found.itemsize * found.itemsize])

@@ -117,15 +117,18 @@ def alike(found: Iterable[Key]) -> list[list[Key]]:
     gathered: list[list[Key]] = []
     places: dict[tuple[int, str], int] = {}
     for key in found:
-        at = next((places[end] for end in key.ends if end in places), None)
-        if max(key.exact, key.folded) < SAME or at is None:
-            gathered.append([])
-            at = len(gathered) - 1
-        if max(key.exact, key.folded) >= SAME:
-            if all(end in places for end in key.ends):
-                continue
-            places.update(dict.fromkeys(key.ends, at))
-        gathered[at].append(key)
+        if max(key.exact, key.folded) < SAME:
+            gathered.append([key])
+            continue
+        known = [places[end] for end in key.ends if end in places]
+        if len(known) == 2 and known[0] == known[1]:
+            continue
+        at = min(known, default=len(gathered))
+        together = [*(pair for each in sorted(known) for pair in gathered[each]), key]
+        for each in known:
+            gathered[each] = []
+        gathered[at : at + 1] = [together]
+        places.update((end, at) for pair in together for end in pair.ends)
     return [each for each in gathered if each][:KEYS]
 
 

@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime
 
 from nbagent.agent.claims import REST, UNCHECKED, claims
 from nbagent.agent.literals import reused
+from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
@@ -48,8 +49,10 @@ CHECK = (
     "unit and rounding of your answer. If something else comes out, find out which is right, and reply with the whole "
     "answer. Don't mention this message."
 )
-_LISTS = re.compile(r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.\w|/\*")
+_LISTS = re.compile(r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.[A-Za-z]|/\*")
 """Code that reads whichever files there are."""
+_READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query|sql)|File\b|^\s*(?:!|%%)")
+"""Code that may read a file."""
 
 
 class Numbers:
@@ -57,17 +60,17 @@ class Numbers:
 
     def __init__(self, session: SessionPort) -> None:
         self._session = session
-        self._last: tuple[tuple[object, ...], list[Claim]] = ((), [])
+        self._last: tuple[tuple[object, ...], list[Claim]] = ((), [])  # of one question
 
     async def claims(self, text: str, turn: Turn) -> list[Claim]:
         """The claims of an answer, without the numbers of the questions and the code's parameters.
 
-        What the cells of a check show again is linked to the cell that showed it first. Hostile outputs can make this
-        take seconds, so it is done in a thread.
+        What the cells of a check show again is linked to the cell that showed it first, and the turn gets the names of
+        earlier cells that they use. Hostile outputs can make this take seconds, so it is done in a thread.
         """
         seen = self._session.evidence()
-        checking = {cell.cell for cell in turn.check_cells}
-        key = text, len(seen.outputs), len(checking)
+        checking = {cell.cell: cell.success for cell in turn.check_cells}
+        key = turn, text, len(seen.outputs), len(checking)
         if self._last[0] == key:
             return self._last[1]  # `Evaluation` has asked for it a moment ago
 
@@ -79,10 +82,13 @@ class Numbers:
             found = find(seen.outputs)
             if not checking:
                 return found
-            first = {each.text: each for each in find(seen.outputs.keys() - checking) if each.supported}
-            again = {each.text: each.cell for each in find(checking)}
+            first = {each.text: each for each in find(seen.outputs.keys() - checking.keys()) if each.supported}
+            again = {each.text: each.cell for each in find([cell for cell, success in checking.items() if success])}
+            earlier = [code for cell, code in seen.code.items() if cell not in checking]
+            turn.reused = reused([cell.code for cell in turn.check_cells], earlier)
             return [
-                msgspec.structs.replace(first.get(each.text, each), again=again.get(each.text, 0)) for each in found
+                msgspec.structs.replace(first[each.text], again=again.get(each.text, 0)) if each.text in first else each
+                for each in found
             ]
 
         found = [UNCHECKED]
@@ -96,19 +102,29 @@ class Numbers:
         return [claim for claim in await self.claims(text, turn) if claim not in (UNCHECKED, REST)]
 
 
-def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]) -> bool:
-    """Whether a question was answered from several files: by cells other than those that name just one of them.
+async def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]) -> bool:
+    """Whether a question was answered from several files: by cells that read, and don't name just one of them.
+
+    Hostile code can make this take seconds, so it is done in a thread.
 
     Args:
         turn: The question.
         paths: The files.
         ran: The code of all cells by their number; of those before, what they read counts if it is used again.
     """
-    own = [cell.code for cell in turn.cells]
-    earlier = [ran[cell] for cell in ran.keys() - {cell.cell for cell in turn.cells}]
-    code = "\n".join([*own, *(earlier if reused(own, earlier) else ())])
-    named = [path for path in paths if path.rpartition("/")[2] in code]
-    return len(paths) > 1 and (len(named) != 1 or bool(_LISTS.search(code)))
+    own = {cell.cell: cell.code for cell in turn.cells}
+    earlier = [ran[cell] for cell in sorted(ran.keys() - own.keys())]
+
+    def look() -> bool:
+        code = "\n".join([*own.values(), *(earlier if reused([*own.values()], earlier) else ())])
+        names = (re.escape(path.rpartition("/")[2]) for path in paths)
+        named = sum(re.search(rf"(?<![\w.-]){name}(?!\.?\w)", code) is not None for name in names)
+        return named > 1 or bool(_LISTS.search(code)) or (not named and bool(_READS.search(code)))
+
+    several = False
+    with contained("Whether an answer is from several files was not found out, so it is not checked"):
+        several = len(paths) > 1 and await in_thread(look)
+    return several
 
 
 class Evaluation(Middleware):
@@ -118,7 +134,7 @@ class Evaluation(Middleware):
         model: The model of the agent.
         claims: Finds the numbers of an answer, each with its place.
         rounds: How often one answer is sent back at most.
-        checks: Whether the answer of a question is checked.
+        checks: Whether the answer of a question is checked; without it, none is.
     """
 
     def __init__(
@@ -127,7 +143,7 @@ class Evaluation(Middleware):
         claims: Callable[[str, Turn], Awaitable[Sequence[Claim]]],
         *,
         rounds: int = ROUNDS,
-        checks: Callable[[Turn], bool] = lambda _: False,
+        checks: Callable[[Turn], Awaitable[bool]] | None = None,
     ) -> None:
         super().__init__()
         self._model = model
@@ -163,24 +179,26 @@ class Evaluation(Middleware):
         if sent_back:
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
             asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
-        elif can_be_asked and turn.draft is None and (numbers := self._to_check(found, turn)):
-            turn.begin_check(text_of(last))
+        elif can_be_asked and turn.draft is None and (numbers := await self._to_check(found, turn)):
+            turn.begin_check(clean_answer(text_of(last)))
             asked = aside("check", CHECK.format(numbers=", ".join(numbers)))
         turn.phases.evaluate(found, sent_back=asked is not None)
         return {"messages": [asked], "jump_to": "model"} if asked else None
 
-    def _to_check(self, found: Sequence[Claim], turn: Turn) -> list[str]:
+    async def _to_check(self, found: Sequence[Claim], turn: Turn) -> list[str]:
         """The numbers of an answer that are to be computed again; none if it is not checked."""
         ran = {cell.cell for cell in turn.cells}
-        if not any(claim.cell in ran for claim in found) or not self._checks(turn):
+        numbers = [claim.text for claim in numbers_to_check(found)]
+        if not numbers or self._checks is None or not any(claim.cell in ran for claim in found):
             return []
-        return [claim.text for claim in numbers_to_check(found)]
+        return numbers if await self._checks(turn) else []
 
     async def _is_found_again(self, turn: Turn) -> bool:
-        """Whether the check of an answer has succeeded, and shows all of its numbers."""
-        ran, text = turn.check_cells, turn.draft.text if turn.draft else ""
-        numbers = numbers_to_check(await self._claims(text, turn))
-        return bool(ran) and ran[-1].success and all(claim.again for claim in numbers)
+        """Whether the check of an answer is one cell that shows all numbers; of several, the model says which holds."""
+        if turn.draft is None or [cell.success for cell in turn.check_cells] != [True]:
+            return False
+        numbers = numbers_to_check(await self._claims(turn.draft.text, turn))
+        return bool(numbers) and all(claim.again for claim in numbers)
 
     def _can_be_asked(self) -> bool:
         """Whether the model can answer again; a recorded one can if its next reply was recorded after such a return."""

@@ -19,7 +19,7 @@ from nbagent.core.text import joined
 
 FIGURE_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
 """MIME types of figures, the preferred first, with the endings of their files."""
-_ALTERNATIVE = re.compile(r"(?m)^[\s>*_-]{0,9}Alternative[*_]{0,3}:[*_]{0,3}\s?(.+)$")
+_ALTERNATIVE = re.compile(r"(?m)^[\s>*_-]{0,9}Alternative[*_]{0,3}:[*_]{0,3}[^\S\n]?(.+)$")
 """A line of an answer that names another reading of the question, as the model is told to write it."""
 
 
@@ -95,6 +95,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         cells: The cells that ran for it; none if the model would not.
         again: The numbers of the answer that these show, too.
         alone: Those that they don't show.
+        new: Those that no other cell shows.
         reused: Variables and functions of earlier cells that they used, on which both computations depend.
         changed: Whether the answer was another one before.
         usage: What models used for it.
@@ -104,6 +105,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cells: list[int]
     again: list[str] = []
     alone: list[str] = []
+    new: list[str] = []
     reused: list[str] = []
     changed: bool = False
     usage: Usage = NO_USAGE
@@ -113,13 +115,15 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def told(self) -> str:
         """How it ended and what it cost, in sentences."""
         cells = "cell " + ", ".join(map(str, self.cells))
+        found = [f"found {', '.join(self.again)} again"] if self.again else []
+        found += [f"did not find {', '.join(self.alone)}"] if self.alone else []
+        found += [f"was the first to find {', '.join(self.new)}"] if self.new else []
         if not self.cells:
             told = "Not checked: no cell computed it again."
-        elif not self.alone:
-            told = f"Checked: {cells} found {', '.join(self.again)} again."
+        elif not found:
+            told = "Not checked: it has no number that a cell shows."
         else:
-            some = f"found {', '.join(self.again)} again, but " if self.again else "did "
-            told = f"Checked in part: {cells} {some}not {'' if self.again else 'find '}{', '.join(self.alone)}."
+            told = f"Checked{' in part' if self.alone or self.new else ''}: {cells} {'; '.join(found)}."
         told += f" It used {', '.join(self.reused)} of earlier cells." if self.reused else ""
         told += " The answer was another one before." if self.changed else ""
         tokens = self.usage.input_tokens + self.usage.output_tokens

@@ -35,6 +35,9 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
         answer = await session.ask(question)
 
     ended = await work(make, do, wanted=wanted, exports=lambda session: session.turns > 0)
+    unfinished = ended.session.unfinished if ended.session else None
+    if answer is None and unfinished is not None and unfinished.success:
+        answer = unfinished  # it was stopped while its answer was checked
     if wanted.as_json:
         objects.show(objects.answered(answer, ended))
     else:
@@ -42,7 +45,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
             show_answer(answer)
         if ended.notebook is not None:
             print(f"notebook: {ended.notebook}", file=sys.stderr)
-        done = answer or (ended.session.unfinished if ended.session else None)
+        done = answer or unfinished
         if done is not None and (used := _used(done.usage)):
             print(used, file=sys.stderr)
     if answer is None and ended.error is None:

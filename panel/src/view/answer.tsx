@@ -9,18 +9,24 @@ import { LiveMarkdown, Markdown } from './markdown';
 import { TurnActions } from './turn';
 
 /** How the second computation of an answer's numbers ended. */
-function checked({ cells, again = [], alone = [] }: Check, trans: TranslationBundle): string {
+function checked({ cells, again = [], alone = [], new: first = [], reused = [], changed }: Check, trans: TranslationBundle): string {
   if (!cells.length) {
     return trans.__('Not checked: no cell computed it again.');
   }
-  const told = [trans.__('Checked by cell %1.', cells.join(', '))];
-  if (again.length) {
-    told.push(trans.__('Found again: %1.', visible(again.join(', '))));
+  if (!again.length && !alone.length && !first.length) {
+    return trans.__('Not checked: it has no number that a cell shows.');
   }
-  if (alone.length) {
-    told.push(trans.__('Not found again: %1.', visible(alone.join(', '))));
-  }
-  return told.join(' ');
+  const named = (names: string[]) => visible(names.join(', '));
+  return [
+    trans.__('Checked by cell %1.', cells.join(', ')),
+    again.length ? trans.__('Found again: %1.', named(again)) : '',
+    alone.length ? trans.__('Not found again: %1.', named(alone)) : '',
+    first.length ? trans.__('Found for the first time: %1.', named(first)) : '',
+    reused.length ? trans.__('It used %1 of earlier cells.', named(reused)) : '',
+    changed ? trans.__('The answer was another one before.') : ''
+  ]
+    .filter(Boolean)
+    .join(' ');
 }
 
 /** An answer, with what it took, and the numbers in it that no output shows. */
