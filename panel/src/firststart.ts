@@ -6,6 +6,8 @@ import type { Status } from './events';
 import type { Server } from './request';
 
 const LOOK_MS = 1500;
+/** Looks that see nothing made, after which a notebook waits for something else: a person's choice, or a busy machine. */
+const LOOKS_IN_VAIN = 4;
 
 /** While a notebook waits for its kernel, tell what the server makes for it, and how far that is. */
 export function tellFirstStart(tracker: INotebookTracker, server: Server): void {
@@ -17,13 +19,15 @@ export function tellFirstStart(tracker: INotebookTracker, server: Server): void 
   const tell = async () => {
     telling = true;
     let shown = '';
-    for (;;) {
+    let inVain = 0;
+    while (inVain < LOOKS_IN_VAIN) {
       await new Promise(resolve => setTimeout(resolve, LOOK_MS));
       waiting.forEach(each => waits(each) || waiting.delete(each));
       if (waiting.size === 0) {
         break;
       }
       const making = (await server.get<Status>('status').catch(() => null))?.making;
+      inVain = making ? 0 : inVain + 1;
       const message = making && `nbagent: ${making}`;
       if (message && !(shown && Notification.update({ id: shown, message }))) {
         shown = Notification.emit(message, 'in-progress', { autoClose: false });
