@@ -96,7 +96,7 @@ def test_wrong_use_is_a_sentence(broken: Path, forks: Forks, words: list[str], c
 
 def test_without_json_nothing_is_on_stdout(here: Path) -> None:
     """What is wrong is said on stderr only."""
-    done = nbagent("run", "?", "--data", "nothing.csv", cwd=here)
+    done = nbagent("run", "?", "--data", "nothing.csv", "--model", "openai:gpt-5.6", cwd=here)
     assert (done.code, done.out) == (2, "")
     assert done.err == "There is no file or folder 'nothing.csv'.\nCheck the name and where you are.\n"
 
