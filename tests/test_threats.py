@@ -145,7 +145,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "packages/test_resolver.py::test_a_name_that_does_not_exist_is_refused "
         "packages/test_resolver.py::test_a_release_that_is_too_young_is_refused "
         "packages/test_resolver.py::test_source_distributions_are_not_built "
-        "packages/test_resolver.py::test_a_private_name_is_not_looked_for_in_the_public_index "
+        "packages/test_resolver.py::test_a_name_of_a_private_index_is_taken_from_there_only "
         "packages/test_requirements.py::test_only_plain_requirements_are_accepted "
         "kernel/test_installs.py::test_pip_takes_names_only",
     ),

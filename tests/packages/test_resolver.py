@@ -300,14 +300,6 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
         "UV_FIND_LINKS": f"{tmp_path},/etc,{wheels},https://wheels.test/",
     }
     assert pip_settings.for_uv(pip) == found
-    (tmp_path / "my wheels").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path))
-    places = f"~/gone ~ file://{tmp_path}/my%20wheels"
-    at_home = {"PIP_CONFIG_FILE": os.devnull, "PIP_CERT": "~/ca.pem", "PIP_FIND_LINKS": places}
-    assert pip_settings.for_uv(at_home) == {
-        "SSL_CERT_FILE": f"{tmp_path}/ca.pem",
-        "UV_FIND_LINKS": f"{tmp_path},file://{tmp_path}/my%20wheels",
-    }
     own = {"SSL_CERT_DIR": "/etc/certs", "https_proxy": "http://other.test", "UV_INDEX_URL": "https://own.test/simple"}
     assert pip_settings.for_uv(pip | own) == {"UV_INSECURE_HOST": "a.test b.test"}
     (tmp_path / "uv").mkdir()
