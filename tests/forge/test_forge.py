@@ -114,8 +114,8 @@ async def test_the_weather_tool(tmp_path: Path, leftovers: Callable[[], list[str
     assert leftovers() == []
 
 
-async def test_the_beautifulsoup_adapter(tmp_path: Path) -> None:
-    """A package is installed, and a function of it is a tool; one that isn't there is none."""
+async def test_a_function_of_a_package_is_a_tool(tmp_path: Path) -> None:
+    """The package is installed, or there from the start; a name that isn't in it is no tool."""
     forge = ToolForge(tmp_path, engine="bubblewrap")
     (tool,) = await forge.pypi_install("beautifulsoup4", ["bs4.BeautifulSoup"])
     assert (tool.name, tool.adapts, tool.dependencies) == (
@@ -124,7 +124,8 @@ async def test_the_beautifulsoup_adapter(tmp_path: Path) -> None:
         ("beautifulsoup4",),
     )
     assert list(tool.schema["properties"])[:2] == ["markup", "features"]
-    assert {each.name for each in tool.packages} >= {"beautifulsoup4", "soupsieve"}
+    (tool,) = await forge.pypi_install("python-slugify", ["slugify.slugify"])
+    assert {each.name for each in tool.packages} >= {"python-slugify", "text-unidecode"}
     with pytest.raises(ForgeError, match="can't be a tool: The code can't be loaded: ImportError"):
         await forge.pypi_install("beautifulsoup4", ["bs4.NoSuchSoup"])
 

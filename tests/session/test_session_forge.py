@@ -17,14 +17,12 @@ from nbagent.core.events import Asked, CellStarted, InstallFailed, PackagesInsta
 from nbagent.forge.library import Library
 from nbagent.session.session import Session
 
-SOUP = {
-    "name": "links_of",
-    "description": "The addresses of a page's links.",
-    "code": "from bs4 import BeautifulSoup\n\n\ndef links_of(page: str) -> list[str]:\n"
-    "    return [each['href'] for each in BeautifulSoup(page, 'html.parser').find_all('a')]\n",
-    "tests": "from links_of import links_of\n\n\ndef test_links():\n"
-    "    assert links_of('<a href=\"x\">y</a>') == ['x']\n",
-    "dependencies": ["beautifulsoup4"],
+SLUG = {
+    "name": "slug_of",
+    "description": "A title as a part of an address.",
+    "code": "from slugify import slugify\n\n\ndef slug_of(title: str) -> str:\n    return slugify(title)\n",
+    "tests": "from slug_of import slug_of\n\n\ndef test_slug():\n    assert slug_of('A b') == 'a-b'\n",
+    "dependencies": ["python-slugify"],
 }
 COUNTER = {"name": "word_count", "description": "Counts the words of a text.", "code": CODE, "tests": TESTS}
 
@@ -45,37 +43,34 @@ async def test_from_a_wish_to_a_notebook_that_runs_again(tmp_path: Path, leftove
     Packages of its making are none of the session's until it is defined there. The notebook runs without nbagent's
     help, and another session has the tool without making it.
     """
-    wrong = {**SOUP, "code": str(SOUP["code"]).replace("href", "src")}
+    wrong = {**SLUG, "code": str(SLUG["code"]).replace("slugify(title)", "slugify(title).upper()")}
     model = replay(
         tmp_path / "one.jsonl",
         ("create_tool", wrong),
-        ("create_tool", SOUP),
-        ("links_of", {"page": "<a href='a'>1</a><a href='b'>2</a>"}),
-        ("python", {"code": "len(links_of('<a href=c>3</a>'))"}),
-        "It found a and b.",
+        ("create_tool", SLUG),
+        ("slug_of", {"title": "One Two"}),
+        ("python", {"code": "len(slug_of('A b c'))"}),
+        "It is one-two.",
     )
     events: list[Any] = []
     async with Session(engine="bubblewrap", model=model, forge=True, state_dir=tmp_path) as session:
         session.follow(lambda record: events.append(record.event))
-        answer = await session.ask("Make a tool that finds the links of a page.")
-        notebook = await session.export(tmp_path / "links.ipynb")
+        answer = await session.ask("Make a tool that makes slugs of titles.")
+        notebook = await session.export(tmp_path / "slugs.ipynb")
     told = [each for each in events if isinstance(each, ToolStageEntered)]
     assert [each.stage for each in told] == [
         *("creating", "installing", "testing", "cleanup", "dormant"),
         *("creating", "installing", "testing", "active"),
     ]
-    assert "links_of did not pass its tests: 1 of 1 tests failed: test_links." in told[3].reason
+    assert "slug_of did not pass its tests: 1 of 1 tests failed: test_slug." in told[3].reason
     installed = [each for each in events if isinstance(each, PackagesInstalled)]
     assert len(installed) == 1
     assert events.index(installed[0]) > events.index(told[-1])
     define, called, cell = answer.cells
-    assert define.code.startswith("# The tool links_of, version 1, made and tested by nbagent's tool forge.\n")
-    assert (called.code, called.text) == (
-        """links_of(page="<a href='a'>1</a><a href='b'>2</a>")""",
-        "['a', 'b']",
-    )
-    assert cell.text == "1"
-    assert [each.tool for each in events if isinstance(each, CellStarted)] == ["links_of", "links_of", "python"]
+    assert define.code.startswith("# The tool slug_of, version 1, made and tested by nbagent's tool forge.\n")
+    assert (called.code, called.text) == ("slug_of(title='One Two')", "'one-two'")
+    assert cell.text == "5"
+    assert [each.tool for each in events if isinstance(each, CellStarted)] == ["slug_of", "slug_of", "python"]
     assert answer.success
 
     again = nbformat.read(notebook, as_version=4)
@@ -87,13 +82,13 @@ async def test_from_a_wish_to_a_notebook_that_runs_again(tmp_path: Path, leftove
         for each in node.outputs
         if each.output_type == "execute_result"
     ]
-    assert results == ["['a', 'b']", "1"]
+    assert results == ["'one-two'", "5"]
 
-    model = replay(tmp_path / "two.jsonl", ("links_of", {"page": "<a href='z'>9</a>"}), "It is z.")
+    model = replay(tmp_path / "two.jsonl", ("slug_of", {"title": "Z z"}), "It is z-z.")
     async with Session(engine="bubblewrap", model=model, forge=True, state_dir=tmp_path) as session:
         answer = await session.ask("And here?")
-    assert [each.text for each in answer.cells] == ["", "['z']"]
-    assert [each.name for each in answer.installed] == ["beautifulsoup4", "soupsieve"]
+    assert [each.text for each in answer.cells] == ["", "'z-z'"]
+    assert [each.name for each in answer.installed] == ["python-slugify", "text-unidecode"]
     assert leftovers() == []
 
 
