@@ -22,7 +22,8 @@ def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
     Args:
         shell: IPython's.
         host: The path of the controller's socket.
-        tell: Whether a cell with such a block says what was installed for it, because nobody else would.
+        tell: Whether a cell with such a block says what was installed for it, because nobody else would. One that
+            names all versions, as an export does, says it already, and shows the same wherever it runs.
     """
 
     def pip(line: str) -> None:
@@ -48,7 +49,7 @@ def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
                 said, why = request_install({"install": wanted}, host)
                 if why:
                     print(why, file=sys.stderr)
-                elif said and tell:
+                elif said and tell and not all("==" in each for each in wanted):
                     shell.display_pub.publish({"text/plain": f"nbagent: {said}"})
         except tomllib.TOMLDecodeError as error:
             print(f"The script block can't be read: {error}", file=sys.stderr)
