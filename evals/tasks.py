@@ -47,10 +47,6 @@ End the answer in the form that follows, each field with its own value in the br
 
 
 ON_A_FOLDER = """\
-{question}
-
-{guidelines}
-
 End the answer with a line of its own that has the value alone, a list as JSON:
 Answer: …"""
 
@@ -174,7 +170,7 @@ def _krama_tasks(path: Path) -> list[KramaTask]:
 def _krama(task: KramaTask, tables: Path) -> Task:
     return Task(
         id=task.id,
-        prompt=ON_A_FOLDER.format(question=task.query.strip(), guidelines="").replace("\n\n\n\n", "\n\n"),
+        prompt=_on_a_folder(task.query),
         data=tables,
         expected={"type": task.answer_type, "accepted": [task.answer, *task.accepted_answers]},
         grade=kramabench,
@@ -190,7 +186,7 @@ def _dab_tasks(questions: Path, labels: Path | None, tables: Path) -> list[Task]
     return [
         Task(
             id=name,
-            prompt=ON_A_FOLDER.format(question=each.question.strip(), guidelines=each.guidelines.strip()),
+            prompt=_on_a_folder(each.question, each.guidelines),
             data=tables,
             expected={"answer": known.get(name) or each.answer},
             grade=dabstep,
@@ -198,6 +194,10 @@ def _dab_tasks(questions: Path, labels: Path | None, tables: Path) -> list[Task]
         )
         for name, each in asked.items()
     ]
+
+
+def _on_a_folder(*parts: str) -> str:
+    return "\n\n".join(each for each in (*map(str.strip, parts), ON_A_FOLDER) if each)
 
 
 def _by_id(path: Path, kind: type[Line]) -> dict[TaskId, Line]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from nbagent.agent.literals import MAX_CODE, parameters, shown_literals
+from nbagent.agent.literals import parameters, recent, shown_literals
 from nbagent.agent.numerals import Numeral, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
@@ -32,6 +32,8 @@ UNCHECKED = Claim(text="the numbers, which could not be looked for")
 """Stands for all claims of an answer when looking for them has failed."""
 REST = Claim(text="the rest of the numbers, which were not looked for")
 """Stands for what is beyond the bounds, so that nobody takes it for looked at."""
+CHECKED = 12
+"""Numbers of an answer that are computed again."""
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
@@ -56,6 +58,8 @@ _MONTH = (
     r"Sept?(?:ember)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)\.?(?!\w)"
 )
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
+_YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
+"""A number without a date around it that is a year more likely than a result."""
 _DATES = re.compile(
     rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
     rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
@@ -98,11 +102,11 @@ def claims(
         One claim for each different number, in order, with the latest cell that shows it.
     """
     ran = code or {}
-    recent = [cell for cell, size in _sizes(ran) if size <= MAX_CODE]
-    named = [parameters(ran[each]) for each in recent]
+    cells = [ran[each] for each in sorted(ran)]
+    named = [parameters(each) for each in reversed(cells[recent(cells) :])]
     room = _Room()
     known = _Places(_Place(each, 0, -1) for text in (*given, *named) for each in room.read(text))
-    shown = _Places(_read(outputs, shown_literals(ran, since=min(recent, default=max(ran, default=0) + 1))))
+    shown = _Places(_read(outputs, shown_literals(ran)))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
@@ -128,10 +132,9 @@ def claims(
     return list(found.values())
 
 
-def _sizes(code: Mapping[int, str]) -> Iterator[tuple[int, int]]:
-    """The cells, the latest first, each with the characters of its code and of all behind it."""
-    cells = sorted(code, reverse=True)
-    return zip(cells, itertools.accumulate(len(code[each]) for each in cells), strict=True)
+def numbers_to_check(found: Sequence[Claim]) -> list[Claim]:
+    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
+    return [claim for claim in found if claim.supported and not _YEAR_ALONE.fullmatch(claim.text)][:CHECKED]
 
 
 def _prose(answer: str) -> str:

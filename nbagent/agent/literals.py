@@ -110,10 +110,15 @@ def reused(code: Sequence[str], earlier: Sequence[str]) -> list[str]:
     return [name for name in found if not name.startswith("_")]
 
 
-def _statements(code: Sequence[str]) -> Iterator[ast.stmt]:
-    """The statements of the last cells within `MAX_CODE`, without those of cells that can't be read."""
+def recent(code: Sequence[str]) -> int:
+    """The index of the first of the last cells that have `MAX_CODE` characters together at most."""
     sizes = itertools.accumulate(map(len, reversed(code)))
-    for each in code[len(code) - sum(size <= MAX_CODE for size in sizes) :]:
+    return len(code) - sum(size <= MAX_CODE for size in sizes)
+
+
+def _statements(code: Sequence[str]) -> Iterator[ast.stmt]:
+    """The statements of the recent cells, without those of cells that can't be read."""
+    for each in code[recent(code) :]:
         with contextlib.suppress(*UNREADABLE):
             yield from parse(_MAGICS.sub("", each), awaits=True).body
 
@@ -143,20 +148,23 @@ def _used(tree: ast.Module, known: _Known) -> set[str]:
     return used
 
 
-def shown_literals(code: Mapping[int, str], *, since: int = 0) -> dict[int, Counter[Decimal]]:
+def shown_literals(code: Mapping[int, str]) -> dict[int, Counter[Decimal]]:
     """The numbers that each cell shows as they stand in the code, here or in a cell before, and how often at most.
 
-    Of a cell that can't be read, or not within `WORK`, or before `since`, these are all numbers in it.
+    Of a cell that can't be read, or not within `WORK`, or that is none of the recent ones, these are all numbers in it.
     """
     known = _Known()
     found = {}
     read: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
-    for cell in sorted(code):
-        try:
-            tree = known.tree(code[cell] if cell >= since else "?")
-            known = _learn(tree, known)
-            found[cell] = _shown(tree, known, read)
-        except UNREADABLE:
+    cells = sorted(code)
+    first = recent([code[each] for each in cells])
+    for at, cell in enumerate(cells):
+        with contextlib.suppress(*UNREADABLE):
+            if at >= first:
+                tree = known.tree(code[cell])
+                known = _learn(tree, known)
+                found[cell] = _shown(tree, known, read)
+        if cell not in found:
             found[cell] = Counter({each.value: AGAIN for each in numerals(plain(code[cell]))})
     return found
 

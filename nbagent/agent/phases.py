@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nbagent.core.events import SENT_BACK, Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
+from nbagent.core.events import Claim, DataSeen, Event, McpToolsSelected, ModelReplied, Phase, PhaseEntered
 from nbagent.mcp.capabilities import needs_of
 
 NAMED = 8
@@ -56,7 +56,7 @@ class Phases:
         """Enter evaluation, when an answer was checked."""
         missing = [each.text for each in claims if not each.supported]
         facts = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
-        self._enter("evaluation", f"{facts}; {SENT_BACK}" if sent_back else facts)
+        self._enter("evaluation", f"{facts}; sent back" if sent_back else facts, sent_back=sent_back)
         if sent_back:
             self._now = "comprehension"
 
@@ -64,9 +64,9 @@ class Phases:
         """Enter conversation, when the answer is given."""
         self._enter("conversation", "")
 
-    def _enter(self, phase: Phase, facts: str) -> None:
+    def _enter(self, phase: Phase, facts: str, *, sent_back: bool = False) -> None:
         self._now = phase
-        self._emit(PhaseEntered(turn=self._turn, phase=phase, text=facts))
+        self._emit(PhaseEntered(turn=self._turn, phase=phase, text=facts, sent_back=sent_back))
 
 
 def _stem(path: str) -> str:

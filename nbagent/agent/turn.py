@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbagent.agent.claims import numbers_to_check
 from nbagent.agent.phases import Phases
 from nbagent.core.events import (
     NO_USAGE,
@@ -26,10 +26,6 @@ from nbagent.core.events import (
     Reflected,
     Usage,
 )
-
-CHECKED = 12
-"""Numbers of an answer that are computed again."""
-_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def _unheard(text: str) -> None:
@@ -144,11 +140,6 @@ class Turn:
         self.answer = Answer(**fields, cells=cells, files=list(dict.fromkeys(self.files)), installed=installed)
         self.emit(Answered(**fields))
         return self.answer
-
-
-def numbers_to_check(claims: Sequence[Claim]) -> list[Claim]:
-    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
-    return [claim for claim in claims if claim.supported and not _YEAR.fullmatch(claim.text)][:CHECKED]
 
 
 def turn_of(request: Any) -> Turn:

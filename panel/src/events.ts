@@ -58,6 +58,7 @@ export interface PhaseEntered {
   turn: number;
   phase: 'comprehension' | 'orchestration' | 'reasoning' | 'evaluation' | 'conversation';
   text?: string;
+  sent_back?: boolean;
 }
 /** The tokens and calls that the model used. */
 export interface Usage {

@@ -9,7 +9,8 @@ from typing import Any
 import machine
 import pytest
 
-from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, MAX_CODE, REST, claims
+from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
+from nbagent.agent.literals import MAX_CODE
 from nbagent.agent.numerals import numerals
 from nbagent.core.events import Claim
 

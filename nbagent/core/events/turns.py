@@ -280,9 +280,6 @@ class TurnUndone(Fact, frozen=True, kw_only=True):
 Phase = Literal["comprehension", "orchestration", "reasoning", "evaluation", "conversation"]
 """The phases of a question, see `agent/phases.py`."""
 
-SENT_BACK = "sent back"
-"""How the text of an evaluation ends after which the model is asked again."""
-
 
 class PhaseEntered(Fact, frozen=True, kw_only=True):
     """A question entered a phase."""
@@ -291,6 +288,8 @@ class PhaseEntered(Fact, frozen=True, kw_only=True):
     phase: Phase
     text: str = ""
     """What the phase begins with: data and needs, tools, the first cell, the numbers of the answer."""
+    sent_back: bool = False
+    """Whether the model is asked again after an evaluation."""
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from typing import Final, Literal
 import msgspec
 
 from nbagent.core.events import (
-    SENT_BACK,
     UNSURE_BELOW,
     ApprovalAsked,
     ApprovalGiven,
@@ -100,7 +99,7 @@ def waits_for(event: Event) -> str:
             return "thinking"
         case ModelReplied(tools=tools):
             return "working" if tools else "finishing"
-        case PhaseEntered(phase="evaluation", text=text) if text.endswith(SENT_BACK):
+        case PhaseEntered(sent_back=True):
             return "checking the answer"
         case CellWaits(cell=cell):
             return f"cell {cell} waits for another client's cell"

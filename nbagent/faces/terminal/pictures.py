@@ -168,8 +168,10 @@ def _rows(figure: bytes, *, until: float) -> list[bytes]:
 def _chunks(figure: bytes) -> list[tuple[bytes, bytes]]:
     found: list[tuple[bytes, bytes]] = []
     at = len(PNG)
+    if not figure.startswith(PNG):
+        raise ValueError
     while at + 8 <= len(figure):
-        if not figure.startswith(PNG) or len(found) >= MAX_CHUNKS:
+        if len(found) >= MAX_CHUNKS:
             raise ValueError
         length, name = struct.unpack_from(">I4s", figure, at)
         found.append((name, figure[at + 8 : at + 8 + length]))
