@@ -29,7 +29,7 @@ from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, QueryClient
-from nbagent.kernel.recovery import Prepare, Recovery, preparing
+from nbagent.kernel.recovery import Prepare, Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.time_limit import TimedRequests
@@ -254,7 +254,7 @@ class Kernel:
         await self._recovery.restart(reason, cell=cell)
 
     def prepare_replay(self, prepare: Prepare) -> None:
-        """Have this called before cells run again in a new kernel that replaces a lost one; it may call `evaluate`."""
+        """Have this called before cells run again in a new kernel that replaces a lost one."""
         self._recovery.prepare = prepare
 
     async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
@@ -428,10 +428,8 @@ class Kernel:
             What `main` returned, which must be what JSON can hold; None if nothing came. It is untrusted: the session's
             code may have changed anything inside.
         """
-        async with contextlib.AsyncExitStack() as alone:
-            if not preparing.get():  # otherwise what waits for the new kernel is busy with it
-                await alone.enter_async_context(self._busy)
-                await self._recovery.ensure_alive(0)
+        async with self._busy:
+            await self._recovery.ensure_alive(0)
             return await self._queries.call(source, arguments, seconds=seconds, chunks=chunks, buffers=buffers)
 
     def byte_stream(self) -> ByteStream | None:
