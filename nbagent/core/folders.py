@@ -41,15 +41,11 @@ def environments() -> Path:
     return platformdirs.user_cache_path("nbagent") / "environments"
 
 
-def progress(made_in: Path) -> str:
-    """What the process that makes an environment says of it; empty if none does.
-
-    Args:
-        made_in: The folder of all environments, whose `lock` that process holds.
-    """
+def progress() -> str:
+    """What the process that makes a kernel environment says of it, which holds their `lock`; empty if none does."""
     try:
-        told = (made_in / PROGRESS).read_text(encoding="utf-8")
-        with (made_in / "lock").open("r") as lock:
+        told = (environments() / PROGRESS).read_text(encoding="utf-8")
+        with (environments() / "lock").open("r") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return told
