@@ -39,7 +39,7 @@ from nbagent.sandbox.spec import SandboxSpec, has_egress
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
-    from nbagent.sandbox.connection_file import ConnectionEndpoint
+    from nbagent.sandbox.connection_file import KernelAddress
 
 
 class MachineSandbox(Sandbox):
@@ -194,7 +194,7 @@ class MachineSandbox(Sandbox):
         return self.handoff.lease
 
     @property
-    def endpoint(self) -> ConnectionEndpoint:
+    def endpoint(self) -> KernelAddress:
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         return self.handoff.endpoint
 
