@@ -57,6 +57,7 @@ class Installer:
         policy: What may be installed.
         protected: Import names that only their own distribution may provide.
         allowance: Bounds what code may ask the index for; a new one by default, kept beside the site folder.
+        answers: What became of the modules that were asked for, by their names, if others are made for the same kernel.
 
     Attributes:
         installed: The packages in the site folder, by normalised name.
@@ -76,6 +77,7 @@ class Installer:
         policy: InstallPolicy,
         protected: frozenset[str] = KERNEL_MODULES,
         allowance: Allowance | None = None,
+        answers: dict[str, InstallError] | None = None,
     ) -> None:
         self.site = site
         self.target = target
@@ -86,7 +88,7 @@ class Installer:
         self._ledger = site.with_name(f"{site.name}.json")
         self._allow = {canonicalize_name(name) for name in policy.allow}
         self._deny = {canonicalize_name(name) for name in policy.deny}
-        self._answers: dict[str, InstallError] = {}
+        self._answers = {} if answers is None else answers
         self._lock = asyncio.Lock()
         self._allowance = allowance or Allowance(policy, site.with_name(f"{site.name}-asked.json"))
         self.confirm: Confirm | None = None
