@@ -132,7 +132,7 @@ class SessionManager:
     def _rename(self, folder: Path, title: str) -> None:
         log = SessionLog(self._root, folder.name)
         try:
-            keeper = summary.SummaryKeeper(folder, past=log.since())
+            keeper = summary.SummaryKeeper(folder, summary.of_log(folder) or summary.Summary())
             keeper.on_event(log.emit(Renamed(title=summary.line_of(title))))
         finally:
             log.close()
