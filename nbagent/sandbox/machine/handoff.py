@@ -129,7 +129,7 @@ class Handoff:
         self._start({}, [])
 
     def _start(self, message: dict[str, Any], listening: list[socket.socket]) -> None:
-        door = self._listen(self.shared / "host.sock", mode=0o666)
+        door = self._listen(self.shared / "controller.sock", mode=0o666)
         refuse_files(door)
         self._wake, woken = socket.socketpair()
         self._tail, self._words = b"", {}
