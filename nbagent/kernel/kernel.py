@@ -26,7 +26,6 @@ from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
-from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, QueryClient
 from nbagent.kernel.recovery import Prepare, Recovery
@@ -61,7 +60,6 @@ class Kernel:
         engine: What isolates it.
         spec: What the sandbox is to be.
         notify: Gets each event as it happens. If it raises, which a log does that can't be written, the cell ends.
-        limits: What is kept of a cell's outputs.
         spill: Called with a cell's number, returns what takes the stream text that the notebook leaves out.
         ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
         restore: `replay` runs the cells that succeeded again when a kernel is lost (`cell_replay.py`).
@@ -86,7 +84,6 @@ class Kernel:
         spec: SandboxSpec | None = None,
         *,
         notify: Notify = lambda _: None,
-        limits: OutputLimits | None = None,
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
         ask_hosts: bool = False,
         restore: Restore = "nothing",
@@ -106,7 +103,7 @@ class Kernel:
         self._busy = asyncio.Lock()
         self._wait_timer = WaitTimer()
         self._quota = quota
-        self._router = Router(notify, limits=limits, spill=spill)
+        self._router = Router(notify, spill)
         self._replay = CellReplay() if restore == "replay" else None
         self._assemble(KernelProcess(engine, spec or SandboxSpec()))
 

@@ -56,19 +56,12 @@ class ServerConnection:
         revision: A number that grows when the server says that its tools changed.
     """
 
-    def __init__(
-        self,
-        server: ServerEntry,
-        *,
-        notify: Callable[[Event], object],
-        seconds: float = CALL_SECONDS,
-        start_seconds: float = START_SECONDS,
-    ) -> None:
+    def __init__(self, server: ServerEntry, *, notify: Callable[[Event], object]) -> None:
         self.server = server
         self.revision = 0
         self._notify = notify
-        self._seconds = server.seconds or seconds
-        self._start_seconds = server.start_seconds or start_seconds
+        self._seconds = server.seconds or CALL_SECONDS
+        self._start_seconds = server.start_seconds or START_SECONDS
         self._state: _State = "idle"
         self._reason = ""  # why the server failed, as a sentence
         self._link: Link | None = None
