@@ -6,7 +6,6 @@ STATE/exports/          for each folder with exported notebooks, the data that t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -45,13 +44,9 @@ def progress() -> str:
     """What the process that makes a kernel environment says of it, which holds their `lock`; empty if none does."""
     try:
         told = (environments() / PROGRESS).read_text(encoding="utf-8")
-        with (environments() / "lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return told
     except (OSError, ValueError):
-        pass
-    return ""  # nobody holds the lock: it was killed
+        return ""
+    return told if fileio.is_locked(environments() / "lock") else ""  # else it was killed
 
 
 def is_straight(folder: Path, *, here: Path) -> bool:
