@@ -167,11 +167,6 @@ class Recovery:
     async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
         """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
 
-        Args:
-            cells: The code of each by its number, in order.
-            reason: In a sentence.
-            prepare: Called with them before, when the new kernel answers.
-
         Raises:
             SandboxError: The new one did not start.
         """

@@ -45,12 +45,6 @@ _ANSWER: TypeAdapter[Any] = TypeAdapter(mcp_types.CallToolResult | mcp_types.Inp
 class ServerConnection:
     """One server.
 
-    Args:
-        server: The server's entry.
-        notify: Called with events.
-        seconds: How long a call may take, if the entry doesn't say.
-        start_seconds: How long the start may take, if the entry doesn't say.
-
     Attributes:
         server: The server's entry.
         revision: A number that grows when the server says that its tools changed.

@@ -25,9 +25,6 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables for uv that follow from pip's settings; those that the person has set for uv itself are left out.
 
     As in pip, a variable goes before a file, and `[install]` before `[global]`.
-
-    Args:
-        environ: The environment of this process.
     """
     said = _settings(environ)
     found = {

@@ -117,7 +117,7 @@ def find() -> Environment | None:
 
 
 async def build() -> Environment:
-    """Make the environment if it isn't there: 211 MB of wheels the first time. Meanwhile `folders.progress` tells of it.
+    """Make the environment if it isn't there: 211 MB of wheels the first time. `folders.progress` tells how far it is.
 
     Raises:
         EnvironmentMissing: It can't be made; the message has uv's reason.

@@ -215,9 +215,6 @@ class SessionFiles:
     def check_again(self, cells: Mapping[int, str]) -> None:
         """Refuse to run cells again that read a variable of a notebook's that is no longer held.
 
-        Args:
-            cells: The code of each by its number.
-
         Raises:
             UsageError: There are such cells.
         """

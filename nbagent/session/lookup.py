@@ -64,10 +64,6 @@ def latest(root: Path) -> Path:
 def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """Hold a session's lock, so that nobody resumes it meanwhile; yields False if another process has it.
 
-    Args:
-        folder: The session's.
-        patience: Seconds to wait for another process to release it.
-
     Raises:
         FileNotFoundError: It was deleted.
     """

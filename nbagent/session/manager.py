@@ -138,12 +138,7 @@ class SessionManager:
             log.close()
 
     async def search(self, text: str, *, most: int = MAX_HITS) -> SearchResult:
-        """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
-
-        Args:
-            text: What is looked for.
-            most: Hits that are wanted at most.
-        """
+        """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first."""
         return await asyncio.to_thread(self._search, text, most)
 
     def _search(self, text: str, most: int) -> SearchResult:

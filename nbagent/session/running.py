@@ -352,11 +352,7 @@ class Running:
             self.conversation.interrupt()
 
     async def end(self, *, by: asyncio.Task[Any] | None = None) -> None:
-        """End the sandbox and all other parts but the logs; each one, also if the end of another one fails.
-
-        Args:
-            by: The task that ends the session; see `Conversation.stop`.
-        """
+        """End the sandbox and all other parts but the logs; each one, also if the end of another one fails."""
         self._ended.set()
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
             if self.files is not None:

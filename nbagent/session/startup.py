@@ -97,13 +97,7 @@ def _looked_at(spec: SandboxSpec) -> list[tuple[int, str]]:
 
 
 async def hash_data(data: Sequence[DataSeen], log: SessionLog, *, ended: threading.Event) -> None:
-    """Hash a new session's data in a thread, and log the hashes of what is as it was at the start.
-
-    Args:
-        data: What was given.
-        log: The session's log.
-        ended: Set once nobody waits for the hashes any more.
-    """
+    """Hash a new session's data in a thread, and log the hashes of what is as it was at the start."""
 
     def hashes() -> dict[str, str]:
         found = {}

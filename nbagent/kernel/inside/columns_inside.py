@@ -83,11 +83,7 @@ LOOKS: dict[str, Any] = {
 
 
 class Tally:
-    """The values of a column that were seen so far.
-
-    Args:
-        name: The column's name.
-    """
+    """The values of a column that were seen so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -167,10 +167,6 @@ KERNELS = {
 def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
     """The runtime of that name, or the daemon's default.
 
-    Args:
-        known: What the daemon says of itself (`info`).
-        wanted: Its name; None for the default.
-
     Raises:
         EngineUnavailable: The daemon has none of that name.
     """
