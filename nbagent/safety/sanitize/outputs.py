@@ -9,11 +9,11 @@ from typing import Any
 
 from nbagent.core.errors import contained
 from nbagent.core.events import Output
+from nbagent.core.markdown import clean_latex, clean_markdown
 from nbagent.core.text import joined
 from nbagent.safety.sanitize.left_out import LeftOut
-from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
-from nbagent.safety.sanitize.specs import draw, is_drawn
+from nbagent.safety.sanitize.specs import PLOTLY, draw
 
 VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
@@ -77,8 +77,8 @@ def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[
             return encoded
     elif mime == "application/json":
         return value
-    elif is_drawn(mime):
-        if (figure := draw(mime, value)) is not None:
+    elif mime == PLOTLY:
+        if (figure := draw(value)) is not None:
             return figure
     elif mime == VIEW_MIME:
         model = value.get("model_id") if isinstance(value, dict) else None
