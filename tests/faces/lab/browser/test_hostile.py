@@ -79,12 +79,13 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
     panel.close()
 
 
-def test_a_sandbox_puts_no_cells_into_a_notebook(lab: Lab, browser: Browser) -> None:
-    """As `%agent insert` does from a kernel of the person's own: the notebook's next kernel may not be isolated."""
+def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
+    """It runs no script there, and puts no cells into the notebook, whose next kernel may not be isolated."""
     panel = lab.open(browser, workspace="planted")
     code = (
         "from comm import create_comm\ncomm = create_comm(target_name='nbagent.cells')\n"
-        "comm.send({'cells': ['planted']})\nprint('sent', 'all')"
+        "comm.send({'cells': ['planted']})\nfrom IPython.display import HTML, Javascript, display\n"
+        "display(Javascript('window.ran = 1'), HTML('<img src=x onerror=\"window.ran = 2\">'))\nprint('sent', 'all')"
     )
     beside(lab, panel, "planted.ipynb", code, kernel="nbagent-bubblewrap")
     panel.page.wait_for_function(IDLE)
@@ -92,4 +93,5 @@ def test_a_sandbox_puts_no_cells_into_a_notebook(lab: Lab, browser: Browser) -> 
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
+    assert panel.page.evaluate("window.ran") is None
     panel.close()
