@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import nh3
 
+from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import LeftOut, is_data_image
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
-from nbagent.safety.sanitize.tex import break_commands
 
 MAX_MARKUP_CHARACTERS = 16 * 1024 * 1024
 """Characters of one piece of markup that are read."""
