@@ -9,11 +9,12 @@ from pathlib import Path
 
 import machine
 import pytest
-from faces.lab.browser.conftest import FLAGS, Lab, started
+from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, started
 from faces.lab.browser.notebooks import IDLE, beside, sources
 from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
 
+from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Usage
 from nbagent.core.session_log import SessionLog
 
 MARKS = re.compile(r"leakx\d+x|leaky\d+y|h\d+\.invalid|m\d+\.invalid")
@@ -23,6 +24,10 @@ FORBIDDEN = (
     "a[href^='javascript:' i], .nba-Approval, .jp-Dialog, mjx-container [href]"
 )
 """What must not be there, by a selector; looked for in outputs and words, which are not JupyterLab's own."""
+TURN = 20_000
+FORMULA = r"$\style{cursor: url(http://h900.invalid/leakx900x), auto}{x}$"
+"""Its cursor is loaded once it stands in the page."""
+SHOWN = [{"text/html": f"<p>{FORMULA}</p>"}, {"text/html": FORMULA.replace("style", "st<wbr>yle")}, {"text/latex": FORMULA}]
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +51,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab that has one session, in which everything was tried."""
     home = tmp_path_factory.mktemp("hostile")
     with contextlib.closing(_log(home / "state")) as log:
+        log.emit(Asked(turn=TURN, question="x", model="m"))
+        log.emit(CellStarted(cell=TURN, turn=TURN, code="show()"))
+        outputs = [{"output_type": "display_data", "data": each, "metadata": {}} for each in SHOWN]
+        log.emit(
+            CellFinished(
+                cell=TURN, turn=TURN, code="show()", status="ok", outputs=outputs, execution_count=1, duration=0.1
+            )
+        )
+        log.emit(Answered(turn=TURN, text="x", success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1))
         for event in tried():
             log.emit(event)
     with started(home) as lab:
@@ -58,7 +72,10 @@ def _log(state: Path) -> SessionLog:
 
 
 def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
-    """The whole conversation is looked at from its end to its beginning: nobody hears of it, and no script is in it."""
+    """The whole conversation is looked at from its end to its beginning: nobody hears of it, and no script is in it.
+
+    Nor do the cells that go into a notebook load anything there, where JupyterLab itself shows them.
+    """
     panel = lab.open(browser, workspace="hostile")
     asked: list[str] = []
     panel.page.on("request", lambda request: asked.append(request.url))
@@ -71,6 +88,10 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
         found += parts.evaluate_all("parts => parts.map(each => each.outerHTML)")
         if panel.scroll(-1200) == 0:
             break
+    beside(lab, panel, "into.ipynb", "1")
+    panel.page.wait_for_function(f"{ASSISTANT}.documents.state('hostile', {TURN}).state === 'ready'")
+    panel.page.evaluate(f"{ASSISTANT}.documents.insert('hostile', {TURN})")
+    panel.page.locator(".jp-Notebook mjx-container").first.wait_for(state="attached")
     panel.page.wait_for_timeout(20_000 * machine.pace())
     seen = [each for each in (*asked, *listener.heard) if not each.startswith("data:")]
     assert sorted({mark for each in seen for mark in MARKS.findall(each)}) == []
