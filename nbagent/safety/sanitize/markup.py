@@ -17,7 +17,7 @@ from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import LeftOut, is_data_image
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
 
-MAX_MARKUP_CHARACTERS = 16 * 1024 * 1024
+MAX_MARKUP_CHARACTERS = 4 * 1024 * 1024
 """Characters of one piece of markup that are read."""
 MAX_ELEMENT_DEPTH = 200
 """Depth of nested elements."""

@@ -18,6 +18,9 @@ from nbagent.safety.sanitize.specs import PLOTLY, draw
 VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
+MAX_TEXT_CHARACTERS = 256 * 1024
+"""Characters of Markdown or LaTeX that are read: patterns hold up other threads while they do."""
+_TEXTS = {"text/markdown": clean_markdown, "text/latex": clean_latex}
 PIXELS = 20_000
 """The largest width or height in an output's metadata."""
 
@@ -67,10 +70,12 @@ def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[
         return joined(value)
     if mime == "text/html":
         return clean_html(joined(value))
-    if mime == "text/markdown":
-        return clean_markdown(joined(value))
-    if mime == "text/latex":
-        return clean_latex(joined(value))
+    if mime in _TEXTS:
+        text = joined(value)
+        if len(text) <= MAX_TEXT_CHARACTERS:
+            return _TEXTS[mime](text)
+        left_out.add(f"{len(text):,} characters of {mime}")
+        return None
     if mime in IMAGES:
         encoded = joined(value)
         if _BASE64.fullmatch(encoded):

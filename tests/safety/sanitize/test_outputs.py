@@ -38,6 +38,14 @@ def test_a_chart_of_its_own_data_stays() -> None:
     assert written["data"] == {plotly: {"data": FIGURE["data"], "layout": FIGURE["layout"]}}
 
 
+def test_what_holds_other_threads_up_is_left_out() -> None:
+    """Markdown, LaTeX and HTML that a reader would need seconds for, in which no other thread gets a turn."""
+    for mime, size in (("text/markdown", 300_000), ("text/latex", 300_000), ("text/html", 5_000_000)):
+        kept = clean_output(display({mime: "x" * size, "text/plain": "x"}))["data"]
+        assert f"{size:,} characters" in str(kept)
+        assert len(str(kept)) < 1_000
+
+
 def test_javascript_is_left_out() -> None:
     """Under each of its names, and what would run it in another form."""
     for mime in ("application/javascript", "text/javascript", "application/vnd.holoviews_exec.v0+json"):
