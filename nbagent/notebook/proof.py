@@ -242,15 +242,7 @@ class Verification:
 def compared(
     document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
 ) -> dict[int, Comparison]:
-    """What differs, by the number of each cell that has run before and now.
-
-    Args:
-        document: The notebook, with what its cells showed.
-        fresh: A fresh run.
-        again: Further ones.
-        reads: What each cell reads, see `all_reads`.
-        strictness: How outputs are compared.
-    """
+    """What differs, by the number of each cell that has run before and now."""
     found = {}
     for cell in document.cells:
         if cell.number not in fresh.outputs or cell.installs or not cell.has_run:

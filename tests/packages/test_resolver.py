@@ -305,6 +305,10 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://own.test/simple"\ndefault = true\n')
     assert not {name for name in pip_settings.for_uv(pip) if "INDEX" in name or "LINKS" in name}
+    monkeypatch.setattr(uv, "environment", dict)
+    assert not uv.has_further_indexes()
+    (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://own.test/simple"\n')
+    assert uv.has_further_indexes()
     assert pip_settings.for_uv({"PIP_CONFIG_FILE": os.devnull, "REQUESTS_CA_BUNDLE": "/etc/ours.pem"}) == {
         "SSL_CERT_FILE": "/etc/ours.pem"
     }
