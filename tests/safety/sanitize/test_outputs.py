@@ -131,7 +131,8 @@ def nested(depth: int) -> Any:
 
 def test_what_can_not_be_read_costs_itself_alone(contained: list[str]) -> None:
     """An output becomes a word on it, and a widget is left out; the others stay, and so does the notebook."""
-    written = clean_output(display({"application/vnd.plotly.v1+json": {"data": nested(100_000), "layout": {}}, "text/plain": "x"}))
+    figure = {"data": nested(100_000), "layout": {}}
+    written = clean_output(display({"application/vnd.plotly.v1+json": figure, "text/plain": "x"}))
     assert written["data"]["text/plain"].startswith("[Left out: an output that can't be read.")
     assert list(written["data"]) == ["text/plain"]
     state = {"deep": {"a": nested(100_000)}, "other": {"value": "x"}}

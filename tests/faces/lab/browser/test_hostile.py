@@ -27,7 +27,8 @@ FORBIDDEN = (
 TURN = 20_000
 FORMULA = r"$\style{cursor: url(http://h900.invalid/leakx900x), auto}{x}$"
 """Its cursor is loaded once it stands in the page."""
-SHOWN = [{"text/html": f"<p>{FORMULA}</p>"}, {"text/html": FORMULA.replace("style", "st<wbr>yle")}, {"text/latex": FORMULA}]
+SHOWN = [{"text/html": each} for each in (f"<p>{FORMULA}</p>", FORMULA.replace("style", "st<wbr>yle"))]
+SHOWN += [{"text/latex": FORMULA}]
 
 
 @pytest.fixture(scope="module")
