@@ -72,6 +72,19 @@ def test_svg_stands_where_there_is_no_picture_beside_it() -> None:
     assert alone.endswith('><g><rect width="9"></rect></g></svg>')
 
 
+def test_no_drawing_is_drawn_for_ever() -> None:
+    """What is shown again may not show something again: nine steps of ten times each would hold a browser up."""
+    steps = ((step, f"<use href='#a{step - 1}'/>" * 10) for step in range(1, 10))
+    often = "".join(f"<g id='a{step}'>{uses}</g>" for step, uses in steps) + "<use href='#a9'/>"
+    for drawn in (often, "<use id='a' href='#b'/><use id='b' href='#a'/>"):
+        written = f"<svg>{drawn}</svg>"
+        assert "<use" not in str(clean_output(display({"image/svg+xml": written, "text/plain": "x"}))["data"])
+    marker = "<svg><defs><path id='m' d='M0 0'/></defs><g id='points'><use xlink:href='#m' x='1'/></g></svg>"
+    assert "<use" in clean_output(display({"image/svg+xml": marker}))["data"]["image/svg+xml"]
+    picture = '<img src="data:image/svg+xml,%3Csvg/%3E">'
+    assert "src=" not in clean_output(display({"text/html": picture}))["data"]["text/html"]
+
+
 def test_only_jupyters_own_widgets_stay() -> None:
     """One of another module would be fetched; HTML in one is cleaned; a view of one that is not there goes."""
     own = {"model_module": "@jupyter-widgets/controls", "model_module_version": "2.0.0"}
