@@ -17,7 +17,7 @@ from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, Context, Difference, Strictness
+from nbagent.notebook.compare.texts import Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
@@ -229,8 +229,8 @@ class Verification:
             # It differs where two fresh runs differ, since it shows what a clock said, or an id.
             found.excused.add("timing" if reads.clock else "id")
         else:
-            cause = "" if not pair.again else NO_SEED if reads.random else EVERY_RUN
-            proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", cause))
+            why = cause(reads, again=bool(pair.again))
+            proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
     def _is_exact(self, fresh: Ran) -> bool:
