@@ -144,7 +144,7 @@ def test_a_reader_that_goes_away_is_no_trouble(here: Path) -> None:
     ("words", "says", "mend"),
     [
         (("run",), "nbagent run needs QUESTION.", "nbagent run -h"),
-        (("run", "Which", "region?"), "takes no more than it has: region?.", "in quotes"),
+        (("run", "Which", "region?"), "was given too many words: region?.", "in quotes"),
         (("run", "?", "--modl", "x"), "nbagent run has no option --modl.", "Did you mean --model"),
         (("run", "?", "--memory", "much"), "--memory takes a whole number.", "nbagent run -h"),
         (("exec", "-c", "1", "--timeout", "long"), "--timeout takes a number.", "nbagent exec -h"),

@@ -13,11 +13,10 @@ import typer
 from nbagent import __version__
 from nbagent.faces.cli import flags, program
 from nbagent.faces.cli.commands import asking, groups, machine, notebooks, sessions
-from nbagent.faces.cli.help import App, GroupedCommands
+from nbagent.faces.cli.help import App
 from nbagent.faces.cli.program import finish
 
 app = App(
-    cls=GroupedCommands,
     help="Ask questions of data. The code runs in a sandboxed kernel, and every answer is a notebook.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -48,8 +48,8 @@ class App(typer.Typer):
         **more: What else a Typer takes.
     """
 
-    def __init__(self, panel: str = "", **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, panel: str = "Commands", **more: Any) -> None:
+        super().__init__(cls=GroupedCommands, **more)
         self.panel = panel
 
     def command(self, *arguments: Any, **more: Any) -> Callable[[Command], Command]:

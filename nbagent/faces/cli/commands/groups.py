@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from nbagent.faces.cli import flags
+from nbagent.faces.cli.help import App
 from nbagent.faces.cli.program import finish
 
-image_app = typer.Typer(help="The Docker image of the kernel.", no_args_is_help=True)
-env_app = typer.Typer(help="The kernel environment of the engine bubblewrap.", no_args_is_help=True)
-audit_app = typer.Typer(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
-tools_app = typer.Typer(help="The library of tools that models have made (--forge).", no_args_is_help=True)
+image_app = App(help="The Docker image of the kernel.", no_args_is_help=True)
+env_app = App(help="The kernel environment of the engine bubblewrap.", no_args_is_help=True)
+audit_app = App(help="The audit log: what ran, and proof that nobody changed it.", no_args_is_help=True)
+tools_app = App(help="The library of tools that models have made (--forge).", no_args_is_help=True)
 GROUPS = {"image": image_app, "env": env_app, "audit": audit_app, "tools": tools_app}
 
 
