@@ -168,6 +168,13 @@ def test_words_that_can_t_be_read_are_a_sentence(
         assert not more or says in done.json["error"]
 
 
+def test_a_terminal_without_unicode_loses_nothing(tmp_path: Path) -> None:
+    """What it can't show is written as its number."""
+    shown = nbagent("verify", "--help", cwd=tmp_path, PYTHONIOENCODING="latin-1")
+    assert (shown.code, shown.err) == (0, "")
+    assert "FILE\\u2026" in shown.out
+
+
 @pytest.mark.parametrize(
     ("words", "closed", "code"), [(("exec", "-", *ENGINE), 0, 0), (("sessions",), 1, 0), (("exec",), 2, 2)]
 )

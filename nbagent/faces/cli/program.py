@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -95,6 +96,9 @@ def _open_standard_streams() -> None:
                 os.dup2(nothing, number)
                 os.close(nothing)
             setattr(sys, name, os.fdopen(number, mode))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the terminal or the file can't hold is written as its number, as Python does on standard error.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
