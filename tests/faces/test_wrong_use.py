@@ -168,6 +168,20 @@ def test_words_that_can_t_be_read_are_a_sentence(
         assert not more or says in done.json["error"]
 
 
+def test_a_folder_that_was_deleted_is_told(tmp_path: Path) -> None:
+    """Who is in it is told so, and not that nbagent failed."""
+    done = subprocess.run(
+        ["bash", "-c", f"mkdir gone; cd gone; rmdir ../gone; exec {PROGRAM} exec -c 1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "was deleted" in done.stderr
+
+
 def test_a_terminal_without_unicode_loses_nothing(tmp_path: Path) -> None:
     """What it can't show is written as its number."""
     shown = nbagent("verify", "--help", cwd=tmp_path, PYTHONIOENCODING="latin-1")
