@@ -58,14 +58,14 @@ async def show(*, as_json: bool) -> int:
         for each in found
     ]
     shown = [name for name in rows[0] if console.width >= WIDE or name in ("session", "started", "state", "title")]
+    # Only a title may be cut: what is cut of an id can't be typed.
+    wide = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown if name != "title"}
+    room = max(8, console.width - sum(wide.values()) - 2 * len(wide))
     table = Table(box=None, pad_edge=False)
     for name in shown:
-        # Only a title may be cut: what is cut of an id can't be typed.
-        least = None if name == "title" else max(len(row[name]) for row in rows)
-        right = name in ("questions", "cells", "cost")
-        table.add_column(name, justify="right" if right else "left", no_wrap=True, min_width=least)
+        table.add_column(name, justify="right" if name in ("questions", "cells", "cost") else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(row[name] for name in shown))
+        table.add_row(*(row[name] if name != "title" else one_line(row[name], room) for name in shown))
     console.print(table)
     if any(each.state == "waiting" for each in found):
         print("Resume one that is waiting, with its variables: nbagent resume SESSION")
