@@ -10,6 +10,9 @@ import nbformat
 import pytest
 from program import ANSWER_KEYS, PROGRAM, Forks, environment, nbagent, sentence
 
+from nbagent.core.errors import UsageError
+from nbagent.faces.cli.flags import with_output_dir
+
 ENGINE = ("--engine", "bubblewrap")
 
 
@@ -213,3 +216,14 @@ def test_output_that_has_no_room_is_a_sentence(here: Path, words: tuple[str, ...
     assert done.returncode == 2
     assert b"The output can't be written: No space left on device." in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_known_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody named is then the session's own folder, so that nothing is lost; another one is refused."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert with_output_dir({}) == {}
+    with pytest.raises(UsageError, match="can't be written"):
+        with_output_dir({"output_dir": Path("out")})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -209,8 +210,10 @@ def _values(name: str, hint: Any) -> Callable[[str], list[str]] | None:
 def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
     """Add the output folder to the options: the one they name, else the settings', else `nbagent-output` here.
 
+    Where nothing can be written here, files stay in the session's folder, and the line of each says so.
+
     Raises:
-        UsageError: It isn't a folder, or the default is a link: somebody else may have made it, to lead elsewhere.
+        UsageError: It isn't a folder, can't be written, or leads elsewhere by a link, which somebody else may have made.
     """
     from nbagent.core import folders, settings
 
@@ -221,6 +224,11 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"The folder {folder} is a link here.", mend="Name where results go with --output-dir.")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", mend="Name another one with --output-dir.")
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        if folder == Path(folders.RESULTS):
+            return given
+        raise UsageError(f"{folder} can't be written.", mend="Name another folder with --output-dir.")
     return given | {"output_dir": folder}
 
 
