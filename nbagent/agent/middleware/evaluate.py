@@ -76,13 +76,13 @@ class Numbers:
 
         def find(cells: Collection[int]) -> list[Claim]:
             outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
-            return claims(text, outputs, given=seen.given, code=seen.code, data=seen.has_data)
+            return claims(text, outputs, given=seen.given, notes=seen.notes, code=seen.code, data=seen.has_data)
 
         def find_all() -> list[Claim]:
             found = find(seen.outputs)
             if not checking:
                 return found
-            first = {each.text: each for each in find(seen.outputs.keys() - checking.keys()) if each.supported}
+            first = {each.text: each for each in find(seen.outputs.keys() - checking.keys()) if each.cell}
             again = {each.text: each.cell for each in find([cell for cell, success in checking.items() if success])}
             earlier = [code for cell, code in seen.code.items() if cell not in checking]
             turn.reused = reused([cell.code for cell in turn.check_cells], earlier)

@@ -118,12 +118,14 @@ def _said(outputs: list[Output]) -> str:
 
 def _sources(answer: Answered) -> str:
     """Where the numbers of an answer stand, in a sentence."""
-    cells = sorted({claim.cell for claim in answer.claims if claim.supported})
+    cells = sorted({claim.cell for claim in answer.claims if claim.cell})
     told = []
     if cells:
         told.append("Its numbers stand in " + ", ".join(f"cell {each}" for each in cells) + ".")
     if answer.unsupported:
         told.append(f"No output shows: {', '.join(answer.unsupported)}.")
+    if answer.noted:
+        told.append(f"Only notes beside the data say: {', '.join(answer.noted)}.")
     if answer.check:
         told.append(answer.check.told)
     return " ".join(told)
@@ -239,11 +241,13 @@ def _pre(said: str, more: str = "") -> str:
 
 
 def _sources_html(answer: Answered, prefix: str) -> str:
-    cells = sorted({claim.cell for claim in answer.claims if claim.supported})
+    cells = sorted({claim.cell for claim in answer.claims if claim.cell})
     links = ", ".join(f'<a href="#{_escaped(prefix)}-cell-{each}">cell {each}</a>' for each in cells)
     told = [f"Its numbers stand in {links}."] if links else []
     if answer.unsupported:
         told.append(f"No output shows: {_escaped(', '.join(answer.unsupported))}.")
+    if answer.noted:
+        told.append(f"Only notes beside the data say: {_escaped(', '.join(answer.noted))}.")
     if answer.check:
         told.append(_escaped(answer.check.told))
     told += [f"File: {_escaped(str(path))}" for path in answer.files]
