@@ -53,7 +53,9 @@ def folded(node: ast.AST, valued: Callable[[str], ast.expr | None]) -> Any:
         raise ValueError(f"it comes to nothing: {error}") from error
 
 
-def _value(node: ast.AST | None, fold: Callable[[ast.AST | None], Any], valued: Callable[[str], ast.expr | None]) -> Any:
+def _value(
+    node: ast.AST | None, fold: Callable[[ast.AST | None], Any], valued: Callable[[str], ast.expr | None]
+) -> Any:
     match node:
         case ast.Constant(value=value):
             return value

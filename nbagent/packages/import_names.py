@@ -73,7 +73,7 @@ _PATTERNS = {
     "FeatureNotFound": _OPTIONAL,
     "AttributeError": (re.compile(r"accessor requires (jinja2)\b"),),
 }
-"""What may name something to install, by the error's class: the last two are Beautiful Soup's, and of pandas' `style`."""
+"""What may name something to install, by the error's class: also of Beautiful Soup's, and of pandas' `frame.style`."""
 _PANDAS_NAMES = {
     "beautifulsoup4": "bs4",
     "Bottleneck": "bottleneck",

@@ -19,11 +19,11 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from nbagent.agent.claims import REST, UNCHECKED, claims, numbers_to_check
-from nbagent.agent.literals import reused
 from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
+from nbagent.agent.names import reused
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
