@@ -265,7 +265,7 @@ def test_signs_that_are_no_numbers() -> None:
         "print(int('142'), len(frame))",
         "print(1 * 100 + 42, len(frame))",
         "print(sum([100, 42]), len(frame))",
-        "print(pl.Series([142]).max(), len(frame))",
+        "import polars as pl\nprint(pl.Series([142]).max(), len(frame))",
         "parts = [100]\nparts.append(42)\nprint(sum(parts), len(frame))",
         "import numpy as np\nprint(int(np.sqrt(142**2)))",
         "from datetime import timedelta\nprint(timedelta(days=142).days, len(frame))",

@@ -119,7 +119,7 @@ def documents(folder: Path) -> None:
     days = "".join(f"{day:02d}.01.2020;{value}\n" for day, value in enumerate(("0,3", "T", "1,5", "0,25", "-999"), 1))
     heads = {"comment": "# a,b,c,d\n# e,f\n", "title": "Rain, daily\n", "marked": "# made today\n#"}
     for name, head in heads.items():
-        (folder / f"{name}.csv").write_text(f"{head}day,place,mm\n1,x,0.5\n2,y,0.25\n3,z,0\n")
+        (folder / f"{name}.csv").write_text(f"{head}day,place,n\n1,x,0.5\n2,y,0.25\n3,z,0\n")
     (folder / "rain.txt").write_text(f"# daily\n# in inches\ndate;rain\n{days}")
     (folder / "mixed.json").write_text(json.dumps([{"a": 1}, {"a": {"b": [None, "x"]}}]))
     (folder / "object.json").write_text(json.dumps({"config": {"deep": [1, {"er": None}]}, "list": []}))
@@ -295,7 +295,8 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
     assert len(tables) > 15
     for table in tables:
         cell = await kernel.run(
-            f"import json, sqlite3, zipfile, pandas as pd, polars as pl\nframe = {table.call}\nprint(frame.height, frame.columns)"
+            "import json, sqlite3, zipfile, pandas as pd, polars as pl\n"
+            f"frame = {table.call}\nprint(frame.height, frame.columns)"
         )
         assert cell.status == "ok", (table.call, cell.text)
         assert cell.text.startswith(f"{table.rows} ["), table.call
@@ -326,9 +327,9 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
     assert [
         [each.name for each in found[f"{name}.csv"].tables[0].columns] for name in ("comment", "title", "marked")
     ] == [
-        ["day", "place", "mm"],
-        ["day", "place", "mm"],
-        ["#day", "place", "mm"],
+        ["day", "place", "n"],
+        ["day", "place", "n"],
+        ["#day", "place", "n"],
     ]
     assert found["mixed.json"].tables[0].rows == 2
     assert found["nested.json"].tables[0].name == "data.rows"

@@ -278,11 +278,15 @@ def page(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if title:
         found["note"] = f"title: {brief(' '.join(unescape(title[1]).split()))}"
     if re.search(r"<table", text, re.IGNORECASE) and not _WIDE_SPAN.search(text):
-        import pandas as pd
+        import pandas as pd  # type: ignore[import-untyped]
 
         read = f"pd.read_html({path!r}, encoding={encoding!r}"
-        for number, frame in enumerate(pd.read_html(io.StringIO(text))[:MAX_TABLES]):
-            found["tables"].append({"name": f"table {number}", **_page_table(read, number, frame)})
+        try:
+            frames = pd.read_html(io.StringIO(text))
+        except (ImportError, ValueError):  # it has only empty ones
+            frames = []
+        for number, frame in enumerate(frames[:MAX_TABLES]):
+            found["tables"].append({"name": f"table {number}", **_page_table(read, number, frame, pd)})
             if clock.is_over():
                 break
     return found | ({"text": " ".join(text.split())[:200]} if not found["tables"] else {})
@@ -292,34 +296,27 @@ _WIDE_SPAN = re.compile(r"(?:col|row)span\s*=\s*[\"']?\s*\d{4}", re.IGNORECASE)
 """A cell over so many columns or rows that the table would fill the memory."""
 
 
-def _page_table(read: str, number: int, frame: Any) -> dict[str, Any]:
+def _page_table(read: str, number: int, frame: Any, pd: Any) -> dict[str, Any]:
     """A table of a page; its call has several rows of a header as one, and leaves out a title above it."""
-    import pandas as pd
-
+    calls = [f"pl.from_pandas({read})[{number}])"]
     names = [each if isinstance(each, tuple) else (each,) for each in frame.columns]
-    header: Any = None
-    if all(isinstance(each, int) for each in frame.columns):
-        # No cell is marked as one of a header.
+    if isinstance(names[0][0], int):
+        # No cell is marked as one of a header. What is one here may be none in the page's other tables.
+        calls = [f"pl.from_pandas({read})[{number}].rename(columns=str))"]
         rows = [["" if pd.isna(each) else str(each) for each in row] for row in frame.head(60).to_numpy()]
         layout = Layout([[row[0]] if len(set(row)) == 1 else row for row in rows])
-        header = list(range(layout.skipped, layout.skipped + layout.more + 1)) if layout.has_header else None
+        if layout.has_header and not layout.more:
+            calls.insert(0, f"pl.from_pandas({read}, header={layout.skipped})[{number}])")
     elif len(names[0]) > 1:
-        kept = [at for at, level in enumerate(zip(*names, strict=True)) if len(set(level)) > 1]
-        header = kept if 0 < len(kept) < len(names[0]) else None
-        names = [tuple(each[at] for at in kept) for each in names] if header else names
-    one = header[0] if header and len(header) == 1 else header
-    call = f"{read}{'' if header is None else f', header={one!r}'})[{number}]"
-    if len(header or names[0]) > 1:
-        joined = "' '.join(dict.fromkeys(x for x in c if 'Unnamed: ' not in x))"
-        call = f"(t := {call}).set_axis([{joined} for c in t.columns], axis=1)"
-    elif header is None and isinstance(frame.columns[0], int):
-        call += ".rename(columns=str)"
-    call = f"pl.from_pandas({call})"
-    try:
-        return profiled([eval(call, {"pl": pl, "pd": pd})], call=call)  # noqa: S307 - made of reprs, in the sandbox
-    except Exception as error:
-        raw = [brief(" | ".join(map(str, row))[:RAW_WIDTH]) for row in [names, *frame.head(RAW_LINES).to_numpy()]]
-        return {"rows": len(frame), "raw": raw, "note": f"no simple call reads it: {type(error).__name__}"}
+        first = next((at for at, level in enumerate(zip(*names, strict=True)) if len(set(level)) > 1), 0)
+        joined = f"' '.join(dict.fromkeys(x for x in c[{first or ''}:] if 'Unnamed: ' not in x))"
+        calls = [f"pl.from_pandas((t := {read})[{number}]).set_axis([{joined} for c in t.columns], axis=1))"]
+    for call in calls:
+        if works(call, pd=pd):
+            frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+            return profiled([frame], call=call)
+    raw = [brief(" | ".join(map(str, row))[:RAW_WIDTH]) for row in [names, *frame.head(RAW_LINES).to_numpy()]]
+    return {"rows": len(frame), "columns": [], "raw": raw, "note": "no simple call reads it"}
 
 
 def archive(path: str, clock: Clock, name_of: Callable[[int], str]) -> dict[str, Any]:
