@@ -91,11 +91,6 @@ def missing_module(kind: str, words: str, code: str) -> str | None:
 
     Python names only the first part that is missing: `google` for `google.cloud.storage`. A library that lacks an
     optional one raises an error of its own, which names it.
-
-    Args:
-        kind: The name of the error's class.
-        words: What the error says.
-        code: The code that failed.
     """
     patterns = _PATTERNS.get(kind, ())
     found = next((each for each in (pattern.search(words[:2000]) for pattern in patterns) if each is not None), None)
