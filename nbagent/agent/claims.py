@@ -104,12 +104,12 @@ def claims(
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    literals = Literals(code or {}, data=data)
     room = _Room()
     told = [each for text in given for each in room.read(text)]
-    known = _Places(_Place(each, 0, -1) for each in (*told, *room.read(literals.parameters())))
     said = _DIGITS.findall("\n".join((*given, *notes)))
     heard = {abs(each.value) for each in told} | set(map(Decimal, said))
+    literals = Literals(code or {}, data=data, told=frozenset(heard))
+    known = _Places(_Place(each, 0, -1) for each in (*told, *room.read(literals.parameters())))
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     shown = _Places(_read(outputs, literals, heard))
     found: dict[str, Claim] = {}

@@ -51,10 +51,12 @@ class Literals:
     Args:
         code: The code of each cell.
         data: Whether there is data that numbers can come from; if not, what is reckoned of constants is found out.
+        told: The sizes of the numbers in the question.
     """
 
-    def __init__(self, code: Mapping[int, str], *, data: bool = True) -> None:
+    def __init__(self, code: Mapping[int, str], *, data: bool = True, told: Container[Decimal] = ()) -> None:
         self._code = code
+        self._told = told
         self._data = data
         self._read: dict[int, tuple[ast.Module, Known]] = {}
         self._used: set[str] = set()
@@ -132,7 +134,8 @@ class Literals:
         inside.look_within(part)
         written = {*_numbers(inside.texts), *self._named(inside)}
         rare = [abs(each) for each in written if abs(each) not in COMMON]
-        is_new = self._data and not (rare and all(each in known for each in rare))
+        is_asked = bool(rare) or any(abs(each) in self._told for each in written)
+        is_new = self._data and not (is_asked and all(each in known for each in rare))
         try:
             numbers = set(_numbers([str(folded(part, names.only_value))]))
         except ValueError:

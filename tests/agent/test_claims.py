@@ -319,6 +319,8 @@ def test_what_is_reckoned_without_data_is_found_out() -> None:
     for given, data, supported in ((["17! / 13!"], True, True), ([], False, True), ([], True, False)):
         found = claims("It is 57,120.", printed("57120"), given=given, code=code, data=data)
         assert [each.supported for each in found] == [supported]
+    small = {1: "a, b = 0, 1\nfor _ in range(10):\n    a, b = b, a + b\nprint(a)"}
+    assert claims("It is 55.", printed("55"), given=["The 10th Fibonacci number?"], code=small)[0].supported
     found = claims("134 fewer.", printed("1234 1100", "134"), code={1: "print(frame.rows)", 2: "print(1234 - 1100)"})
     assert [each.cell for each in found] == [2]
 
