@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from nbagent.agent.literals import parameters, recent, shown_literals
+from nbagent.agent.literals import Literals
 from nbagent.agent.numerals import Numeral, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
@@ -50,6 +50,7 @@ _NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?"
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
+_DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _LISTED = re.compile(r"\d,\d")
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
 """A number whose thousands are parted by spaces, or several numbers."""
@@ -83,7 +84,8 @@ def claims(
     answer: str,
     outputs: Mapping[int, Sequence[Mapping[str, Any]]],
     *,
-    given: Iterable[str] = (),
+    given: Sequence[str] = (),
+    notes: Sequence[str] = (),
     code: Mapping[int, str] | None = None,
     data: bool = True,
 ) -> list[Claim]:
@@ -93,6 +95,7 @@ def claims(
         answer: The answer's text, which may be Markdown.
         outputs: nbformat outputs by the number of their cell.
         given: Texts whose numbers are no claims, such as the question.
+        notes: Texts beside the data, whose numbers are claims that the notes make.
         code: The code of each cell. A number that it names as a parameter is no claim; one that it merely prints as it
             stands there is no evidence.
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
@@ -101,12 +104,14 @@ def claims(
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    ran = code or {}
-    cells = [ran[each] for each in sorted(ran)]
-    named = [parameters(each) for each in reversed(cells[recent(cells) :])]
     room = _Room()
-    known = _Places(_Place(each, 0, -1) for text in (*given, *named) for each in room.read(text))
-    shown = _Places(_read(outputs, shown_literals(ran)))
+    told = [each for text in given for each in room.read(text)]
+    said = _DIGITS.findall("\n".join((*given, *notes)))
+    heard = {abs(each.value) for each in told} | set(map(Decimal, said))
+    literals = Literals(code or {}, data=data, told=frozenset(heard))
+    known = _Places(_Place(each, 0, -1) for each in (*told, *room.read(literals.parameters())))
+    noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
+    shown = _Places(_read(outputs, literals, heard))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
@@ -124,7 +129,9 @@ def claims(
             if place is None and "\u00a0" in text:
                 place = _each(text, shown)
             if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
-                found[text] = Claim(text=text)
+                is_noted = noted.find_any(readings) is not None
+                if not (is_noted and _YEAR_ALONE.fullmatch(text)):
+                    found[text] = Claim(text=text, noted=is_noted)
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
     if len(answer) > MAX_ANSWER:
@@ -134,7 +141,7 @@ def claims(
 
 def numbers_to_check(found: Sequence[Claim]) -> list[Claim]:
     """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
-    return [claim for claim in found if claim.supported and not _YEAR_ALONE.fullmatch(claim.text)][:CHECKED]
+    return [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)][:CHECKED]
 
 
 def _prose(answer: str) -> str:
@@ -235,8 +242,8 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
     # Only if one of the two is per cent does another scale make sense.
     if scale != 1 and scale * claimed.percent != shown.percent:
         return False
-    # A fall may be written without its sign, but a rise is no fall.
-    if claimed.value < 0 < shown.value:
+    # A fall may be written without its sign, but a rise is no fall; and what has the same sign comes first.
+    if claimed.value < 0 < shown.value or (not half and shown.value < 0 < claimed.value):
         return False
     size = abs(shown.value)
     other_unit = scale == 1 and shown.percent != claimed.percent
@@ -265,20 +272,36 @@ class _Room:
 
 
 def _read(
-    outputs: Mapping[int, Sequence[Mapping[str, Any]]], literal: Mapping[int, Counter[Decimal]]
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]], literals: Literals, known: set[Decimal]
 ) -> Iterator[_Place]:
-    """The numbers of all outputs with their places, the latest first, without those that code has written out."""
+    """The numbers of all outputs with their places, the latest first, without those that code has made up.
+
+    Args:
+        outputs: The outputs of each cell.
+        literals: What cells show that was made up.
+        known: The sizes of numbers that were told; those that are found out are added.
+    """
     room = _Room()
+    read: list[tuple[int, int, list[list[Numeral]]]] = []
     for cell in sorted(outputs, reverse=True):
-        written = _Written(literal.get(cell) or {})
         for index, output in reversed(list(enumerate(outputs[cell]))):
             text = _text(output)
             # A comma may stand within a number or between two, so the text is read both ways.
             parts = room.read(text.replace(",", " ")) if _LISTED.search(text) else ()
-            for numbers in (room.read(text), parts):
+            read.append((cell, index, [list(room.read(text)), list(parts)]))
+    found: list[list[_Place]] = []
+    for cell, several in itertools.groupby(reversed(read), key=lambda each: each[0]):
+        counts = literals.shown(cell, known)
+        written = _Written(counts or {})
+        for _, index, readings in several:
+            places: list[_Place] = []
+            for numbers in readings if counts is not None else ():
                 written.begin()
                 # Each stands there once for having been written out; any more of them were found out.
-                yield from (_Place(number, cell, index) for number in numbers if not written.take(number))
+                places += [_Place(number, cell, index) for number in numbers if not written.take(number)]
+            found.append(places)
+            known.update(abs(place.number.value) for place in places)
+    yield from itertools.chain.from_iterable(reversed(found))
 
 
 class _Written:

@@ -1,206 +1,261 @@
-"""Numbers that code has written out: as parameters, or only to show them. Pure; the code is parsed, never run.
+"""Numbers that code has made up: those that a cell shows without data. Pure; the code is parsed, never run.
 
-A number that the code only shows proves nothing: whoever wrote the code made it up, or read it elsewhere.
+What a cell shows of values that are made of constants proves nothing: whoever wrote the code made it up, or read it
+elsewhere. It may still be reckoned with numbers that are known: those of the question, and of outputs before.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
 
+from nbagent.agent.constants import folded
+from nbagent.agent.names import (
+    MAGICS,
+    MAKES,
+    MAX_CODE,
+    SHOWS,
+    WORK,
+    Known,
+    Learner,
+    is_all_fixed,
+    is_fixed,
+    is_number,
+    name_of,
+    names_in,
+    recent,
+)
 from nbagent.agent.numerals import numerals
-from nbagent.core.syntax import UNREADABLE, parse
+from nbagent.core.syntax import UNREADABLE
 from nbagent.core.text import plain
 
-MAX_CODE = 500_000
-"""Characters of the cells whose code is looked into, the latest first."""
 AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
-ROUNDS = 20
-"""How often names are looked at that are made of other names."""
-WORK = 20
-"""Steps for each part of a cell's tree: it is looked at again and again, and hostile code has this grow squarely."""
-_SHOWS = frozenset(("print", "display", "write", "info", "warning"))
-_MAKES = frozenset(
-    "str repr format round float int abs sum max min sorted list tuple dict set frozenset zip enumerate reversed "
-    "Markdown HTML Decimal Fraction DataFrame LazyFrame Series array asarray Index from_dict from_records from_dicts "
-    "float64 float32 int64 int32 dumps pformat join SimpleNamespace namedtuple deepcopy copy lit literal dedent "
-    "concat".split()
-)
-"""What makes of constants nothing but other forms of them, by the last part of its name."""
+COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
+"""Numbers with which anybody may reckon, that alone make no number known."""
 _COLUMNS = frozenset(("lit", "literal", "with_columns", "select", "agg", "assign"))
 """Calls that make columns of constants."""
-_FILLS = frozenset(("append", "extend", "insert", "add", "update", "setdefault"))
-_PUTS = _MAKES | _SHOWS | _COLUMNS
-"""Calls whose keywords name values and no parameters."""
-_MAGICS = re.compile(r"(?m)^[^\S\n]*[%!].*$")
+_PUTS = MAKES | SHOWS | _COLUMNS
+"""Calls that are no use of a parameter."""
+_ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef, ast.comprehension, ast.Lambda)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What names mean.
+class Literals:
+    """What cells show that was made up.
+
+    Args:
+        code: The code of each cell.
+        data: Whether there is data that numbers can come from; if not, what is reckoned of constants is found out.
+        told: The sizes of the numbers in the question.
+    """
+
+    def __init__(self, code: Mapping[int, str], *, data: bool = True, told: Container[Decimal] = ()) -> None:
+        self._code = code
+        self._told = told
+        self._data = data
+        self._read: dict[int, tuple[ast.Module, Known]] = {}
+        self._used: set[str] = set()
+        self._parameters: set[Decimal] = set()
+        self._values: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
+        known = Known()
+        cells = sorted(code)
+        for cell in cells[recent([code[each] for each in cells]) :]:
+            with contextlib.suppress(*UNREADABLE):
+                tree = known.tree(code[cell])
+                known = Learner(known).learned(tree)
+                self._look_for_uses(tree, known)
+                self._read[cell] = tree, known
+
+    def _look_for_uses(self, tree: ast.Module, known: Known) -> None:
+        """Note what is reckoned, compared or called with beside what is not made of constants."""
+        for node in ast.walk(tree):
+            operands: list[ast.expr] = []
+            match node:
+                case ast.Compare(left=left, comparators=others):
+                    operands = [left, *others]
+                case ast.BinOp(left=left, right=right) if not _is_text(left):
+                    operands = [left, right]
+                case ast.Call(args=arguments, keywords=keywords) if name_of(node.func) not in _PUTS:
+                    operands = [*arguments, *(each.value for each in keywords)]
+            if operands and not is_fixed(node, known):
+                looked = _Looked(known, ())
+                looked.names |= {each for each in names_in(operands) if each in known.fixed and each in known.values}
+                self._used |= looked.names
+                given = [each for each in operands if is_fixed(each, known)]
+                named = [*_keywords(given), *(each.value for each in getattr(node, "keywords", ()) if each.arg)]
+                if isinstance(node, ast.Call) and name_of(node.func) in known.takes:
+                    named += given  # its function names them
+                numbers = _numbers(text for each in named for text in _written(each))
+                self._parameters |= {*numbers, *self._named(looked)}
+
+    def parameters(self) -> str:
+        """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `bins=20`; each on a line."""
+        return "\n".join(map(str, self._parameters))
+
+    def shown(self, cell: int, known: Container[Decimal]) -> Counter[Decimal] | None:
+        """The numbers that a cell shows without data, and how often at most; None for all that it shows.
+
+        Of a cell that can't be read, or not within `WORK`, or that is none of the recent ones, these are all numbers
+        in it.
+
+        Args:
+            cell: The cell.
+            known: The sizes of the numbers in the question, and of those that were found out before.
+        """
+        code = self._code.get(cell, "")
+        with contextlib.suppress(*UNREADABLE, KeyError):
+            tree, names = self._read[cell]
+            names.left[0] = WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
+            counts: Counter[Decimal] = Counter()
+            is_made_up = False
+            for expression, often in _shown_expressions(tree, names):
+                looked = _Looked(names, self._used)
+                looked.look(expression)
+                counts.update({each: often * n for each, n in Counter(_numbers(looked.texts)).items()})
+                counts.update(dict.fromkeys(self._named(looked), AGAIN))
+                for part in looked.made:
+                    numbers, is_new = self._made(part, names, known)
+                    counts.update(dict.fromkeys(numbers, AGAIN if isinstance(part, ast.Name) else often))
+                    is_made_up = is_made_up or is_new
+            for echo in _ECHOES.findall(code):
+                counts.update(dict.fromkeys(_numbers([echo]), AGAIN))
+            is_all = is_made_up and not MAGICS.search(code) and is_all_fixed(tree, names)
+            return None if is_all else counts
+        return Counter(dict.fromkeys(_numbers([code]), AGAIN))
+
+    def _made(self, part: ast.expr, names: Known, known: Container[Decimal]) -> tuple[set[Decimal], bool]:
+        """What a part shows that is made of constants, and whether it is not reckoned with known numbers."""
+        inside = _Looked(names, self._used)
+        inside.look_within(part)
+        written = {*_numbers(inside.texts), *self._named(inside)}
+        rare = [abs(each) for each in written if abs(each) not in COMMON]
+        is_asked = bool(rare) or any(abs(each) in self._told for each in written)
+        is_new = self._data and not (is_asked and all(each in known for each in rare))
+        try:
+            numbers = set(_numbers([str(folded(part, names.only_value))]))
+        except ValueError:
+            total = sum(written, Decimal(0))
+            numbers = written | ({total, total / len(written)} if written and is_new else set())
+        return numbers if is_new else numbers & written, is_new
+
+    def _named(self, looked: _Looked) -> set[Decimal]:
+        """The numbers in the values of names that are shown, and of those in these."""
+        found: set[Decimal] = set()
+        waiting, seen = list(looked.names), set(looked.names)
+        while waiting:
+            values = looked.known.values[waiting.pop()]
+            if id(values) not in self._values:
+                inner = _Looked(looked.known, self._used)
+                for each in values:
+                    inner.look_within(each)
+                self._values[id(values)] = values, set(_numbers(inner.texts)), inner.names
+            _, numbers, names = self._values[id(values)]
+            looked.known.spend(len(numbers) + len(names))
+            found |= numbers
+            waiting += [each for each in names if each in looked.known.values and each not in seen]
+            seen |= names
+        return found
+
+
+class _Looked:
+    """What an expression shows as it stands in the code: not what it reckons with.
+
+    Args:
+        known: What names mean.
+        used: Names of parameters.
 
     Attributes:
-        values: What each has been given, or has in it; of a function, what it returns.
-        fixed: The names whose values come of constants alone.
-        left: The steps that may still be taken, as the only item.
+        texts: The constants that it shows.
+        names: The names whose values it shows.
+        made: The parts of it that are made of constants.
     """
 
-    values: dict[str, list[ast.expr]] = field(default_factory=dict)
-    fixed: set[str] = field(default_factory=set)
-    left: list[int] = field(default_factory=lambda: [0])
+    def __init__(self, known: Known, used: Container[str]) -> None:
+        self.known = known
+        self._used = used
+        self.texts: list[str] = []
+        self.names: set[str] = set()
+        self.made: list[ast.expr] = []
 
-    def tree(self, code: str) -> ast.Module:
-        """The tree of a cell, for which steps are given."""
-        tree = parse(_MAGICS.sub("", code), awaits=True)
-        self.left[0] = max(0, self.left[0]) + WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
-        return tree
+    def look(self, node: ast.AST) -> None:
+        """Look at an expression, or a part of it."""
+        self.known.spend()
+        if isinstance(node, ast.Constant) or is_number(node):
+            self._take(node)
+        elif isinstance(node, ast.expr) and not isinstance(node, ast.JoinedStr) and is_fixed(node, self.known):
+            if not (isinstance(node, ast.Name) and node.id in self._used):
+                self.made.append(node)
+        else:
+            self._go_on(node, self.look)
 
-    def spend(self, steps: int = 1) -> None:
-        """Take steps.
+    def look_within(self, node: ast.AST) -> None:
+        """Look at all constants and names of a part that is made of them."""
+        self.known.spend()
+        if isinstance(node, ast.Constant) or is_number(node):
+            self._take(node)
+        elif not isinstance(node, ast.expr) or is_fixed(node, self.known):
+            self._take_name(node)
+            parts = ast.iter_child_nodes(node)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                parts = iter([node.func.value, *node.args, *node.keywords])
+            for each in parts:
+                self.look_within(each)
+        else:
+            self._go_on(node, self.look_within)
 
-        Raises:
-            ValueError: None are left.
-        """
-        self.left[0] -= steps
-        if self.left[0] < 0:
-            raise ValueError("it takes too long to be read")
+    def _take(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self.known.spend(len(node.value))
+            self.texts.append(node.value)
+            if f"file:{node.value}" in self.known.values:
+                self.names.add(f"file:{node.value}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            self.texts.append(node.value[:MAX_CODE].decode("ascii", "replace"))
+        else:
+            self.known.spend(WORK)
+            self.texts += _written(node)
 
-
-def parameters(code: str) -> str:
-    """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `bins=20`; each on a line."""
-    found: list[str] = []
-    with contextlib.suppress(*UNREADABLE):
-        known = _Known()
-        tree = known.tree(code)
-        used = _used(tree, _learn(tree, known))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and _is_number(node.value) and used & set(_names(node.targets)):
-                found += _written(node.value)
-            elif isinstance(node, ast.Call) and _name(node.func) not in _PUTS:
-                found += [text for each in node.keywords if each.arg for text in _written(each.value)]
-    return "\n".join(found)
-
-
-def reused(code: Sequence[str], earlier: Sequence[str]) -> list[str]:
-    """The variables and functions of earlier cells on which code depends, in order; beyond `MAX_CODE`, none are known.
-
-    Args:
-        code: Cells, in order.
-        earlier: Those before, in order.
-    """
-    made: set[str] = set()
-    found: dict[str, None] = {}
-    given = {name for statement in _statements(earlier) for name in _bound(statement)[1]}
-    for statement in _statements(code):
-        inside, bound = _bound(statement)
-        used = [
-            each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
-        ]
-        used += _names([statement.target]) if isinstance(statement, ast.AugAssign) else []
-        found |= dict.fromkeys(name for name in used if name in given and name not in made and name not in inside)
-        made |= inside | bound
-    return [name for name in found if not name.startswith("_")]
-
-
-def recent(code: Sequence[str]) -> int:
-    """The index of the first of the last cells that have `MAX_CODE` characters together at most."""
-    sizes = itertools.accumulate(map(len, reversed(code)))
-    return len(code) - sum(size <= MAX_CODE for size in sizes)
-
-
-def _statements(code: Sequence[str]) -> Iterator[ast.stmt]:
-    """The statements of the recent cells, without those of cells that can't be read."""
-    for each in code[recent(code) :]:
-        with contextlib.suppress(*UNREADABLE):
-            yield from parse(_MAGICS.sub("", each), awaits=True).body
-
-
-def _bound(statement: ast.stmt) -> tuple[set[str], set[str]]:
-    """The names that a statement gives a value before it uses them, and all but modules that have one after it."""
-    stored = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    stored |= {each.name for each in ast.walk(statement) if isinstance(each, ast.FunctionDef | ast.ClassDef)}
-    first = stored | {each.arg for each in ast.walk(statement) if isinstance(each, ast.arg)}
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        first -= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return first, stored
-
-
-def _used(tree: ast.Module, known: _Known) -> set[str]:
-    """The names with which something is reckoned, compared or called, other than constants alone."""
-    used: set[str] = set()
-    for node in ast.walk(tree):
+    def _take_name(self, node: ast.AST) -> bool:
         match node:
-            case ast.Compare(left=left, comparators=others) if not _is_fixed(node, known):
-                used.update(_names([left, *others]))
-            case ast.BinOp(left=left, right=right) if not _is_fixed(node, known):
-                used.update(_names([left, right]))
-            case ast.Call(func=func, args=arguments, keywords=keywords) if _name(func) not in _PUTS:
-                used.update(_names([*arguments, *(each.value for each in keywords)]))
-    return used
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)):
+                if name in self.known.values:
+                    self.names.add(name)
+                    return True
+        return False
+
+    def _go_on(self, node: ast.AST, look: Callable[[ast.AST], None]) -> None:
+        """Look at those parts of an expression that it shows as they are."""
+        parts: Iterable[ast.AST] = ()
+        if self._take_name(node):
+            parts = getattr(node, "args", ())
+        else:
+            match node:
+                case ast.Call(func=ast.Attribute(value=value, attr=attr), args=arguments) if (
+                    attr == "format" or is_fixed(value, self.known)
+                ):
+                    parts = [value, *arguments]
+                case ast.Subscript(value=value) if is_fixed(value, self.known):
+                    parts = [value]
+                case ast.Call(func=func, args=arguments, keywords=keywords) if name_of(func) in MAKES:
+                    parts = [*arguments, *(each.value for each in keywords)]
+                case ast.BinOp(left=left) if not _is_text(left):
+                    pass
+                case ast.Call() | ast.Attribute() | ast.Compare() | ast.Lambda() | ast.Await() | ast.Subscript():
+                    pass
+                case _:
+                    parts = [
+                        each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.comprehension)
+                    ]
+        for each in parts:
+            look(each)
 
 
-def shown_literals(code: Mapping[int, str]) -> dict[int, Counter[Decimal]]:
-    """The numbers that each cell shows as they stand in the code, here or in a cell before, and how often at most.
-
-    Of a cell that can't be read, or not within `WORK`, or that is none of the recent ones, these are all numbers in it.
-    """
-    known = _Known()
-    found = {}
-    read: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
-    cells = sorted(code)
-    first = recent([code[each] for each in cells])
-    for at, cell in enumerate(cells):
-        with contextlib.suppress(*UNREADABLE):
-            if at >= first:
-                tree = known.tree(code[cell])
-                known = _learn(tree, known)
-                found[cell] = _shown(tree, known, read)
-        if cell not in found:
-            found[cell] = Counter({each.value: AGAIN for each in numerals(plain(code[cell]))})
-    return found
-
-
-def _shown(
-    tree: ast.Module, known: _Known, read: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]]
-) -> Counter[Decimal]:
-    """The numbers that a cell shows, each with how often.
-
-    Args:
-        tree: The cell.
-        known: What names mean.
-        read: What was read of the values of names already, by their ids: they, their numbers, and the names in them.
-    """
-    counts: Counter[Decimal] = Counter()
-    names: set[str] = set()
-    for expression, often in _shown_expressions(tree, known):
-        for text in _literals(expression, known, names):
-            for number in numerals(text):
-                counts[number.value] += often
-    waiting, seen = list(names), set(names)
-    while waiting:
-        values = known.values[waiting.pop()]
-        if id(values) not in read:
-            inner: set[str] = set()
-            texts = [text for each in values for text in _literals(each, known, inner)]
-            read[id(values)] = values, {number.value for text in texts for number in numerals(text)}, inner
-        _, numbers, inner = read[id(values)]
-        known.spend(len(numbers) + len(inner))
-        counts.update(dict.fromkeys(numbers, AGAIN))
-        waiting += [each for each in inner if each in known.values and each not in seen]
-        seen |= inner
-    return counts
-
-
-def _shown_expressions(tree: ast.Module, known: _Known) -> Iterator[tuple[ast.expr, int]]:
+def _shown_expressions(tree: ast.Module, known: Known) -> Iterator[tuple[ast.expr, int]]:
     """The expressions that a cell shows, each with how often."""
     repeated = {
         id(inner) for node in ast.walk(tree) if isinstance(node, _LOOPS) for inner in ast.iter_child_nodes(node)
@@ -208,130 +263,35 @@ def _shown_expressions(tree: ast.Module, known: _Known) -> Iterator[tuple[ast.ex
     for node in ast.walk(tree):  # from the outside to the inside
         if id(node) in repeated:
             repeated.update(map(id, ast.iter_child_nodes(node)))
-        if isinstance(node, ast.Call) and _name(node.func) in _SHOWS:
+        if isinstance(node, ast.Call) and name_of(node.func) in SHOWS:
             yield from ((each, AGAIN if id(node) in repeated else 1) for each in node.args)
-        elif isinstance(node, ast.Call) and _name(node.func) in _COLUMNS:
-            parts = [*(node.args if _name(node.func) in ("lit", "literal") else ()), *(k.value for k in node.keywords)]
-            yield from ((each, AGAIN) for each in parts if _is_fixed(each, known))
+        elif isinstance(node, ast.Call) and name_of(node.func) in _COLUMNS:
+            parts = [
+                *(node.args if name_of(node.func) in ("lit", "literal") else ()),
+                *(k.value for k in node.keywords),
+            ]
+            yield from ((each, AGAIN) for each in parts if is_fixed(each, known))
     last = tree.body[-1] if tree.body else None
-    if isinstance(last, ast.Expr) and not (isinstance(last.value, ast.Call) and _name(last.value.func) in _SHOWS):
+    if isinstance(last, ast.Expr) and not (isinstance(last.value, ast.Call) and name_of(last.value.func) in SHOWS):
         yield last.value, 1
 
 
-def _names(nodes: Iterable[ast.expr]) -> list[str]:
-    return [each.id for each in nodes if isinstance(each, ast.Name)]
+def _keywords(nodes: Iterable[ast.expr]) -> list[ast.expr]:
+    """The values of keywords in calls."""
+    calls = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call))
+    return [each.value for call in calls if name_of(call.func) not in _PUTS for each in call.keywords if each.arg]
 
 
-def _name(function: ast.expr) -> str:
-    """The last part of a function's name."""
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def _is_number(node: ast.AST | None) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        node = node.operand
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
-
-
-def _learn(tree: ast.Module, before: _Known) -> _Known:
-    """What is known after a cell, of what was known before it."""
-    given: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                _give(given, targets, value)
-            case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
-                _give(given, [target], value)
-            case ast.AugAssign(target=target, value=value):
-                _give(given, [target], ast.Await(value))  # it depends on what was there
-            case ast.For(target=target, iter=source) | ast.comprehension(target=target, iter=source):
-                _give(given, [target], source)
-            case ast.FunctionDef(name=name):
-                parts = [*ast.walk(node)]
-                before.spend(len(parts))
-                given[name] = [each.value for each in parts if isinstance(each, ast.Return) and each.value]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=arguments) if attr in _FILLS:
-                given.setdefault(name, [*before.values.get(name, ())]).extend(arguments)
-    known = _Known({**before.values, **given}, before.fixed | set(given), before.left)
-    for _ in range(ROUNDS):
-        wrong = {
-            name for name in known.fixed & set(given) if not all(_is_fixed(each, known) for each in known.values[name])
-        }
-        if not wrong:
-            break
-        known.fixed.difference_update(wrong)
-    return known
-
-
-def _give(given: dict[str, list[ast.expr]], targets: list[ast.expr], value: ast.expr) -> None:
-    for target in targets:
-        while isinstance(target, ast.Subscript | ast.Attribute | ast.Starred):
-            target = target.value
-        for node in ast.walk(target):
-            if isinstance(node, ast.Name):
-                given.setdefault(node.id, []).append(value)
-
-
-def _is_fixed(node: ast.AST, known: _Known) -> bool:
-    """Whether a value comes of constants alone."""
-    known.spend()
-    match node:
-        case ast.Constant():
-            return True
-        case ast.Name(id=name):
-            return name in known.fixed
-        case ast.Call(func=func, args=arguments, keywords=keywords):
-            of_constant = isinstance(func, ast.Attribute) and _is_fixed(func.value, known)
-            is_known = isinstance(func, ast.Name) and func.id in known.fixed
-            makes = _name(func) in _MAKES or of_constant or is_known
-            return makes and all(_is_fixed(each, known) for each in [*arguments, *(each.value for each in keywords)])
-        case ast.Attribute() | ast.Await() | ast.Lambda() | ast.Yield() | ast.YieldFrom():
-            return False
-    inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.comprehension)]
-    return all(_is_fixed(each, known) for each in inner)
-
-
-def _written(number: ast.expr) -> list[str]:
+def _written(number: ast.AST) -> list[str]:
     """A number as Python writes it; nothing for what is none, and for more than 4,300 digits, which it refuses."""
     with contextlib.suppress(ValueError):
-        return [ast.unparse(number)] if _is_number(number) else []
+        return [ast.unparse(number)] if is_number(number) else []
     return []
 
 
-def _literals(node: ast.AST, known: _Known, names: set[str]) -> Iterator[str]:
-    """The constants that a shown expression shows as they are: not those with which it reckons.
-
-    Args:
-        node: The expression, or a part of it.
-        known: What names mean.
-        names: Gets the names whose values it shows.
-    """
-    parts: Iterable[ast.AST] = ()
-    known.spend()
-    match node:
-        case ast.Constant(value=str() as text):
-            known.spend(len(text))
-            yield plain(text)
-        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
-            known.spend(WORK)
-            yield from _written(node)
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)) if name in known.values:
-            names.add(name)
-            parts = getattr(node, "args", ())
-        case ast.Call(func=ast.Lambda(body=body)):
-            parts = [body]
-        case ast.Call(func=func, args=arguments, keywords=keywords):
-            if isinstance(func, ast.Attribute) and (_is_fixed(func.value, known) or func.attr == "format"):
-                parts = [func.value, *arguments]
-            elif _name(func) in _MAKES:
-                parts = [*arguments, *(each.value for each in keywords)]
-        case ast.BinOp(left=left) if not (_is_fixed(node, known) or isinstance(left, ast.Constant | ast.JoinedStr)):
-            pass
-        case ast.Attribute() | ast.Compare() | ast.Lambda() | ast.Await():
-            pass
-        case ast.Subscript(value=value) if not _is_fixed(node, known):
-            parts = [value] if _is_fixed(value, known) else ()
-        case _:
-            parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.comprehension)]
-    for each in parts:
-        yield from _literals(each, known, names)
+def _numbers(texts: Iterable[str]) -> list[Decimal]:
+    return [number.value for text in texts for number in numerals(plain(text))]

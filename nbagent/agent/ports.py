@@ -94,14 +94,15 @@ class Evidence:
 
     Attributes:
         outputs: The outputs of each cell by its number, in order.
-        given: Texts whose numbers the model did not make up: questions, results of other programs' tools, notes
-            beside the data.
+        given: Texts whose numbers the model did not make up: questions, results of other programs' tools.
+        notes: The notes beside the data.
         code: The code of each cell by its number.
         has_data: Whether the session has data that numbers could come from.
     """
 
     outputs: Mapping[int, Sequence[Output]]
     given: Sequence[str]
+    notes: Sequence[str] = ()
     code: Mapping[int, str]
     has_data: bool
 

@@ -55,6 +55,7 @@ class Column(msgspec.Struct, omit_defaults=True):
         sentinels: Numbers that often mean a missing value, with their rows.
         unit: The unit in its name.
         padded: Rows whose value has spaces around it.
+        alike: Different values without case, spaces and leading zeros, if these are fewer; 0 if not.
         sketch, folded: By which it is compared with other columns: values as they are, and without case,
             spaces and leading zeros.
     """
@@ -74,6 +75,7 @@ class Column(msgspec.Struct, omit_defaults=True):
     sentinels: dict[str, Count] = {}
     unit: str = ""
     padded: Count = 0
+    alike: Count = 0
     sketch: Sketch | None = None
     folded: Sketch | None = None
 

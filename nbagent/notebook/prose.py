@@ -93,14 +93,16 @@ def data(given: Sequence[Data]) -> str:
 def unsupported(claims: Sequence[Claim]) -> str:
     """Markdown that names the numbers of an answer that no cell shows, for the place before the answer."""
     missing = [claim.text for claim in claims if not claim.supported]
-    return f"*Shown by no cell: {clean_markdown(', '.join(missing))}.*\n\n" if missing else ""
+    noted = [claim.text for claim in claims if claim.noted]
+    told = f"*Shown by no cell: {clean_markdown(', '.join(missing))}.*\n\n" if missing else ""
+    return told + (f"*Only notes beside the data say: {clean_markdown(', '.join(noted))}.*\n\n" if noted else "")
 
 
 def sources(claims: Sequence[Claim]) -> str:
     """Markdown that names the numbers of an answer by the cells that show them."""
     told, found = "", dict[int, list[str]]()
     for claim in claims:
-        if claim.supported:
+        if claim.cell:
             shown = f" (as {clean_markdown(claim.shown)})" if claim.shown != claim.text else ""
             found.setdefault(claim.cell, []).append(f"{clean_markdown(claim.text)}{shown}")
     # JupyterLab follows such a link to the cell with this id.

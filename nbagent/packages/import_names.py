@@ -59,8 +59,6 @@ KNOWN = NAMES.popular | {canonicalize_name(name) for name in DISTRIBUTIONS.value
 
 
 _MISSING = re.compile(r"No module named '?([\w.]+)'?")
-_IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "FeatureNotFound")
-"""Errors that may name something to install; the last one is Beautiful Soup's, for a parser."""
 _OPTIONAL = (
     re.compile(r"Missing optional dependency '([\w.]+)'"),
     re.compile(r"`Import ([\w.-]+)` failed"),
@@ -69,6 +67,13 @@ _OPTIONAL = (
     re.compile(r"\b(?:pip|conda|uv pip) install (?:-U |--upgrade )?['\"`]?([A-Za-z]\w*)\b(?![-\[]|\.\w)"),
 )
 """How libraries say which optional one they lack: pandas, Polars, Beautiful Soup, and most others."""
+_PATTERNS = {
+    "ModuleNotFoundError": (_MISSING, *_OPTIONAL),
+    "ImportError": _OPTIONAL,
+    "FeatureNotFound": _OPTIONAL,
+    "AttributeError": (re.compile(r"accessor requires (jinja2)\b"),),
+}
+"""What may name something to install, by the error's class: also of Beautiful Soup's, and of pandas' `frame.style`."""
 _PANDAS_NAMES = {
     "beautifulsoup4": "bs4",
     "Bottleneck": "bottleneck",
@@ -87,9 +92,7 @@ def missing_module(kind: str, words: str, code: str) -> str | None:
     Python names only the first part that is missing: `google` for `google.cloud.storage`. A library that lacks an
     optional one raises an error of its own, which names it.
     """
-    if kind not in _IMPORT_ERRORS:
-        return None
-    patterns = (_MISSING, *_OPTIONAL) if kind == "ModuleNotFoundError" else _OPTIONAL
+    patterns = _PATTERNS.get(kind, ())
     found = next((each for each in (pattern.search(words[:2000]) for pattern in patterns) if each is not None), None)
     if found is None:
         return None

@@ -181,7 +181,8 @@ class SessionKernel:
         cells = known.cells
         return Evidence(
             outputs={cell.cell: known.outputs(cell) for cell in cells},
-            given=[*known.heard, *(each.question for each in known.questions), *self._notes],
+            given=[*known.heard, *(each.question for each in known.questions)],
+            notes=self._notes,
             code={cell.cell: cell.code for cell in cells},
             has_data=bool(known.data or known.uploads or known.heard),
         )

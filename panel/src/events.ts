@@ -442,6 +442,7 @@ export interface Claim {
   output?: number;
   shown?: string;
   again?: number;
+  noted?: boolean;
 }
 /** A second computation of an answer's numbers from the data, before the person saw it. */
 export interface Check {

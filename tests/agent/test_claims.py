@@ -10,7 +10,7 @@ import machine
 import pytest
 
 from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
-from nbagent.agent.literals import MAX_CODE
+from nbagent.agent.names import MAX_CODE
 from nbagent.agent.numerals import numerals
 from nbagent.core.events import Claim
 
@@ -260,6 +260,23 @@ def test_signs_that_are_no_numbers() -> None:
         "frame.with_columns(rows=142)",
         "frame.select(pl.lit(142))",
         "print(141.8, round(141.8))",
+        "print(abs(-142))",
+        "print(len('x' * 142), len(frame))",
+        "print(int('142'), len(frame))",
+        "print(1 * 100 + 42, len(frame))",
+        "print(sum([100, 42]), len(frame))",
+        "import polars as pl\nprint(pl.Series([142]).max(), len(frame))",
+        "parts = [100]\nparts.append(42)\nprint(sum(parts), len(frame))",
+        "import numpy as np\nprint(int(np.sqrt(142**2)))",
+        "from datetime import timedelta\nprint(timedelta(days=142).days, len(frame))",
+        "print(ord('\x8e'), len(frame))",
+        "import json\nprint(json.loads('{\"rows\": 142}')['rows'], len(frame))",
+        "with open('x', 'w') as file:\n    file.write('142')\nprint(open('x').read(), len(frame))",
+        "n = 0\nfor _ in range(142):\n    n += 1\nprint(n)",
+        "def show(rows):\n    print(rows)\nshow(142)",
+        "exec('print(142)')",
+        "import base64\nprint(base64.b64decode('MTQy').decode())",
+        "!echo 142",
     ],
 )
 def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
@@ -272,7 +289,15 @@ def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
     "code",
     [
         "print(len(frame))",
-        "print(100 + 42)",
+        "print(len(frame), 100 + 41)",
+        "n = 0\nfor row in frame.rows():\n    if row[0] > 3:\n        n += 1\nprint(n)",
+        "def count(x):\n    return len(x) + 1\nprint(count([1]), count(frame))",
+        "import numpy as np\nprint((np.random.default_rng(7).random(300) < 0.5).sum())",
+        "with open('x', 'w') as file:\n    file.write(frame.to_csv())\nprint(len(open('x').readlines()))",
+        "from pathlib import Path\nprint(len((Path('/tmp/data') / 'x.csv').read_text()))",
+        "print('-' * 142)\nprint(len(frame))",
+        "print(frame['miles'].sum() * 1.609)",
+        "print(1642 - 1500)",
         "print('of 142:', len(frame))",
         "n = 0\nn += len(frame)\nprint(n)",
         "bad (",
@@ -284,7 +309,31 @@ def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
 def test_what_a_cell_computes_is_evidence(code: str) -> None:
     """Also if it comes to a number that is printed beside it."""
     text = "of 142: 142" if "of" in code else "142"
-    assert [each.supported for each in claims("There are 142 rows.", printed(text), code={1: code})] == [True]
+    found = claims("There are 142 rows.", printed(text), given=["Of 1642 rows, leave out 1500."], code={1: code})
+    assert [each.supported for each in found] == [True]
+
+
+def test_what_is_reckoned_without_data_is_found_out() -> None:
+    """Pure mathematics has no data; with data, its numbers are to be known: from the question, or outputs before."""
+    code = {1: "import math\nprint(math.factorial(17) // math.factorial(13))"}
+    for given, data, supported in ((["17! / 13!"], True, True), ([], False, True), ([], True, False)):
+        found = claims("It is 57,120.", printed("57120"), given=given, code=code, data=data)
+        assert [each.supported for each in found] == [supported]
+    small = {1: "a, b = 0, 1\nfor _ in range(10):\n    a, b = b, a + b\nprint(a)"}
+    assert claims("It is 55.", printed("55"), given=["The 10th Fibonacci number?"], code=small)[0].supported
+    found = claims("134 fewer.", printed("1234 1100", "134"), code={1: "print(frame.rows)", 2: "print(1234 - 1100)"})
+    assert [each.cell for each in found] == [2]
+
+
+def test_what_only_notes_say_is_marked() -> None:
+    """A number of a note beside the data is none that an output shows; a year in it is no claim."""
+    notes = ["The budget of 2023 was 6.9 million."]
+    found = claims("Of 6.9 million in 2023, 42 are left, not 43.", printed("42"), notes=notes)
+    assert [(each.text, each.supported, each.noted) for each in found] == [
+        ("6.9 million", True, True),
+        ("42", True, False),
+        ("43", False, False),
+    ]
 
 
 def test_what_an_earlier_cell_has_written_out_is_no_evidence() -> None:

@@ -15,9 +15,9 @@ from agent.stub import Cell, Kernel, Provider, Say, answer, python
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
 from nbagent.agent.claims import claims
-from nbagent.agent.literals import reused
 from nbagent.agent.middleware.evaluate import Evaluation, Numbers, reads_several
 from nbagent.agent.middleware.spending import Spending
+from nbagent.agent.names import reused
 from nbagent.agent.ports import Evidence
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies

@@ -117,6 +117,9 @@ def documents(folder: Path) -> None:
         connection.commit()
     (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x", "c": []}, {"a": 2, "c": [1, 7]}]))
     days = "".join(f"{day:02d}.01.2020;{value}\n" for day, value in enumerate(("0,3", "T", "1,5", "0,25", "-999"), 1))
+    heads = {"comment": "# a,b,c,d\n# e,f\n", "title": "Rain, daily\n", "marked": "# made today\n#"}
+    for name, head in heads.items():
+        (folder / f"{name}.csv").write_text(f"{head}day,place,n\n1,x,0.5\n2,y,0.25\n3,z,0\n")
     (folder / "rain.txt").write_text(f"# daily\n# in inches\ndate;rain\n{days}")
     (folder / "mixed.json").write_text(json.dumps([{"a": 1}, {"a": {"b": [None, "x"]}}]))
     (folder / "object.json").write_text(json.dumps({"config": {"deep": [1, {"er": None}]}, "list": []}))
@@ -125,8 +128,10 @@ def documents(folder: Path) -> None:
     feature = {"type": "Feature", "geometry": point, "properties": {"name": "x"}}
     (folder / "places.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature] * 3}))
     (folder / "page.html").write_text(
-        "<title>Two tables</title><table><tr><th>city<th>people<tr><td>Köln<td>1</table>"
+        "<title>Three tables</title><table><tr><th>city<th>people<tr><td>Köln<td>1</table>"
         "<table><tr><th>a</tr><tr><td>1</tr><tr><td>2</table>"
+        "<table><tr><th colspan=5>Visits</th></tr><tr><th rowspan=2>house<th colspan=2>2022<th colspan=2>2023</tr>"
+        "<tr><th>men<th>women<th>men<th>women</tr><tr><td>a<td>1<td>2<td>3<td>4</tr></table>"
     )
     with zipfile.ZipFile(folder / "packed.zip", "w") as packed:
         packed.writestr("in/a.csv", "a,b\n1,2\n3,4\n")
@@ -290,7 +295,8 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
     assert len(tables) > 15
     for table in tables:
         cell = await kernel.run(
-            f"import json, sqlite3, zipfile, polars as pl\nframe = {table.call}\nprint(frame.height, frame.columns)"
+            "import json, sqlite3, zipfile, pandas as pd, polars as pl\n"
+            f"frame = {table.call}\nprint(frame.height, frame.columns)"
         )
         assert cell.status == "ok", (table.call, cell.text)
         assert cell.text.startswith(f"{table.rows} ["), table.call
@@ -318,15 +324,27 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
     rain = found["rain.txt"]
     assert rain.tables[0].call.endswith("rain.txt', separator=';', skip_lines=2)")
     assert (column(rain, "rain").form, column(rain, "rain").sentinels) == ("decimal commas", {"-999": 1})
+    assert [
+        [each.name for each in found[f"{name}.csv"].tables[0].columns] for name in ("comment", "title", "marked")
+    ] == [
+        ["day", "place", "n"],
+        ["day", "place", "n"],
+        ["#day", "place", "n"],
+    ]
     assert found["mixed.json"].tables[0].rows == 2
     assert found["nested.json"].tables[0].name == "data.rows"
     assert "config: {deep: " in found["object.json"].note
     assert "int" in found["number.json"].note
     page = found["page.html"]
     assert (page.note, [(each.rows, [c.name for c in each.columns]) for each in page.tables]) == (
-        "title: Two tables",
-        [(1, ["city", "people"]), (2, ["a"])],
+        "title: Three tables",
+        [
+            (1, ["city", "people"]),
+            (2, ["a"]),
+            (1, ["house", "2022 men", "2022 women", "2023 men", "2023 women"]),
+        ],
     )
+    assert "Köln" in column(page, "city").values
     places = found["places.geojson"]
     assert (places.kind, columns(places)) == ("GeoJSON", [("name", "String")])
     assert "Point" in places.note

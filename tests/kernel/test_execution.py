@@ -77,6 +77,8 @@ def test_only_a_module_not_found_names_a_missing_module() -> None:
         ("ImportError", "please pip install scikit-learn", None),
         ("ImportError", "please pip install foo[bar]", None),
         ("ImportError", "cannot import name 'x' from 'y'", None),
+        ("AttributeError", "The '.style' accessor requires jinja2", "jinja2"),
+        ("AttributeError", "The thing needs jinja2: pip install jinja2", None),
         ("ValueError", "Missing optional dependency 'openpyxl'", None),
     ],
 )

@@ -134,7 +134,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                     group.families.append(family)
     for group in found.values():
         sides = zip(*(table.columns for _, table in group.tables), strict=True)
-        group.columns = [merged(list(columns)) for columns in sides]
+        group.columns = [with_alike(merged(columns), columns) for columns in sides]
     return list(found.values())
 
 
@@ -165,6 +165,18 @@ def merged(columns: Sequence[Column]) -> Column:
     if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):
         whole.low, whole.high = min(ends), max(ends)
     return whole
+
+
+def with_alike(column: Column, sides: Sequence[Column]) -> Column:
+    """A column of several tables, with how many of its values differ by more than case, spaces and leading zeros."""
+    if any(each.folded for each in sides):
+        (level, exact), (folded_level, folded) = (
+            union(each.sketch for each in sides),
+            union(each.folded or each.sketch for each in sides),
+        )
+        alike = len(folded) << folded_level
+        column.alike = alike if alike < len(exact) << level else 0
+    return column
 
 
 def union(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, set[int]]:

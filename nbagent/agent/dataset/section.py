@@ -328,6 +328,8 @@ def column_line(column: Column) -> str:
             facts.append(f"e.g. {', '.join(quote(each) for each in column.sample[:2])}")
         if not (is_number and column.about):
             facts.append(f"{'about ' if column.about else ''}{column.distinct:,} different")
+            if column.alike:
+                facts[-1] += f", {column.alike:,} without case and spaces"
     for what, counts in (("also", column.others), ("missing", column.missing), ("missing?", column.sentinels)):
         if counts:
             facts.append(f"{what} {_counted(dict(list(counts.items())[:5]))}")

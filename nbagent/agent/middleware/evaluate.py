@@ -19,11 +19,11 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from nbagent.agent.claims import REST, UNCHECKED, claims, numbers_to_check
-from nbagent.agent.literals import reused
 from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
+from nbagent.agent.names import reused
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
@@ -76,13 +76,13 @@ class Numbers:
 
         def find(cells: Collection[int]) -> list[Claim]:
             outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
-            return claims(text, outputs, given=seen.given, code=seen.code, data=seen.has_data)
+            return claims(text, outputs, given=seen.given, notes=seen.notes, code=seen.code, data=seen.has_data)
 
         def find_all() -> list[Claim]:
             found = find(seen.outputs)
             if not checking:
                 return found
-            first = {each.text: each for each in find(seen.outputs.keys() - checking.keys()) if each.supported}
+            first = {each.text: each for each in find(seen.outputs.keys() - checking.keys()) if each.cell}
             again = {each.text: each.cell for each in find([cell for cell, success in checking.items() if success])}
             earlier = [code for cell, code in seen.code.items() if cell not in checking]
             turn.reused = reused([cell.code for cell in turn.check_cells], earlier)

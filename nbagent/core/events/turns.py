@@ -32,6 +32,7 @@ class Claim(msgspec.Struct, frozen=True):
         output: The index of that cell's output, from 0; -1 if none.
         shown: The number as the output has it, such as `12.3456` for a claim of `12.3`.
         again: The cell that found it a second time when the answer was checked; 0 if none did.
+        noted: Whether no output shows it, but a note beside the data says it.
     """
 
     text: str
@@ -39,11 +40,12 @@ class Claim(msgspec.Struct, frozen=True):
     output: int = -1
     shown: str = ""
     again: int = 0
+    noted: bool = False
 
     @property
     def supported(self) -> bool:
-        """Whether an output shows it."""
-        return self.cell > 0
+        """Whether an output shows it, or a note beside the data says it."""
+        return self.cell > 0 or self.noted
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -123,7 +125,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         elif not found:
             told = "Not checked: it has no number that a cell shows."
         else:
-            told = f"Checked{' in part' if self.alone or self.new else ''}: {cells} {'; '.join(found)}."
+            in_part = " in part" if self.alone or self.new or self.reused else ""
+            told = f"Checked{in_part}: {cells} {'; '.join(found)}."
         told += f" It used {', '.join(self.reused)} of earlier cells." if self.reused else ""
         told += " The answer was another one before." if self.changed else ""
         tokens = self.usage.input_tokens + self.usage.output_tokens
@@ -208,8 +211,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> list[str]:
-        """The numbers that no output shows."""
+        """The numbers that no output shows, and no note says."""
         return [claim.text for claim in self.claims if not claim.supported]
+
+    @property
+    def noted(self) -> list[str]:
+        """The numbers that only notes beside the data say."""
+        return [claim.text for claim in self.claims if claim.noted]
 
 
 class Figure(msgspec.Struct, frozen=True):

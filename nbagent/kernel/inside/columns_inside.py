@@ -103,6 +103,7 @@ class Tally:
 
     def add(self, values: Any) -> None:
         """Take a piece of the column, as text or in its own type."""
+        values = values.alias("value")  # its own name may be that of the counts
         if values.dtype.is_nested() or values.dtype in (pl.Object, pl.Binary, pl.Null):
             self.dtype = self.dtype or str(values.dtype)
             self.empty += values.null_count()
@@ -117,7 +118,6 @@ class Tally:
         if not is_text:
             self.dtype = str(values.dtype)
         counted = (values.cast(pl.String) if is_text else values).value_counts(name="n")
-        counted.columns = ["value", "n"]
         counts = counted["n"].cast(pl.Int64)
         self._text(counted, counts) if is_text else self._typed(counted["value"], counts)
 

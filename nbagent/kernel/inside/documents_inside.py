@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
 import polars as pl
 
 from nbagent.kernel.inside.columns_inside import brief, tallied
-from nbagent.kernel.inside.text_tables_inside import MAX_COLUMNS, RAW_LINES, RAW_WIDTH, Clock, Layout, text_table
+from nbagent.kernel.inside.text_tables_inside import (
+    MAX_COLUMNS,
+    RAW_LINES,
+    RAW_WIDTH,
+    Clock,
+    Layout,
+    encoding_of,
+    text_table,
+)
 
 MAX_TABLES = 30
 BATCH = 200_000
@@ -256,60 +265,58 @@ def shape(value: Any, depth: int = 0) -> str:
     return type(value).__name__
 
 
-class _Page(HTMLParser):
-    """Reads the title of a page, and the cells of its tables."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title = ""
-        self.tables: list[list[list[str]]] = []
-        self._open: list[list[list[str]]] = []
-        self._in = ""
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:  # noqa: ARG002 - the base's
-        if tag == "table":
-            self._open.append([])
-            self.tables.append(self._open[-1])
-        elif tag == "tr" and self._open:
-            self._open[-1].append([])
-        elif tag in ("td", "th") and self._open and self._open[-1]:
-            self._open[-1][-1].append("")
-        self._in = tag if tag in ("td", "th", "title") else self._in
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "table" and self._open:
-            self._open.pop()
-        if tag in ("td", "th", "title", "tr", "table"):
-            self._in = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._in == "title":
-            self.title += data
-        elif self._in and self._open and self._open[-1] and self._open[-1][-1]:
-            self._open[-1][-1][-1] += data
-
-
 def page(path: str, size: int, clock: Clock) -> dict[str, Any]:
-    """The title of a page of HTML, and the header and size of each table."""
+    """The title of a page of HTML, and each of its tables as pandas reads it."""
     if size > clock.whole // 4:
         return {"kind": "HTML", "note": "too large to be read whole"}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    reader = _Page()
-    reader.feed(text)
-    tables = []
-    for number, rows in enumerate(reader.tables[:MAX_TABLES]):
-        rows = [[" ".join(each.split()) for each in row] for row in rows if row]
-        if not rows:
-            continue
-        width = max(map(len, rows))
-        names = [each or f"column_{at + 1}" for at, each in enumerate([*rows[0], *[""] * (width - len(rows[0]))])]
-        names = [name if name not in names[:at] else f"{name}_{at}" for at, name in enumerate(names)]
-        filled = [row + [None] * (width - len(row)) for row in rows[1:]]
-        frame = pl.DataFrame(filled, schema=dict.fromkeys(names, pl.String), orient="row")
-        tables.append({"name": f"table {number}", **profiled([frame])})
-    found = {"kind": "HTML", "tables": tables, "note": f"title: {brief(' '.join(reader.title.split()))}"}
-    return found | ({"text": " ".join(text.split())[:200]} if not tables else {})
+    with open(path, "rb") as file:
+        start = file.read()
+    encoding = encoding_of(start)
+    text = start.decode(encoding, "replace")
+    title = re.search(r"<title[^>]*>([^<]*)", text, re.IGNORECASE)
+    found: dict[str, Any] = {"kind": "HTML", "tables": []}
+    if title:
+        found["note"] = f"title: {brief(' '.join(unescape(title[1]).split()))}"
+    if re.search(r"<table", text, re.IGNORECASE) and not _WIDE_SPAN.search(text):
+        import pandas as pd  # type: ignore[import-untyped]
+
+        read = f"pd.read_html({path!r}, encoding={encoding!r}"
+        try:
+            frames = pd.read_html(io.StringIO(text))
+        except (ImportError, ValueError):  # it has only empty ones
+            frames = []
+        for number, frame in enumerate(frames[:MAX_TABLES]):
+            found["tables"].append({"name": f"table {number}", **_page_table(read, number, frame, pd)})
+            if clock.is_over():
+                break
+    return found | ({"text": " ".join(text.split())[:200]} if not found["tables"] else {})
+
+
+_WIDE_SPAN = re.compile(r"(?:col|row)span\s*=\s*[\"']?\s*\d{4}", re.IGNORECASE)
+"""A cell over so many columns or rows that the table would fill the memory."""
+
+
+def _page_table(read: str, number: int, frame: Any, pd: Any) -> dict[str, Any]:
+    """A table of a page; its call has several rows of a header as one, and leaves out a title above it."""
+    calls = [f"pl.from_pandas({read})[{number}])"]
+    names = [each if isinstance(each, tuple) else (each,) for each in frame.columns]
+    if isinstance(names[0][0], int):
+        # No cell is marked as one of a header. What is one here may be none in the page's other tables.
+        calls = [f"pl.from_pandas({read})[{number}].rename(columns=str))"]
+        rows = [["" if pd.isna(each) else str(each) for each in row] for row in frame.head(60).to_numpy()]
+        layout = Layout([[row[0]] if len(set(row)) == 1 else row for row in rows])
+        if layout.has_header and not layout.more:
+            calls.insert(0, f"pl.from_pandas({read}, header={layout.skipped})[{number}])")
+    elif len(names[0]) > 1:
+        first = next((at for at, level in enumerate(zip(*names, strict=True)) if len(set(level)) > 1), 0)
+        joined = f"' '.join(dict.fromkeys(x for x in c[{first or ''}:] if 'Unnamed: ' not in x))"
+        calls = [f"pl.from_pandas((t := {read})[{number}]).set_axis([{joined} for c in t.columns], axis=1))"]
+    for call in calls:
+        if works(call, pd=pd):
+            frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+            return profiled([frame], call=call)
+    raw = [brief(" | ".join(map(str, row))[:RAW_WIDTH]) for row in [names, *frame.head(RAW_LINES).to_numpy()]]
+    return {"rows": len(frame), "columns": [], "raw": raw, "note": "no simple call reads it"}
 
 
 def archive(path: str, clock: Clock, name_of: Callable[[int], str]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_s
 
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
+MIN_PAGE_SECONDS = 8.0
+"""The same for a page of HTML: pandas takes long to be imported."""
 SEND_SECONDS = 1.0
 """For what is published to be under way; it takes less than a thousandth of that."""
 MAX_LATE = 3
@@ -59,7 +61,8 @@ def main(paths: list[str], seconds: float, piece: int) -> int:
     late = 0
     for number, path in enumerate(paths):
         left = end - time.monotonic()
-        share = max(left / (len(paths) - number), min(left, MIN_FILE_SECONDS))
+        least = MIN_PAGE_SECONDS if path.lower().endswith((".html", ".htm", ".xhtml")) else MIN_FILE_SECONDS
+        share = max(left / (len(paths) - number), min(left, least))
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
         publish({**name, "note": LATE_NOTE})

@@ -39,7 +39,8 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
       </div>
     );
   }
-  const unsupported = item.claims.filter(claim => !claim.cell).map(claim => claim.text);
+  const unsupported = item.claims.filter(claim => !claim.cell && !claim.noted).map(claim => claim.text);
+  const noted = item.claims.filter(claim => claim.noted).map(claim => claim.text);
   const { usage } = item;
   const tokens = usage ? (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0) : 0;
   return (
@@ -49,6 +50,9 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
         <p className="nba-Notice nba-mod-warning">
           {trans.__('No output shows: %1', visible(unsupported.join(', ')))}
         </p>
+      )}
+      {noted.length > 0 && (
+        <p className="nba-Notice">{trans.__('Only notes beside the data say: %1', visible(noted.join(', ')))}</p>
       )}
       {item.check && <p className="nba-Notice">{checked(item.check, trans)}</p>}
       <footer className="nba-Took">
