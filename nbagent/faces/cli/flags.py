@@ -213,7 +213,7 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
     Where nothing can be written here, files stay in the session's folder, and the line of each says so.
 
     Raises:
-        UsageError: It isn't a folder, can't be written, or leads elsewhere by a link, which somebody else may have made.
+        UsageError: It isn't a folder, can't be written, or is a link, which somebody else may have made.
     """
     from nbagent.core import folders, settings
 
