@@ -2,7 +2,7 @@ import { addIcon, historyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { visible } from '../safe';
-import { count, useEnv } from './env';
+import { count, dollars, useEnv } from './env';
 
 /** The session's name, what it is and what it has used; the list of sessions, and a new one. */
 export function Header({ listed, list }: { listed: boolean; list: (shown: boolean) => void }): JSX.Element {
@@ -48,7 +48,7 @@ function Facts(): JSX.Element {
     facts.push(trans.__('%1 tokens', count(spent.tokens)));
   }
   if (spent.cost) {
-    facts.push(`$${spent.cost.toFixed(spent.cost < 0.1 ? 4 : 2)}`);
+    facts.push(dollars(spent.cost));
   }
   return <p className="nba-Facts">{facts.join(' · ')}</p>;
 }
