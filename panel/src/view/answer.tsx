@@ -6,7 +6,7 @@ import type { Answer } from '../items';
 import { visible } from '../safe';
 import { count, dollars, duration, useEnv } from './env';
 import { LiveMarkdown, Markdown } from './markdown';
-import { TurnActions } from './turn';
+import { TurnActions, Undo } from './turn';
 
 /** How the second computation of an answer's numbers ended, and what that took. */
 function Checked({ check }: { check: Check }): JSX.Element {
@@ -14,21 +14,24 @@ function Checked({ check }: { check: Check }): JSX.Element {
   const { cells, again = [], alone = [], new: first = [], reused = [], changed, usage, seconds = 0 } = check;
   const named = (names: string[]) => visible(names.join(', '));
   const isChecked = cells.length > 0 && again.length + alone.length + first.length > 0;
+  const isWhole = isChecked && alone.length + first.length === 0;
   const verdict = isChecked
-    ? trans.__('Checked by cell %1.', cells.join(', '))
+    ? isWhole
+      ? trans.__('Checked by cell %1.', cells.join(', '))
+      : trans.__('Checked in part by cell %1.', cells.join(', '))
     : cells.length
       ? trans.__('Not checked: it has no number that a cell shows.')
       : trans.__('Not checked: no cell computed it again.');
   const told = [
     again.length ? trans.__('Found again: %1.', named(again)) : '',
     alone.length ? trans.__('Not found again: %1.', named(alone)) : '',
-    first.length ? trans.__('Found for the first time: %1.', named(first)) : '',
+    first.length ? trans.__('Shown there only: %1.', named(first)) : '',
     reused.length ? trans.__('It used %1 of earlier cells.', named(reused)) : '',
     changed ? trans.__('The answer was another one before.') : ''
   ];
   const took = [duration(seconds), ...tokens(usage, trans)];
   return (
-    <div className={`nba-Notice nba-mod-${isChecked && !alone.length && !first.length ? 'good' : 'warning'}`}>
+    <div className={`nba-Notice nba-mod-${isWhole ? 'good' : 'warning'}`}>
       <strong>{verdict}</strong> {told.filter(Boolean).join(' ')} <span className="nba-Elapsed">{took.join(', ')}</span>
     </div>
   );
@@ -64,6 +67,7 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
         {item.seconds > 0 && <span>{duration(item.seconds)}</span>}
         {tokens(usage, trans).map(each => <span key={each}>{each}</span>)}
         {usage?.cost != null && usage.cost > 0 && <span>{dollars(usage.cost)}</span>}
+        <Undo turn={item.turn} />
       </footer>
       <TurnActions turn={item.turn} answer={item.text} />
     </article>

@@ -12,7 +12,7 @@ export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: A
   const { asked } = item;
   const waits = item.decision === '';
   return (
-    <section tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Approval')}>
+    <section role="group" tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Approval')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{title(item, trans)}</span>
         <span className="nba-Space" />
@@ -86,7 +86,7 @@ function Choice({ item }: { item: Approval }): JSX.Element {
             <button className="nba-Button" disabled={sent} onClick={() => setMode('reject')}>{trans.__('Reject')}</button>
             {rules.length > 0 && (
               <button
-                className="nba-Button nba-mod-quiet"
+                className="nba-Button"
                 disabled={sent}
                 title={trans.__('For the rest of this session, without a question: %1', visible(rules.join(', ')))}
                 onClick={() => void answer('approve', { always: true })}

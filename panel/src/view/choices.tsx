@@ -132,12 +132,12 @@ function Safety({ done }: { done: () => void }): JSX.Element {
           {engine && !engines.some(each => each.name === engine) && <option>{engine}</option>}
         </select>
       </label>
+      {engines.filter(each => each.kernel && each.name === engine).map(each => (
+        <p key={each.name} className="nba-Note">{trans.__('It runs on: %1', each.kernel)}</p>
+      ))}
       {engines.filter(each => each.why_not).map(each => (
         <p key={each.name} className="nba-Note">{each.name}: {each.why_not} {each.mend}</p>
       ))}
-      {engines.some(each => each.kernel && each.name === engine) && (
-        <p className="nba-Note">{trans.__('It runs on: %1', engines.find(each => each.name === engine)!.kernel)}</p>
-      )}
       <label>
         <span>{trans.__('Approvals')}</span>
         <select value={approvals} onChange={event => assistant.setApprovals(event.target.value)}>

@@ -138,7 +138,7 @@ export function count(number: number): string {
   return number < 10_000 ? number.toLocaleString() : `${Math.round(number / 1000).toLocaleString()}k`;
 }
 
-/** An amount of US dollars. */
+/** An amount of US dollars; small ones with two significant digits. */
 export function dollars(amount: number): string {
-  return `$${amount.toFixed(amount < 0.1 ? 4 : 2)}`;
+  return `$${amount < 0.1 ? Number(amount.toPrecision(2)) : amount.toFixed(2)}`;
 }

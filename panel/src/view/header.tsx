@@ -11,7 +11,7 @@ export function Header({ listed, list }: { listed: boolean; list: (shown: boolea
   const conversation = session?.conversation;
   const title = visible(conversation?.about.title ?? '');
   return (
-    <header className="nba-Header">
+    <div className="nba-Header">
       <div className="nba-HeaderText">
         <h2 title={title}>{listed ? trans.__('Sessions') : title || trans.__('New session')}</h2>
         {!listed && conversation && <Facts />}
@@ -36,7 +36,7 @@ export function Header({ listed, list }: { listed: boolean; list: (shown: boolea
       >
         <addIcon.react tag="span" />
       </button>
-    </header>
+    </div>
   );
 }
 

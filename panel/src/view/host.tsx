@@ -17,7 +17,7 @@ export const HostCard = React.memo(function HostCard({ item }: { item: Host; ver
   };
   const outcome = { allowed: trans.__('allowed'), denied: trans.__('denied'), dropped: trans.__('no longer asked'), '': '' };
   return (
-    <section tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
+    <section role="group" tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{trans.__('May the code reach this host?')}</span>
         <span className="nba-Space" />

@@ -30,7 +30,7 @@ export function Welcome({ ask }: { ask: () => void }): JSX.Element {
     <div className="nba-Welcome">
       <agentIcon.react tag="div" className="nba-Mark" aria-hidden="true" />
       <h3>{trans.__('Ask about your data')}</h3>
-      <p>{trans.__('The code runs in a sandbox, where you see it. Every answer is a notebook that runs again.')}</p>
+      <p>{trans.__('You see the code, and it runs in a sandbox. Every answer is a notebook that runs again.')}</p>
       {status && (
         <ul className="nba-Checks">
           {engines.length > 0 && (
@@ -45,7 +45,7 @@ export function Welcome({ ask }: { ask: () => void }): JSX.Element {
             {model === null && modelCount > 0 && <p>{trans._n('Choose it below: there is one.', 'Choose one of %1 below.', modelCount)}</p>}
             {model === null && modelCount === 0 && <p>{trans.__('Start JupyterLab with a key such as OPENAI_API_KEY in its environment, or start Ollama; then choose a model below.')}</p>}
           </Check>
-          <Check good={null} text={trans.__('Data: attach, drag or paste files into the question')} />
+          <Check good={null} text={trans.__('Data: attach, drag or paste files into the question, or name one after @')} />
         </ul>
       )}
       {status?.problem && <p className="nba-Notice nba-mod-warning">{status.problem}</p>}
