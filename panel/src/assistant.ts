@@ -98,23 +98,32 @@ export class Assistant {
     return this.session;
   }
 
-  /** Start a session, and open it. */
-  async create(choices: Choices = {}): Promise<OpenSession> {
-    const wanted = { ...this.wanted, ...choices };
-    if (this.documents?.isShared && !choices.demo) {
-      const { kernel } = this.documents;
-      if (!kernel) {
-        throw new Problem(
-          this.trans.__('The kernel in which the code was to run is gone.'),
-          this.trans.__('Open its notebook or start its kernel, or choose a sandbox of its own.')
-        );
-      }
-      // What isolates it was decided when it was started; a level that the person chose here must hold.
-      Object.assign(wanted, { kernel: kernel.id, engine: undefined, trust: this.choices.trust });
+  /** Start a session for a question, and open it; if that is stopped meanwhile, the session goes again. */
+  private async create(pending: Asking, options: Choices): Promise<Created> {
+    const creating = this.server.send<Created>('POST', 'sessions', options);
+    creating.then(
+      ({ id }) => pending.stopped && this.server.send('DELETE', `sessions/${encodeURIComponent(id)}`).catch(() => undefined),
+      () => undefined
+    );
+    const created = await pending.unlessStopped(creating);
+    this.open(created.id);
+    return created;
+  }
+
+  /** What a new session begins with, and where its code runs. */
+  private options(): Choices {
+    if (!this.documents?.isShared) {
+      return this.wanted;
     }
-    const { id } = await this.server.send<Created>('POST', 'sessions', wanted);
-    delete this.choices.data;
-    return this.open(id)!;
+    const { kernel } = this.documents;
+    if (!kernel) {
+      throw new Problem(
+        this.trans.__('The kernel in which the code was to run is gone.'),
+        this.trans.__('Open its notebook or start its kernel, or choose a sandbox of its own.')
+      );
+    }
+    // What isolates it was decided when it was started; a level that the person chose here must hold.
+    return { ...this.wanted, kernel: kernel.id, engine: undefined, trust: this.choices.trust };
   }
 
   /** Start the demo, which needs no key, and ask its question. */
@@ -124,8 +133,7 @@ export class Assistant {
     }
     const pending = this.begin('');
     try {
-      const { id, question } = await pending.unlessStopped(this.server.send<Created>('POST', 'sessions', { demo: true }));
-      this.open(id);
+      const { question } = await this.create(pending, { demo: true });
       this.set(null);
       await this.ask(question);
     } catch (error) {
@@ -146,8 +154,11 @@ export class Assistant {
     this.submitted.emit(question);
     const pending = this.begin(question);
     try {
-      // A session that is stopped while it starts is open nevertheless, for the next question.
-      const session = this.session ?? (await this.create());
+      if (!this.session) {
+        await this.create(pending, this.options());
+        delete this.choices.data;
+      }
+      const session = this.session!;
       await pending.resume(session, this.wanted.model);
       const uploaded = await pending.send(session, files);
       const whole = subject ? `${question}\n\n${subject.text}` : question;
