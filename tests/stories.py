@@ -116,7 +116,9 @@ class Written:
 def write_session(root: Path, events: Iterable[Event], *, key: bytes | None = None) -> Written:
     """Let a session begin or go on, have these events, and end without a word."""
     with contextlib.closing(SessionLog(root, "s")) as log:
-        audit = Audit(log.folder, root=root, session="s", past=log.since(), key=key)
+        audit = Audit(log.folder, root=root, session="s", key=key)
+        for record in log.since():
+            audit.on_event(record)
         log.follow(audit.on_event)
         for event in events:
             log.emit(event)

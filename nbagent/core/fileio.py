@@ -206,6 +206,18 @@ def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
             time.sleep(_RETRY_SECONDS)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a file alone; False if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 @contextlib.asynccontextmanager
 async def locked(path: Path, *, shared: bool = False) -> AsyncIterator[None]:
     """Hold the lock of a file, which is made if it is missing, against other processes and other tasks.

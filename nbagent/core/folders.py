@@ -6,7 +6,6 @@ STATE/exports/          for each folder with exported notebooks, the data that t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -41,21 +40,13 @@ def environments() -> Path:
     return platformdirs.user_cache_path("nbagent") / "environments"
 
 
-def progress(made_in: Path) -> str:
-    """What the process that makes an environment says of it; empty if none does.
-
-    Args:
-        made_in: The folder of all environments, whose `lock` that process holds.
-    """
+def progress() -> str:
+    """What the process that makes a kernel environment says of it, which holds their `lock`; empty if none does."""
     try:
-        told = (made_in / PROGRESS).read_text(encoding="utf-8")
-        with (made_in / "lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return told
+        told = (environments() / PROGRESS).read_text(encoding="utf-8")
     except (OSError, ValueError):
-        pass
-    return ""  # nobody holds the lock: it was killed
+        return ""
+    return told if fileio.is_locked(environments() / "lock") else ""  # else it was killed
 
 
 def is_straight(folder: Path, *, here: Path) -> bool:

@@ -22,10 +22,6 @@ _PART = re.compile(r"\w+|[^\w \t]")
 def parse(code: str, *, awaits: bool = False) -> ast.Module:
     """The syntax tree of a cell or a module.
 
-    Args:
-        code: Its source.
-        awaits: Whether `await` may stand outside of functions, as in a cell.
-
     Raises:
         SyntaxError: It is no Python, or too long to be read.
         ValueError: It has a character that no source can have; so with the other errors in `UNREADABLE`.

@@ -138,12 +138,7 @@ def joined(value: object) -> str:
 
 
 def share(sizes: Iterable[int], room: int) -> int:
-    """What each of several texts may take of a room: those that need less stay whole, and leave the rest to the others.
-
-    Args:
-        sizes: What each needs.
-        room: What there is for all of them.
-    """
+    """What each of several texts may take of a room: those that need less stay whole, and leave the rest to others."""
     ordered, most = sorted(sizes), room
     for number, size in enumerate(ordered):
         most = room // (len(ordered) - number)

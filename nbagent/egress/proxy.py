@@ -25,7 +25,7 @@ from nbagent.core.events import HostDecided
 from nbagent.egress.dial import Dialer
 from nbagent.egress.gate import Gate
 from nbagent.egress.hosts import By, Denied, authority, quoted
-from nbagent.egress.relay import CHUNK_BYTES, MAX_HEAD, Relay, TrafficBudget, end_to_end, next_event
+from nbagent.egress.relay import CHUNK_BYTES, MAX_HEAD, HostConnection, TrafficBudget, end_to_end, next_event
 from nbagent.egress.tls import UNRECOGNIZED_NAME, Handshake, HelloReader, NotTls
 
 HEAD_SECONDS = 15.0
@@ -64,7 +64,7 @@ class Exchange:
         self._budget = budget
         self._observe = observe
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
-        self._relay: Relay | None = None
+        self._relay: HostConnection | None = None
         self._tunnel = False
         self._host, self._port, self._address = "", 0, ""
 
@@ -159,14 +159,14 @@ class Exchange:
                 if authority(text, default_port=default_port) != (self._host, self._port):
                     raise Denied(f"The Host header {quoted(text)} is not the URL's host.", status=400)
 
-    async def _open(self) -> tuple[By, Relay]:
+    async def _open(self) -> tuple[By, HostConnection]:
         """Have the host decided, and connect to it."""
         self._budget.check()
         by = await self._gate.admit(self._host, self._port)
         # The look-up already tells the name to the domain's name server, so the name counts against the budget.
         self._budget.take("upload", len(self._host))
         server, self._address = await self._dialer.connect(self._host, self._port)
-        self._relay = Relay(self._caller, server, budget=self._budget)
+        self._relay = HostConnection(self._caller, server, budget=self._budget)
         return by, self._relay
 
     async def _receive(self) -> bytes:

@@ -54,7 +54,7 @@ class TrafficBudget:
                 raise Denied(f"The session's {direction} budget of {granted} is used up; --{direction}-mb raises it.")
 
 
-class Relay:
+class HostConnection:
     """One connection to a host, and the caller it was opened for; neither socket blocks.
 
     Attributes:

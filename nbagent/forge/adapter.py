@@ -34,12 +34,6 @@ def test_it_is_there():
 def drafts_of(requirement: str, functions: Sequence[str], *, description: str = "", tests: str = "") -> list[Draft]:
     """Drafts of tools that wrap functions of a package. By default, their tests only check that the functions exist.
 
-    Args:
-        requirement: The distribution, as `name` or `name>=version`.
-        functions: The functions, with their modules: `humanize.naturalsize`.
-        description: What they do; by default, where they come from.
-        tests: For a single function, a pytest module that imports the tool by its name.
-
     Raises:
         ForgeError: The name of the distribution or of a function is malformed.
     """

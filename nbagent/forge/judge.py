@@ -48,13 +48,7 @@ def report_of(found: Any, *, nonce: str) -> PytestReport | None:
 
 
 def why_not(report: PytestReport | None, *, expected: Iterable[str], smoke: bool = False) -> str:
-    """Why a tool has not passed, as a sentence; empty if it has.
-
-    Args:
-        report: The report; None if there is none.
-        expected: The tests in the source.
-        smoke: Whether the tests need not call the tool, as those of adapters.
-    """
+    """Why a tool has not passed, as a sentence; empty if it has."""
     if report is None:
         return "The tests ended without a report: something ended pytest, or spoke in its place."
     failed = [name for name, outcome in sorted(report.outcomes.items()) if outcome == "failed"]

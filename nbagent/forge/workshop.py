@@ -80,14 +80,6 @@ async def make(
 ) -> Tool:
     """Make a tool. It becomes active once the caller has put it into the library.
 
-    Args:
-        progress: The draft, not begun yet.
-        engine: The sandbox's engine.
-        spec: The sandbox's; see `fitted`.
-        confirm: Called with packages before they are installed; may raise `InstallRefused`.
-        exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
-        allowance: Bounds what may be asked of the package index; the tool's own by default.
-
     Raises:
         ForgeError: The engine isolates nothing, the tool can't be loaded, a dependency can't be installed, or a test
             failed.

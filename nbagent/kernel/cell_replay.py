@@ -7,7 +7,7 @@ told which cells were run again. Cells that failed or were stopped the first tim
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from nbagent.core.events import CellFinished, CellStarted, Record, StateLost, StateRestored
@@ -72,7 +72,7 @@ class CellReplay:
 
 
 class SucceededCells:
-    """Collects from a session's log the cells that made the state of its present kernel. Pure.
+    """Follows a session's log for the cells that made the state of its present kernel. Pure.
 
     Attributes:
         cells: The code of each by its number, in order.
@@ -83,14 +83,6 @@ class SucceededCells:
         self.cells: dict[int, str] = {}
         self.known: dict[int, str] = {}
         self._code: dict[int, str] = {}
-
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> SucceededCells:
-        """Those of a whole log."""
-        found = cls()
-        for record in records:
-            found.on_event(record)
-        return found
 
     def on_event(self, record: Record) -> None:
         """Take in the next record."""

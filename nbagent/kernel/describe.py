@@ -66,7 +66,7 @@ async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache 
     source = inside_calls.source_of("profile_inside.py")
     lister = inside_calls.source_of("listing_inside.py")
     arguments: list[Any] = [list(paths), ALL_FILES_SECONDS * 0.2]
-    listing = _Listing.of(await kernel.evaluate(lister, arguments, seconds=ALL_FILES_SECONDS * 0.4))
+    listing = _Files.of(await kernel.evaluate(lister, arguments, seconds=ALL_FILES_SECONDS * 0.4))
     known: dict[str, FileProfile] = {}
     made_with = hashlib.sha256(f"{source}{kernel.pins.get('polars')}".encode()).hexdigest()
     if cache is not None:
@@ -113,7 +113,7 @@ def schemas(profiles: Profiles) -> dict[str, list[ColumnType]]:
 
 
 @dataclass
-class _Listing:
+class _Files:
     """The files that there are, as the sandbox says."""
 
     sizes: dict[str, int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _Listing:
     more: int = 0
 
     @classmethod
-    def of(cls, said: Any) -> _Listing:
+    def of(cls, said: Any) -> _Files:
         listing = cls()
         match said:
             case {"files": list(files), "more": int(more)}:

@@ -26,10 +26,9 @@ from nbagent.kernel.execution import Job, clean_code
 from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
-from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.queries import Chunks, QueryClient
-from nbagent.kernel.recovery import Prepare, Recovery, preparing
+from nbagent.kernel.recovery import Prepare, Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
 from nbagent.kernel.time_limit import TimedRequests
@@ -61,7 +60,6 @@ class Kernel:
         engine: What isolates it.
         spec: What the sandbox is to be.
         notify: Gets each event as it happens. If it raises, which a log does that can't be written, the cell ends.
-        limits: What is kept of a cell's outputs.
         spill: Called with a cell's number, returns what takes the stream text that the notebook leaves out.
         ask_hosts: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
         restore: `replay` runs the cells that succeeded again when a kernel is lost (`cell_replay.py`).
@@ -86,7 +84,6 @@ class Kernel:
         spec: SandboxSpec | None = None,
         *,
         notify: Notify = lambda _: None,
-        limits: OutputLimits | None = None,
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
         ask_hosts: bool = False,
         restore: Restore = "nothing",
@@ -106,7 +103,7 @@ class Kernel:
         self._busy = asyncio.Lock()
         self._wait_timer = WaitTimer()
         self._quota = quota
-        self._router = Router(notify, limits=limits, spill=spill)
+        self._router = Router(notify, spill)
         self._replay = CellReplay() if restore == "replay" else None
         self._assemble(KernelProcess(engine, spec or SandboxSpec()))
 
@@ -254,7 +251,7 @@ class Kernel:
         await self._recovery.restart(reason, cell=cell)
 
     def prepare_replay(self, prepare: Prepare) -> None:
-        """Have this called before cells run again in a new kernel that replaces a lost one; it may call `evaluate`."""
+        """Have this called before cells run again in a new kernel that replaces a lost one."""
         self._recovery.prepare = prepare
 
     async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
@@ -428,10 +425,8 @@ class Kernel:
             What `main` returned, which must be what JSON can hold; None if nothing came. It is untrusted: the session's
             code may have changed anything inside.
         """
-        async with contextlib.AsyncExitStack() as alone:
-            if not preparing.get():  # otherwise what waits for the new kernel is busy with it
-                await alone.enter_async_context(self._busy)
-                await self._recovery.ensure_alive(0)
+        async with self._busy:
+            await self._recovery.ensure_alive(0)
             return await self._queries.call(source, arguments, seconds=seconds, chunks=chunks, buffers=buffers)
 
     def byte_stream(self) -> ByteStream | None:

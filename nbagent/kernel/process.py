@@ -109,7 +109,7 @@ class KernelProcess:
         """
         connection = KernelConnection(self.sandbox.endpoint)
         try:
-            await (self._wait_for_answer(connection) if self.is_owned else self._join(connection))
+            await self._wait_for_answer(connection)
         except BaseException:
             connection.close()
             raise
@@ -121,32 +121,22 @@ class KernelProcess:
         self._connection = KernelConnection(self.sandbox.endpoint)
 
     async def _wait_for_answer(self, connection: KernelConnection) -> None:
-        deadline = time.monotonic() + self.limits.start_timeout
-        connection.kernel_info()
-        replied = welcomed = False
-        while not (replied and welcomed):
-            for channel, message in await connection.receive(LOOK_SECONDS):
-                kind = message["header"].get("msg_type")
-                replied |= channel == "shell" and kind == "kernel_info_reply"
-                welcomed |= channel == "iopub"
-            await self._still_starting(deadline)
-
-    async def _join(self, connection: KernelConnection) -> None:
-        """Wait until a kernel that somebody else started answers; it may be busy, or may have lost the same key."""
-        end = time.monotonic() + min(JOIN_SECONDS, self.limits.start_timeout)
-        info, probes = connection.kernel_info(), set[str]()
+        seconds = self.limits.start_timeout if self.is_owned else min(JOIN_SECONDS, self.limits.start_timeout)
+        deadline, info, probes = time.monotonic() + seconds, connection.kernel_info(), 0
         replied = heard = False
         while not (replied and heard):
-            if not heard and len(probes) < MAX_PROBES:
+            if not (self.is_owned or heard) and probes < MAX_PROBES:
                 # What was published before the kernel knew of this client is lost, so that one may not be enough.
-                probes.add(connection.probe())
-            for channel, message in await connection.receive(PROBE_SECONDS):
-                parent = message["parent_header"].get("msg_id")
-                replied |= channel == "shell" and parent == info
+                probes += 1
+                connection.probe()
+            for channel, message in await connection.receive(LOOK_SECONDS if self.is_owned else PROBE_SECONDS):
+                replied |= channel == "shell" and message["parent_header"].get("msg_id") == info
                 heard |= channel == "iopub"
-            if await self.has_ended() or connection.lost:
+            if self.is_owned:
+                await self._still_starting(deadline)
+            elif await self.has_ended() or connection.lost:
                 raise SandboxError("The kernel ended while nbagent connected to it.", mend="Start it again.")
-            if time.monotonic() > end:
+            elif time.monotonic() > deadline:
                 raise _unanswered(lives=heard)
 
     async def _still_starting(self, deadline: float) -> None:

@@ -27,11 +27,7 @@ MAX_FILES = 20_000
 
 
 class ProfileCache:
-    """Profiles by the hashes of their files.
-
-    Args:
-        folder: Where they are; by default in the person's cache.
-    """
+    """Profiles by the hashes of their files."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or platformdirs.user_cache_path("nbagent") / "profiles"

@@ -8,7 +8,7 @@ is one request at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from nbagent.core.errors import SandboxError
@@ -23,6 +23,8 @@ MIN_ANSWER_SECONDS = 2.0
 
 Chunks = Callable[[bytes], None]
 """Gets the buffers of the `nbagent_chunk` messages that code in the kernel publishes."""
+Evaluate = Callable[..., Awaitable[Any]]
+"""Calls a module of nbagent's own in a kernel; its arguments are those of `QueryClient.call`."""
 TakeMessage = Callable[[str, dict[str, Any]], None]
 """Gets a channel's name and one of its messages."""
 

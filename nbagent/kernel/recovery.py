@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
 
 from nbagent.core.errors import KernelDied, NbagentError
 from nbagent.core.events import StateLost
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import ExecuteRequest, StopReason
 from nbagent.kernel.process import KernelProcess
-from nbagent.kernel.queries import QueryClient
+from nbagent.kernel.queries import Evaluate, QueryClient
 from nbagent.kernel.router import Notify, Router
 
 MAX_RESTARTS = 3
@@ -26,10 +25,9 @@ LOST_NOTE = "Variables, imports and files of the sandbox are lost."
 KEPT_NOTE = "It was connected to again; variables are kept."
 
 
-Prepare = Callable[[Mapping[int, str]], Awaitable[None]]
-"""Puts into a new kernel what cells need that run again in it; gets the code of each by its number."""
-preparing: ContextVar[bool] = ContextVar("preparing", default=False)
-"""Whether that is done now, by this task or the one that it came from: while the kernel is replaced it is busy."""
+Prepare = Callable[[Mapping[int, str], Evaluate], Awaitable[None]]
+"""Puts into a new kernel what cells need that run again in it. It gets the code of each by its number, and the way to
+call the kernel, which is busy to everybody else."""
 
 
 class Recovery:
@@ -169,11 +167,6 @@ class Recovery:
     async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
         """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
 
-        Args:
-            cells: The code of each by its number, in order.
-            reason: In a sentence.
-            prepare: Called with them before, when the new kernel answers.
-
         Raises:
             SandboxError: The new one did not start.
         """
@@ -196,11 +189,7 @@ class Recovery:
         self._router.forget()
         replay, prepare = replay or self._replay, prepare or self.prepare
         if replay is not None and prepare is not None:
-            token = preparing.set(True)
-            try:
-                await prepare(replay.cells)
-            finally:
-                preparing.reset(token)
+            await prepare(replay.cells, self._queries.call)
         await self._restore(cell, replay)
 
     def interrupt(self) -> bool:

@@ -15,7 +15,6 @@ from nbagent.core.events import Event, LateOutputAdded, OutputAdded, OutputsClea
 from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
 from nbagent.kernel.outputs.outputs import Added, CellOutputs, Change
-from nbagent.kernel.outputs.streams import OutputLimits
 from nbagent.kernel.outputs.widgets import WidgetTracker
 
 MAX_RECENT_REQUESTS = 120
@@ -54,12 +53,9 @@ class Router:
     def __init__(
         self,
         notify: Notify,
-        *,
-        limits: OutputLimits | None = None,
         spill: Callable[[int], Callable[[str, str], None]] | None = None,
     ) -> None:
         self._notify = notify
-        self._limits = limits or OutputLimits()
         self._spill = spill
         self._displays = DisplayIndex()
         self.widgets = WidgetTracker(displays=self._displays)
@@ -73,7 +69,7 @@ class Router:
     def begin(self, cell: int) -> CellOutputs:
         """An empty collection for the outputs of a cell that begins."""
         spill = self._spill(cell) if self._spill else None
-        return CellOutputs(displays=self._displays, cell=cell, limits=self._limits, spill=spill)
+        return CellOutputs(displays=self._displays, cell=cell, spill=spill)
 
     def forget(self) -> None:
         """Forget displays, widgets and requests, since another kernel took the place of theirs."""

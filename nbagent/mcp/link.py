@@ -34,11 +34,6 @@ for _name in ("mcp", "client"):
 class Link:
     """One link to a server.
 
-    Args:
-        server: The server's entry.
-        on_refusal: Called with the method when a request of the server was refused.
-        on_change: Called when the server says that its tools changed.
-
     Attributes:
         client: The SDK's client once the server is ready; None until then.
         meter: Counts what the server sends.

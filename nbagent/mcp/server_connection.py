@@ -45,30 +45,17 @@ _ANSWER: TypeAdapter[Any] = TypeAdapter(mcp_types.CallToolResult | mcp_types.Inp
 class ServerConnection:
     """One server.
 
-    Args:
-        server: The server's entry.
-        notify: Called with events.
-        seconds: How long a call may take, if the entry doesn't say.
-        start_seconds: How long the start may take, if the entry doesn't say.
-
     Attributes:
         server: The server's entry.
         revision: A number that grows when the server says that its tools changed.
     """
 
-    def __init__(
-        self,
-        server: ServerEntry,
-        *,
-        notify: Callable[[Event], object],
-        seconds: float = CALL_SECONDS,
-        start_seconds: float = START_SECONDS,
-    ) -> None:
+    def __init__(self, server: ServerEntry, *, notify: Callable[[Event], object]) -> None:
         self.server = server
         self.revision = 0
         self._notify = notify
-        self._seconds = server.seconds or seconds
-        self._start_seconds = server.start_seconds or start_seconds
+        self._seconds = server.seconds or CALL_SECONDS
+        self._start_seconds = server.start_seconds or START_SECONDS
         self._state: _State = "idle"
         self._reason = ""  # why the server failed, as a sentence
         self._link: Link | None = None

@@ -170,11 +170,6 @@ def _message(line: bytes) -> SessionMessage | Exception:
 async def program(server: ServerEntry, *, meter: Meter, tail: list[bytes]) -> AsyncIterator[TransportStreams]:
     """A transport to a program, which is started and ended with it.
 
-    Args:
-        server: The server's entry.
-        meter: Counts what the program sends.
-        tail: Gets the end of its standard error once it has ended.
-
     Raises:
         McpError: The program can't be started.
     """

@@ -33,12 +33,6 @@ environment.yml   the same for conda
 def bundle(file: IO[bytes], *, name: str, texts: Mapping[str, str], data: Sequence[DataSeen]) -> None:
     """Write the zip; all is in a folder of its name.
 
-    Args:
-        file: Where it goes.
-        name: What the notebook is called, without an ending.
-        texts: Files by their names.
-        data: What the notebook's code reads, which lies beside it.
-
     Raises:
         DataError: Some of the data is no longer there, or can't be read.
         UsageError: A file of the data has the name of one of the others.

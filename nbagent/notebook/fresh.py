@@ -57,12 +57,6 @@ class Ran:
 class FreshRuns:
     """Fresh runs of one notebook.
 
-    Args:
-        document: The notebook.
-        engine: What isolates it.
-        spec: Its sandbox, with its data.
-        tell: Called with the number of cells that have run, of how many.
-
     Attributes:
         count: How many there were.
         seconds: How long their cells took.

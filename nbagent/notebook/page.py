@@ -53,12 +53,7 @@ _PAGE = """<!doctype html>
 
 
 def page(notebook: Any, *, title: str) -> str:
-    """Make the page.
-
-    Args:
-        notebook: As `build` makes it: its outputs are clean.
-        title: What a browser's tab shows.
-    """
+    """Make the page."""
     sections = [
         f'<section id="cell-id={html.escape(cell["id"])}">\n{"".join(_cell(cell))}</section>'
         for cell in notebook["cells"]

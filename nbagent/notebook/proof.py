@@ -17,7 +17,7 @@ from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, Context, Difference, Strictness
+from nbagent.notebook.compare.texts import Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
@@ -229,8 +229,8 @@ class Verification:
             # It differs where two fresh runs differ, since it shows what a clock said, or an id.
             found.excused.add("timing" if reads.clock else "id")
         else:
-            cause = "" if not pair.again else NO_SEED if reads.random else EVERY_RUN
-            proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", cause))
+            why = cause(reads, again=bool(pair.again))
+            proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
     def _is_exact(self, fresh: Ran) -> bool:
@@ -242,15 +242,7 @@ class Verification:
 def compared(
     document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
 ) -> dict[int, Comparison]:
-    """What differs, by the number of each cell that has run before and now.
-
-    Args:
-        document: The notebook, with what its cells showed.
-        fresh: A fresh run.
-        again: Further ones.
-        reads: What each cell reads, see `all_reads`.
-        strictness: How outputs are compared.
-    """
+    """What differs, by the number of each cell that has run before and now."""
     found = {}
     for cell in document.cells:
         if cell.number not in fresh.outputs or cell.installs or not cell.has_run:

@@ -114,13 +114,7 @@ def sources(claims: Sequence[Claim]) -> str:
 
 
 def alt(code: str, remark: str, *, number: int) -> str:
-    """What can be said of a cell's figure without seeing it: the words that code gives it, else what was said before.
-
-    Args:
-        code: The cell's code.
-        remark: What the model said before it; may be empty.
-        number: The cell's number.
-    """
+    """What can be said of a cell's figure without seeing it: the words that code gives it, else what was said."""
     kind, words = "", dict[str, list[str]]()
     for node in nodes(code):
         if not isinstance(node, ast.Call):

@@ -15,13 +15,7 @@ _MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 
 
 def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
-    """A cell's outputs as its notebook has them.
-
-    Args:
-        cell: The cell.
-        recording: The session that it belongs to.
-        widgets: The ids of the widget models whose state the notebook has.
-    """
+    """A cell's outputs as its notebook has them."""
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
         if (cell.cell, place) in recording.updated:

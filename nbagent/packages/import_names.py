@@ -86,11 +86,6 @@ def missing_module(kind: str, words: str, code: str) -> str | None:
 
     Python names only the first part that is missing: `google` for `google.cloud.storage`. A library that lacks an
     optional one raises an error of its own, which names it.
-
-    Args:
-        kind: The name of the error's class.
-        words: What the error says.
-        code: The code that failed.
     """
     if kind not in _IMPORT_ERRORS:
         return None

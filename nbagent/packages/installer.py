@@ -35,7 +35,7 @@ from nbagent.packages.import_names import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
 from nbagent.packages.resolver import Wheel, fetch, fetch_locked, needs, old_enough, resolve, too_young
 from nbagent.packages.uv import IndexUnreachableError, TooMuchError
-from nbagent.packages.wheels import KERNEL_MODULES, make_readable, move_into, provides, refuse_hostile, size_of, tidy
+from nbagent.packages.wheels import make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 """Called with packages before they are installed; raises `InstallRefused` to keep them out."""
@@ -55,8 +55,8 @@ class Installer:
         site: The site folder on the host; made if it isn't there. Its parent must be on the same file system.
         target: The sandbox's Python and the packages that it has.
         policy: What may be installed.
-        protected: Import names that only their own distribution may provide.
         allowance: Bounds what code may ask the index for; a new one by default, kept beside the site folder.
+        answers: What became of the modules that were asked for, by their names, if others are made for the same kernel.
 
     Attributes:
         installed: The packages in the site folder, by normalised name.
@@ -74,19 +74,18 @@ class Installer:
         *,
         target: Target,
         policy: InstallPolicy,
-        protected: frozenset[str] = KERNEL_MODULES,
         allowance: Allowance | None = None,
+        answers: dict[str, InstallError] | None = None,
     ) -> None:
         self.site = site
         self.target = target
         self.policy = policy
-        self.protected = protected
         self.pins = read_pins(target)
         self.installed: dict[str, Package] = {}
         self._ledger = site.with_name(f"{site.name}.json")
         self._allow = {canonicalize_name(name) for name in policy.allow}
         self._deny = {canonicalize_name(name) for name in policy.deny}
-        self._answers: dict[str, InstallError] = {}
+        self._answers = {} if answers is None else answers
         self._lock = asyncio.Lock()
         self._allowance = allowance or Allowance(policy, site.with_name(f"{site.name}-asked.json"))
         self.confirm: Confirm | None = None
@@ -345,7 +344,7 @@ class Installer:
     def _check_and_move(self, staging: Path, packages: list[Package], module: str) -> None:
         tidy(staging)
         names = {package.name for package in packages}
-        refuse_hostile(staging, names=names, protected=self.protected)
+        refuse_hostile(staging, names=names)
         if module and not any(provides(folder, module) for folder in (staging, self.site)):
             asked = next(package for package in packages if package.requested)
             raise InstallRefused(f"{asked.name} {asked.version} doesn't contain the module {module}; not installed.")

@@ -6,11 +6,13 @@ Whoever has a mirror or certificates of their organisation has told pip, by `PIP
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import platformdirs
@@ -23,9 +25,6 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables for uv that follow from pip's settings; those that the person has set for uv itself are left out.
 
     As in pip, a variable goes before a file, and `[install]` before `[global]`.
-
-    Args:
-        environ: The environment of this process.
     """
     said = _settings(environ)
     found = {
@@ -89,15 +88,16 @@ def _uv_knows_places(environ: Mapping[str, str]) -> bool:
     """Whether the person has told uv itself, by a variable or a file, where packages come from."""
     if any(environ.get(f"UV_{name.upper().replace('-', '_')}") for name in (*_PLACES, "default-index")):
         return True
+    return any(name in each for each in uv_tables(environ) for name in _PLACES)
+
+
+def uv_tables(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The tables of the files in which the person has told uv itself something: each whole, and its part on pip."""
     files = [platformdirs.user_config_path("uv") / "uv.toml", Path("/etc/uv/uv.toml")]
     for path in [Path(environ["UV_CONFIG_FILE"])] if environ.get("UV_CONFIG_FILE") else files:
-        try:
+        with contextlib.suppress(OSError, ValueError):  # of which uv itself complains
             settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # of which uv itself complains
-        if any(name in each for each in (settings, settings.get("pip", {})) for name in _PLACES):
-            return True
-    return False
+            yield from (settings, *(each for each in [settings.get("pip")] if isinstance(each, dict)))
 
 
 def _is_there(place: str) -> bool:

@@ -29,6 +29,9 @@ from nbagent.packages import uv
 from nbagent.packages.requirements import Target
 from nbagent.packages.uv import IndexUnreachableError, shorten
 
+ANYWHERE = ("--index-strategy", "unsafe-first-match")
+"""Has uv look for a name on all indexes, not just on the first that has it: for files that are known by their hash."""
+
 
 class Wheel(NamedTuple):
     """A wheel that a resolution chose. `source` is its entry in pylock.toml."""
@@ -97,8 +100,7 @@ async def _same_elsewhere(
     file that the first index with its name has, whichever index says that it is old enough: nobody can put another one
     on a public index in the place of a private package.
     """
-    anywhere = ["--index-strategy", "unsafe-first-match"]
-    code, output, _ = await uv.run([*arguments, *anywhere], work=work, deadline=deadline)
+    code, output, _ = await uv.run([*arguments, *ANYWHERE], work=work, deadline=deadline)
     if code:
         return None
     added = [wheel for wheel in read_lock(output) if wheel.name not in have]
@@ -107,7 +109,7 @@ async def _same_elsewhere(
     _write(work / "added.in", (f"{wheel.name}=={wheel.version}" for wheel in added))
     exact = [*await to_the_end(_compile, target, "added.in"), "--no-deps"]
     no_first, first, _ = await uv.run([*exact, "--index-strategy", "first-index"], work=work, deadline=deadline)
-    no_old, old, _ = await uv.run([*exact, *anywhere, *aged], work=work, deadline=deadline)
+    no_old, old, _ = await uv.run([*exact, *ANYWHERE, *aged], work=work, deadline=deadline)
     if no_first or no_old:
         return None
     known = {(wheel.name, wheel.sha256) for wheel in read_lock(first)}
@@ -214,18 +216,22 @@ async def fetch_locked(
         InstallError: A wheel can't be fetched or unpacked.
     """
     _write(work / "locked.txt", lines)
-    aged = _age_arguments((), min_age_days)
+    options = _age_arguments((), min_age_days)
 
     async def look() -> None:
         await before_asking()
         deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
-        arguments = await to_the_end(_compile, target, "locked.txt")
-        code, output, error = await uv.run([*arguments, "--no-deps", *aged], work=work, deadline=deadline)
+        arguments = [*await to_the_end(_compile, target, "locked.txt"), "--no-deps"]
+        code, output, error = await uv.run([*arguments, *options], work=work, deadline=deadline)
+        if code and uv.has_further_indexes():
+            # By its hash a file is the same one wherever it lies, and another index may say how old it is.
+            options.extend(ANYWHERE)
+            code, output, error = await uv.run([*arguments, *options], work=work, deadline=deadline)
         if code:
             raise fetch_failure(error)
         await before_download(sum(each.size for each in read_lock(output)))
 
-    await _unpack("locked.txt", aged, target=target, most=most, work=work, before_download=look)
+    await _unpack("locked.txt", options, target=target, most=most, work=work, before_download=look)
 
 
 async def _unpack(
@@ -237,17 +243,26 @@ async def _unpack(
     work: Path,
     before_download: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Unpack the wheels of a file with hashes, from the cache if it has them all."""
+    """Unpack the wheels of a file with hashes, from the cache if it has them all.
+
+    Args:
+        listed: The file.
+        options: More options for uv; `before_download` may add some.
+        target: The sandbox's Python.
+        most: Bytes that all may have; None for any number.
+        work: A private folder with a `uv.toml` of its own.
+        before_download: Called if the cache hasn't all of them; what it raises passes.
+    """
     deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
     wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))
-    arguments = [*wanted, *options]
-    code, _, error = await uv.run([*arguments, "--offline"], work=work, deadline=deadline, most=most)
+    cached = [*wanted, *options, *ANYWHERE, "--offline"]
+    code, _, error = await uv.run(cached, work=work, deadline=deadline, most=most)
     if code:
         await to_the_end(fileio.remove, work / "site")
         if before_download is not None:
             await before_download()
             deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
-        code, _, error = await uv.run(arguments, work=work, deadline=deadline, most=most)
+        code, _, error = await uv.run([*wanted, *options], work=work, deadline=deadline, most=most)
     if code:
         raise fetch_failure(error)
 

@@ -98,7 +98,14 @@ def environment() -> dict[str, str]:
 def has_further_indexes() -> bool:
     """Whether more than one index is named, by what uv or pip is told."""
     told = environment()
-    return any(told.get(name) for name in ("UV_EXTRA_INDEX_URL", "UV_INDEX"))
+    if any(told.get(name) for name in ("UV_EXTRA_INDEX_URL", "UV_INDEX")):
+        return True
+    for table in pip_settings.uv_tables(os.environ):
+        listed = table.get("index")
+        tables = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        if any(not each.get("default") for each in tables) or table.get("extra-index-url"):
+            return True
+    return False
 
 
 def target_arguments(target: Target) -> list[str]:

@@ -52,7 +52,7 @@ def tidy(folder: Path) -> None:
         shutil.rmtree(folder / "bin", ignore_errors=True)
 
 
-def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) -> None:
+def refuse_hostile(folder: Path, *, names: set[str]) -> None:
     """Refuse unpacked distributions, of these normalised names, that reach beyond their own modules.
 
     Raises:
@@ -65,7 +65,7 @@ def refuse_hostile(folder: Path, *, names: set[str], protected: frozenset[str]) 
         if entry.suffix == ".pth":
             raise InstallRefused(f"{_owner(folder, entry.name)} contains {entry.name}, which would run at every start.")
         owner = canonicalize_name(DISTRIBUTIONS.get(top, top))
-        if top in START_UP_MODULES or (top in protected and owner not in names):
+        if top in START_UP_MODULES or (top in KERNEL_MODULES and owner not in names):
             raise InstallRefused(
                 f"{_owner(folder, entry.name)} would bring {entry.name}, which the kernel itself uses."
             )

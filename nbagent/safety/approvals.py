@@ -269,13 +269,6 @@ class Consent:
     def answer(self, id: str, decision: Decision, *, code: str = "", reason: str = "", always: bool = False) -> bool:
         """Answer a question by the id in its event; may be called from any thread.
 
-        Args:
-            id: That of the `ApprovalAsked`.
-            decision: `approve`, `edit` or `reject`.
-            code: For `edit`, the code that is to run.
-            reason: For `reject`, why; the model is told.
-            always: Whether such actions need no question for the rest of the session.
-
         Returns:
             Whether the question was still open.
 

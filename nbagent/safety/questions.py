@@ -130,13 +130,6 @@ def answer(
 ) -> bool | Awaitable[bool]:
     """Answer a question.
 
-    Args:
-        session: The session that asks.
-        question: The question.
-        choice: One of its choices.
-        code: For `edit`, the code that runs instead.
-        reason: For `reject`, why; the model is told.
-
     Returns:
         Whether the question was still open; an `Attached` returns an awaitable of that.
 

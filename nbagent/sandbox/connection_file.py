@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -27,13 +26,15 @@ MEND: Final = "Name the file that `jupyter --runtime-dir` has of it, such as ker
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection file says, as Jupyter writes it; nbagent's own kernels have no file.
+class KernelAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a kernel is reached, in the form of Jupyter's connection files; the `Endpoint` of such a kernel.
+
+    nbagent's own kernels have an address, and no file.
 
     Attributes:
         transport: `tcp`, or `ipc` for Unix sockets.
         ip: The address, or the beginning of the sockets' paths.
-        key: Signs messages.
+        secret: The key in the file, which signs messages.
         signature_scheme: How it does that.
         curve_publickey: The key of a kernel that encrypts, which nbagent can't reach.
     """
@@ -45,9 +46,37 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     stdin_port: Port
     control_port: Port
     hb_port: Port
-    key: str
+    secret: str = msgspec.field(name="key")
     signature_scheme: str = "hmac-sha256"
     curve_publickey: str = ""
+
+    def __repr__(self) -> str:
+        return f"KernelAddress({self.transport}, {self.ip})"
+
+    @property
+    def key(self) -> bytes:
+        return self.secret.encode()
+
+    @property
+    def connection_info(self) -> dict[str, Any]:
+        """What other clients need."""
+        ports = {f"{name}_port": getattr(self, f"{name}_port") for name in CHANNELS}
+        info = {"transport": self.transport, "ip": self.ip, "key": self.key, "signature_scheme": self.signature_scheme}
+        return info | ports
+
+    def open(self, name: ChannelName, *, limit: int) -> SocketChannel:
+        return self._open(name, kind=KINDS[name], limit=limit)
+
+    def beat(self) -> SocketChannel:
+        """Open a channel to the heartbeat, which the kernel closes when it ends and at no other time."""
+        return self._open("hb", kind="DEALER", limit=MAX_BYTES)
+
+    def _open(self, name: str, *, kind: str, limit: int) -> SocketChannel:
+        port = getattr(self, f"{name}_port")
+        if self.transport == "ipc":
+            return SocketChannel(f"{self.ip}-{port}", kind=kind, limit=limit)
+        family = socket.AF_INET6 if ":" in self.ip else socket.AF_INET
+        return SocketChannel((self.ip, port), kind=kind, limit=limit, family=family)
 
 
 def find(name: str) -> Path:
@@ -69,7 +98,7 @@ def find(name: str) -> Path:
     raise UsageError(f"There is no connection file {name[:120]!r}.", mend=MEND)
 
 
-def read(path: Path) -> Connection:
+def read(path: Path) -> KernelAddress:
     """Read a connection file.
 
     Raises:
@@ -90,28 +119,28 @@ def read(path: Path) -> Connection:
     except OSError as error:
         raise UsageError(f"The connection file {path} can't be read: {error.strerror}.", mend=MEND) from error
     try:
-        connection = parse(text, Connection, limit=MAX_BYTES)
+        address = parse(text, KernelAddress, limit=MAX_BYTES)
     except UnreadableError as error:
         raise UsageError(f"{path} is no connection file of a kernel: {error}.", mend=MEND) from None
-    _check(connection, path)
-    return connection
+    _check(address, path)
+    return address
 
 
-def _check(connection: Connection, path: Path) -> None:
+def _check(address: KernelAddress, path: Path) -> None:
     """Refuse a kernel that can't be reached safely."""
-    if not connection.key or connection.signature_scheme != "hmac-sha256":
+    if not address.secret or address.signature_scheme != "hmac-sha256":
         raise UsageError(
             f"The kernel of {path} doesn't sign its messages with HMAC-SHA256.",
             mend="Start it with a key: anybody on this machine could speak for it.",
         )
-    if connection.curve_publickey:
+    if address.curve_publickey:
         raise UsageError(
             f"The kernel of {path} encrypts its connection (CurveZMQ), which nbagent can't do.",
             mend="Start it with c.KernelManager.transport = 'ipc', which needs no encryption.",
         )
-    if connection.transport == "tcp" and not _is_here(connection.ip):
+    if address.transport == "tcp" and not _is_here(address.ip):
         raise UsageError(
-            f"The kernel of {path} is at {connection.ip[:80]!r}, and what goes there is not encrypted.",
+            f"The kernel of {path} is at {address.ip[:80]!r}, and what goes there is not encrypted.",
             mend="Use a kernel of this machine, or lead its ports here by `ssh -L`.",
         )
 
@@ -121,40 +150,3 @@ def _is_here(address: str) -> bool:
         return address == "localhost" or ip_address(address).is_loopback
     except ValueError:
         return False
-
-
-@dataclass(frozen=True)
-class ConnectionEndpoint:
-    """How the kernel of a connection is reached.
-
-    Attributes:
-        connection: What its file says, or would say.
-    """
-
-    connection: Connection = field(repr=False)
-
-    @property
-    def key(self) -> bytes:
-        return self.connection.key.encode()
-
-    @property
-    def connection_info(self) -> dict[str, Any]:
-        """What other clients need."""
-        said = self.connection
-        ports = {f"{name}_port": getattr(said, f"{name}_port") for name in CHANNELS}
-        info = {"transport": said.transport, "ip": said.ip, "key": self.key, "signature_scheme": said.signature_scheme}
-        return info | ports
-
-    def open(self, name: ChannelName, *, limit: int) -> SocketChannel:
-        return self._open(name, kind=KINDS[name], limit=limit)
-
-    def beat(self) -> SocketChannel:
-        """Open a channel to the heartbeat, which the kernel closes when it ends and at no other time."""
-        return self._open("hb", kind="DEALER", limit=MAX_BYTES)
-
-    def _open(self, name: str, *, kind: str, limit: int) -> SocketChannel:
-        said, port = self.connection, getattr(self.connection, f"{name}_port")
-        if said.transport == "ipc":
-            return SocketChannel(f"{said.ip}-{port}", kind=kind, limit=limit)
-        family = socket.AF_INET6 if ":" in said.ip else socket.AF_INET
-        return SocketChannel((said.ip, port), kind=kind, limit=limit, family=family)

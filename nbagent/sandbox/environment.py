@@ -40,11 +40,6 @@ def requirements() -> Path:
     return kernels() / "requirements.txt"
 
 
-def cache_root() -> Path:
-    """The folder of all environments."""
-    return folders.environments()
-
-
 @dataclass(frozen=True)
 class Environment:
     """A kernel environment that is there.
@@ -89,7 +84,7 @@ def describe() -> Environment:
     wanted = requirements()
     found = wanted.stat()
     state = (found.st_mtime_ns, found.st_size)
-    return _describe(cache_root(), wanted, state, platform.python_version(), LAYOUT)
+    return _describe(folders.environments(), wanted, state, platform.python_version(), LAYOUT)
 
 
 @functools.lru_cache(maxsize=8)
@@ -121,27 +116,18 @@ def find() -> Environment | None:
     return wanted if (Path(wanted.folder) / "nbagent.json").is_file() else None
 
 
-def progress() -> str:
-    """What is being made, by this process or another one, and how far it is; empty if nothing is."""
-    return folders.progress(cache_root())
-
-
-def _progress_file() -> Path:
-    return cache_root() / folders.PROGRESS
-
-
 async def build() -> Environment:
-    """Make the environment if it isn't there: 211 MB of wheels the first time. Meanwhile `progress` tells of it.
+    """Make the environment if it isn't there: 211 MB of wheels the first time. `folders.progress` tells how far it is.
 
     Raises:
         EnvironmentMissing: It can't be made; the message has uv's reason.
     """
-    wanted = describe()
-    cache_root().mkdir(parents=True, exist_ok=True)
-    async with fileio.locked(cache_root() / "lock"):
+    wanted, root = describe(), folders.environments()
+    root.mkdir(parents=True, exist_ok=True)
+    async with fileio.locked(root / "lock"):
         if (made := find()) is not None:
             return made
-        staging = Path(tempfile.mkdtemp(prefix="making-", dir=cache_root()))
+        staging = Path(tempfile.mkdtemp(prefix="making-", dir=root))
         try:
             _say("making the kernel's environment, once")
             staging.chmod(0o755)
@@ -152,14 +138,14 @@ async def build() -> Environment:
         except (OSError, subprocess.SubprocessError) as error:
             raise EnvironmentMissing(f"The kernel environment could not be made: {error}.") from error
         finally:
-            _progress_file().unlink(missing_ok=True)
+            (root / folders.PROGRESS).unlink(missing_ok=True)
             shutil.rmtree(staging, ignore_errors=True)
     return wanted
 
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        fileio.write(_progress_file(), text.encode())
+        fileio.write(folders.environments() / folders.PROGRESS, text.encode())
 
 
 async def _make(staging: Path, wanted: Environment) -> None:

@@ -17,9 +17,9 @@ from typing import Any, cast
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerBase
 
+from nbagent.core import folders
 from nbagent.core.errors import EngineUnavailable, NbagentError
 from nbagent.core.events import DataLeftOut
-from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import HiddenReason, facts
 from nbagent.sandbox.registry import find
@@ -125,7 +125,7 @@ class Provisioner(KernelProvisionerBase):
         making, told = asyncio.ensure_future(self._engine().prepare()), ""
         try:
             while not (await asyncio.wait([making], timeout=LOOK_SECONDS))[0]:
-                if (now := environment.progress()) and now != told:
+                if (now := folders.progress()) and now != told:
                     self.log.warning("nbagent: %s", now)
                     told = now
             await making

@@ -97,10 +97,6 @@ class Attached:
 
     What is known of the session comes from its log, such as `engine`, `is_replay` (false before the first question) and
     `unfinished` (without its cells).
-
-    Args:
-        session: Its id, or enough of its beginning.
-        state_dir: Where sessions are kept; where the settings say by default.
     """
 
     outlasts_login = True

@@ -85,9 +85,6 @@ def _existing(given: str | Path) -> Path:
 def mcp_servers(given: str | bool) -> list[ServerEntry]:
     """The MCP servers of a session.
 
-    Args:
-        given: Their file, or whether those of the person are wanted.
-
     Raises:
         UsageError: The file can't be read or is wrong.
     """

@@ -32,6 +32,7 @@ from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.queries import Evaluate
 from nbagent.kernel.recovery import Prepare
 from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.collector import Collected, Collector
@@ -214,9 +215,6 @@ class SessionFiles:
     def check_again(self, cells: Mapping[int, str]) -> None:
         """Refuse to run cells again that read a variable of a notebook's that is no longer held.
 
-        Args:
-            cells: The code of each by its number.
-
         Raises:
             UsageError: There are such cells.
         """
@@ -258,22 +256,25 @@ class SessionFiles:
             if large:
                 self._emit(FilesLeft(cell=self._kernel.cells, files=large))
 
-            async def put_back(cells: Mapping[int, str]) -> None:
-                lost = list[FileLeft]()
+            async def put_back(cells: Mapping[int, str], evaluate: Evaluate) -> None:
+                transfer, lost = Transfer(self._kernel, evaluate), list[FileLeft]()
                 for place, copy in kept:
                     copy.seek(0)
                     try:
                         with outside.open_source(copy) as (pieces, size, _):
-                            carried = await self._transfer.upload(pieces, place, size=size, unpack=False)
+                            carried = await transfer.upload(pieces, place, size=size, unpack=False)
                         self._collector.watch.know(place, until=carried.changed)
                     except TransferError as error:
                         lost.append(FileLeft(display(place.path), f"could not be put back ({error.message})"))
-                await self._put_back_given(cells, lost)
+                await self._put_back_given(cells, evaluate, lost)
 
             yield put_back
 
-    async def _put_back_given(self, cells: Mapping[int, str], lost: Sequence[FileLeft] = ()) -> None:
-        if lost := [*lost, *await self.given.put_back(cells, self._transfer, self._kernel.about)]:
+    async def _put_back_given(
+        self, cells: Mapping[int, str], evaluate: Evaluate, lost: Sequence[FileLeft] = ()
+    ) -> None:
+        transfer = Transfer(self._kernel, evaluate)
+        if lost := [*lost, *await self.given.put_back(cells, transfer, self._kernel.about)]:
             self._emit(FilesLeft(cell=self._kernel.cells, files=lost))
 
     async def download(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,10 +64,6 @@ def latest(root: Path) -> Path:
 def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """Hold a session's lock, so that nobody resumes it meanwhile; yields False if another process has it.
 
-    Args:
-        folder: The session's.
-        patience: Seconds to wait for another process to release it.
-
     Raises:
         FileNotFoundError: It was deleted.
     """
@@ -83,16 +78,4 @@ def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
 
 def is_running(folder: str | Path) -> bool:
     """Whether a process owns a session."""
-    try:
-        lock = os.open(f"{folder}/lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    finally:
-        os.close(lock)
-    return False
+    return fileio.is_locked(Path(folder) / "lock")

@@ -132,18 +132,13 @@ class SessionManager:
     def _rename(self, folder: Path, title: str) -> None:
         log = SessionLog(self._root, folder.name)
         try:
-            keeper = summary.SummaryKeeper(folder, past=log.since())
+            keeper = summary.SummaryKeeper(folder, summary.of_log(folder) or summary.Summary())
             keeper.on_event(log.emit(Renamed(title=summary.line_of(title))))
         finally:
             log.close()
 
     async def search(self, text: str, *, most: int = MAX_HITS) -> SearchResult:
-        """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first.
-
-        Args:
-            text: What is looked for.
-            most: Hits that are wanted at most.
-        """
+        """Find the sessions whose title, questions or answers have a text, in any case of letters; the latest first."""
         return await asyncio.to_thread(self._search, text, most)
 
     def _search(self, text: str, most: int) -> SearchResult:

@@ -65,11 +65,6 @@ class Plan:
     def of(cls, chosen: Options, keywords: Keywords, *, session: str | None) -> Plan:
         """The plan of a new session.
 
-        Args:
-            chosen: All options.
-            keywords: Those of them that were given for this session alone.
-            session: Its id; None to have one made up.
-
         Raises:
             UsageError: An option is wrong.
             DataError: Data can't be used.
@@ -109,10 +104,6 @@ class Plan:
     @classmethod
     def resumed(cls, session: str, keywords: Keywords) -> Plan:
         """The plan of a session that is resumed.
-
-        Args:
-            session: Its id, or enough of its beginning.
-            keywords: Options that hold from now on.
 
         Raises:
             UsageError: There is no such session, or an option can't be changed any more.

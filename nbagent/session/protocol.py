@@ -463,11 +463,6 @@ async def export_last(
 ) -> tuple[Path, NbagentError | None]:
     """Write the notebook when all is done; into the session's folder if its place can't be had any more.
 
-    Args:
-        session: Whose notebook it is.
-        out: Where it is wanted; None for the session's folder.
-        force: As for `AnySession.export`.
-
     Returns:
         Where it is, and why it isn't where it was wanted.
 

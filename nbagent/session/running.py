@@ -12,19 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import UsageError
-from nbagent.core.events import (
-    ApprovalAsked,
-    ApprovalGiven,
-    ApprovalsSet,
-    Cell,
-    Event,
-    Package,
-    Record,
-    RedactionSet,
-    TurnUndone,
-)
+from nbagent.core.events import Cell, Event, Package, Record, RedactionSet, TurnUndone
 from nbagent.core.policy import MIB
 from nbagent.core.session_log import SessionLog
 from nbagent.kernel.cell_replay import SucceededCells
@@ -40,7 +29,7 @@ from nbagent.sandbox import registry
 from nbagent.session import startup
 from nbagent.session.plan import Plan
 from nbagent.session.stream import WordFeed
-from nbagent.session.summary import SummaryKeeper
+from nbagent.session.summary import Summary, SummaryKeeper
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
@@ -53,9 +42,6 @@ if TYPE_CHECKING:
     from nbagent.session.files import SessionFiles
     from nbagent.session.session_kernel import SessionKernel
     from nbagent.state import StateManager
-
-_DECISIONS = (ApprovalAsked, ApprovalGiven, ApprovalsSet, RedactionSet)
-"""The events by which approvals and redaction go on when a session is resumed."""
 
 
 class Running:
@@ -102,6 +88,8 @@ class Running:
         self._hashing: asyncio.Task[None] | None = None
         self._ended = threading.Event()
         self._state: StateManager | None = None
+        self._succeeded = SucceededCells()
+        self._past = startup.Past()
         self.recording = Recording()
         self.cells: SessionKernel | None = None
         self.files: SessionFiles | None = None
@@ -110,17 +98,20 @@ class Running:
         self.news: list[Record] = []
         self.words = WordFeed()
         self.log = SessionLog(plan.root, plan.id, limit=plan.spec.trust.limits.session_mb * MIB)
-        try:
+        with contextlib.ExitStack() as opened:
+            opened.callback(self.log.close)
             if plan.found is None and self.log.last:
                 mend = f"Resume it by: nbagent resume {plan.id}, or choose another id."
                 raise UsageError(f"There is a session {plan.id} already.", mend=mend)
-            self._audit = self._observe(telemetry)
+            self._audit = Audit(
+                self.log.folder, root=plan.root, session=plan.id, key=plan.audit_key, count=self.log.quota.add
+            )
+            opened.callback(self._audit.close)
+            self._observe(telemetry)
             # One for all its sandboxes: those after a resume, and those in which tools are made.
             self._allowance = Allowance(plan.spec.install, self.log.folder / "asked.json")
             self._forge = self._tool_forge(engine)
-        except BaseException:
-            self.log.close()
-            raise
+            opened.pop_all()
         self.kernel = Kernel(
             engine,
             plan.spec,
@@ -161,21 +152,18 @@ class Running:
 
     async def _begin(self, pool: KernelPool | None) -> None:
         plan, log, recording, note = self._plan, self.log, self.recording, ""
-        past: list[Event] = []
+        past = self._past
         if plan.found:
-
-            def see(record: Record) -> None:
-                if isinstance(record.event, _DECISIONS):
-                    past.append(record.event)
-
-            self.news, note = await startup.resume(self.kernel, plan.found, log=log, recording=recording, see=see)
+            self.news, note = await startup.resume(
+                self.kernel, plan.found, log=log, recording=recording, succeeded=self._succeeded, past=past
+            )
         else:
-            self.news = await startup.start(self.kernel, spec=plan.spec, log=log, recording=recording, pool=pool)
+            self.news = await startup.start(self.kernel, spec=plan.spec, log=log, pool=pool)
             if recording.data:
                 hashing = startup.hash_data(recording.data, log, ended=self._ended)
                 self._hashing = asyncio.create_task(hashing)
-        self._consent.begin(past, keep=bool(plan.found) and plan.keeps_mode)
-        self._go_on_redacting(past)
+        self._consent.begin(past.decisions, keep=bool(plan.found) and plan.keeps_mode)
+        self._go_on_redacting(past.decisions)
         self._furnish(note)
         if self.files is not None and not self.kernel.is_owned:
             await self.files.pass_over()
@@ -218,21 +206,16 @@ class Running:
         )
         log.follow(self.words.hear)
 
-    def _observe(self, telemetry: Telemetry) -> Audit:
-        """Have the audit log, telemetry and the summary read the events from the first one on."""
-        log = self.log
-        audit = Audit(
-            log.folder,
-            root=self._plan.root,
-            session=self._plan.id,
-            past=log.since(),
-            key=self._plan.audit_key,
-            count=log.quota.add,
-        )
-        log.follow(audit.on_event, strict=True)  # no code without a trace of it
-        log.follow(telemetry.on_event)
-        log.follow(SummaryKeeper(log.folder, past=log.since()).on_event)
-        return audit
+    def _observe(self, telemetry: Telemetry) -> None:
+        """Have all who need the events so far read the log, once, and follow it from now on."""
+        log, audit, summary = self.log, self._audit.on_event, Summary()
+        both = (self.recording.on_event, self._succeeded.on_event)
+        for record in log.since():
+            for reader in (audit, *both, summary.on_event, self._past.on_event):
+                reader(record)
+        log.follow(audit, strict=True)  # no code without a trace of it
+        for reader in (*both, telemetry.on_event, SummaryKeeper(log.folder, summary).on_event):
+            log.follow(reader)
 
     def _go_on_redacting(self, past: Sequence[Event]) -> None:
         """Keep a resumed session's redaction at least as strict as it was, unless it was named; log a change."""
@@ -298,7 +281,7 @@ class Running:
         if not self.kernel.is_owned:
             mend = "Restart it where it was started, and run there what is to stay."
             raise UsageError("This kernel is not nbagent's, so what ran in it can't be undone.", mend=mend)
-        state = await in_thread(lambda: SucceededCells.of(self.log.since()))
+        state = self._succeeded
         before = sorted({*state.cells, *(() if undo else recording.undone[turn])})
         turns = {cell.cell: cell.turn for cell in recording.cells}
         undone = recording.undone.keys() ^ {turn}
@@ -369,11 +352,7 @@ class Running:
             self.conversation.interrupt()
 
     async def end(self, *, by: asyncio.Task[Any] | None = None) -> None:
-        """End the sandbox and all other parts but the logs; each one, also if the end of another one fails.
-
-        Args:
-            by: The task that ends the session; see `Conversation.stop`.
-        """
+        """End the sandbox and all other parts but the logs; each one, also if the end of another one fails."""
         self._ended.set()
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first
             if self.files is not None:

@@ -62,12 +62,6 @@ class SessionKernel:
     ) -> Cell:
         """Run a cell to its end.
 
-        Args:
-            code: Python, as IPython takes it.
-            timeout: Seconds; None for the session's limit.
-            turn: The question that it runs for, to which it is added.
-            who: Which tool ran it, and who approved it, for the log.
-
         Raises:
             UsageError: The code can't be run at all.
             SandboxError: The sandbox failed.
@@ -100,10 +94,6 @@ class SessionKernel:
 
     async def rebuild(self, cells: Mapping[int, str], reason: str) -> None:
         """Replace the kernel by one that has what these cells made, and the files that were uploaded.
-
-        Args:
-            cells: The code of each by its number, in order.
-            reason: In a sentence.
 
         Raises:
             SandboxError: The new one did not start.

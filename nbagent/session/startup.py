@@ -6,26 +6,30 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbagent import __version__
-from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import SandboxError, StoreError
 from nbagent.core.events import (
     Answered,
+    ApprovalAsked,
+    ApprovalGiven,
+    ApprovalsSet,
     CellFinished,
     CellStarted,
     DataHashed,
     DataSeen,
+    Event,
     Record,
+    RedactionSet,
     SessionResumed,
     SessionStarted,
     StateLost,
 )
-from nbagent.core.session_log import SessionLog, Tail
+from nbagent.core.session_log import SessionLog
 from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.record import Recording
@@ -63,9 +67,7 @@ def import_the_rest() -> None:
     from nbagent.session import conversation, files, session_kernel  # noqa: F401
 
 
-async def start(
-    kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, recording: Recording, pool: KernelPool | None
-) -> list[Record]:
+async def start(kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, pool: KernelPool | None) -> list[Record]:
     """Start the kernel of a new session, or take a warm one.
 
     Returns:
@@ -76,7 +78,6 @@ async def start(
         SandboxError: It can't be started.
         StoreError: The session's folder can't be written.
     """
-    log.follow(recording.on_event)
     saved.write_spec(log.folder, spec)
     started = time.monotonic()
     # As it is before the kernel sees it, so that each later change shows.
@@ -96,13 +97,7 @@ def _looked_at(spec: SandboxSpec) -> list[tuple[int, str]]:
 
 
 async def hash_data(data: Sequence[DataSeen], log: SessionLog, *, ended: threading.Event) -> None:
-    """Hash a new session's data in a thread, and log the hashes of what is as it was at the start.
-
-    Args:
-        data: What was given.
-        log: The session's log.
-        ended: Set once nobody waits for the hashes any more.
-    """
+    """Hash a new session's data in a thread, and log the hashes of what is as it was at the start."""
 
     def hashes() -> dict[str, str]:
         found = {}
@@ -143,12 +138,43 @@ def _started(kernel: Kernel, spec: SandboxSpec, looked: Sequence[tuple[int, str]
     )
 
 
-async def resume(
-    kernel: Kernel, found: SessionInfo, *, log: SessionLog, recording: Recording, see: Callable[[Record], None]
-) -> tuple[list[Record], str]:
-    """Read the log, take over the kernel or start a new one, and end in the log what the dead process left open.
+class Past:
+    """How the earlier processes of a session have left it, by its log.
 
-    The log may take seconds to read, so that is done in a thread, where `see` gets each record.
+    Attributes:
+        decisions: The events by which approvals and redaction go on.
+        lost: A loss of variables after which no cell ran; None if there is none.
+        running_since: When the last cell began, in seconds since the epoch; 0 if none did.
+    """
+
+    def __init__(self) -> None:
+        self.decisions: list[Event] = []
+        self.lost: Record | None = None
+        self.running_since = 0.0
+
+    def on_event(self, record: Record) -> None:
+        """Take the next record."""
+        match record.event:
+            case ApprovalAsked() | ApprovalGiven() | ApprovalsSet() | RedactionSet():
+                self.decisions.append(record.event)
+            case StateLost():
+                self.lost = record
+            case CellStarted():
+                self.running_since, self.lost = record.at, None
+            case CellFinished() | SessionResumed():
+                self.lost = None
+
+
+async def resume(
+    kernel: Kernel,
+    found: SessionInfo,
+    *,
+    log: SessionLog,
+    recording: Recording,
+    succeeded: SucceededCells,
+    past: Past,
+) -> tuple[list[Record], str]:
+    """Take over the kernel or start a new one, and end in the log what the dead process left open.
 
     Returns:
         What this found out, as events that nobody could follow yet; and what has become of the kernel, as a sentence.
@@ -156,37 +182,18 @@ async def resume(
     Raises:
         SandboxError: No sandbox can be started in place of its own.
     """
-    running_since, succeeded = 0.0, SucceededCells()
-    news: list[Record] = []  # a loss of variables after which no cell ran
-
-    def read(records: Iterator[Record]) -> None:
-        nonlocal running_since
-        for record in records:
-            see(record)
-            recording.on_event(record)
-            succeeded.on_event(record)
-            running_since = record.at if isinstance(record.event, CellStarted) else running_since
-            if isinstance(record.event, StateLost):
-                news[:] = [record]
-            elif isinstance(record.event, CellStarted | CellFinished | SessionResumed):
-                news.clear()
-
-    tail = Tail(log.folder)
-    await in_thread(lambda: read(tail.new()))
-    read(tail.new())  # what was logged meanwhile
-    log.follow(recording.on_event)
     kernel.cells = max((each.cell for each in recording.cells), default=0)
-    left = kernel.spec.trust.limits.timeout - (time.time() - running_since)
+    left = kernel.spec.trust.limits.timeout - (time.time() - past.running_since) if past.running_since else 0.0
 
     def lose(reason: str) -> None:
         _end_what_is_open(log, recording)
-        news[:] = [log.emit(StateLost(cell=0, reason=reason))]
+        past.lost = log.emit(StateLost(cell=0, reason=reason))
 
-    lost, note = await _take_over_or_start(kernel, found, patience=max(0.0, left) if running_since else 0.0, lose=lose)
+    lost, note = await _take_over_or_start(kernel, found, patience=max(0.0, left), lose=lose)
     if not lost:
-        for record in news:
+        if past.lost is not None:
             # The process that started this kernel was killed before it could log `SessionResumed`.
-            lost, note = getattr(record.event, "reason", ""), "A new kernel was started before."
+            lost, note = getattr(past.lost.event, "reason", ""), "A new kernel was started before."
         kernel.seed_replay(succeeded.cells)
     _end_what_is_open(log, recording)
     about = kernel.about
@@ -199,7 +206,7 @@ async def resume(
         packages=kernel.packages if lost else [],
         sandbox=about.name,
     )
-    return [log.emit(resumed), *news], lost or note
+    return [log.emit(resumed), *([past.lost] if past.lost else [])], lost or note
 
 
 def _end_what_is_open(log: SessionLog, recording: Recording) -> None:

@@ -6,11 +6,11 @@ The log is the truth, and the summary can be made of it again. It saves lists fr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from nbagent.core import fileio
 from nbagent.core.events import (
     NO_USAGE,
     Answered,
@@ -92,13 +92,11 @@ def line_of(text: str) -> str:
 
 
 class SummaryKeeper:
-    """Keeps the summary of a session that this process owns."""
+    """Keeps the summary of a session that this process owns, from that of its events so far."""
 
-    def __init__(self, folder: Path, *, past: Iterable[Record]) -> None:
+    def __init__(self, folder: Path, summary: Summary) -> None:
         self._folder = folder
-        self._summary = Summary()
-        for record in past:
-            self._summary.on_event(record)
+        self._summary = summary
         self._write()
 
     def on_event(self, record: Record) -> None:
@@ -120,9 +118,7 @@ def write(folder: Path, summary: Summary) -> None:
         OSError: It can't be written.
     """
     # Not synced to the disk: that would cost each question more than the log does, and the log has it all.
-    staged = folder / f".{SUMMARY_FILE}"
-    staged.write_bytes(msgspec.json.encode(summary))
-    staged.replace(folder / SUMMARY_FILE)
+    fileio.write(folder / SUMMARY_FILE, msgspec.json.encode(summary))
 
 
 def read(folder: Path) -> Summary | None:

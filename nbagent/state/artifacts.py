@@ -65,12 +65,7 @@ class Artifact:
 
 
 class ArtifactStore:
-    """The artifacts of one state folder.
-
-    Args:
-        store: Has their descriptions.
-        folder: Has their content; made when it is first needed.
-    """
+    """The artifacts of one state folder."""
 
     def __init__(self, store: BaseStore, folder: Path) -> None:
         self._store = store

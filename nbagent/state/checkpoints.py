@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 class ThreadMemory:
-    """The two threads of one conversation.
-
-    Args:
-        checkpointer: Has the threads.
-        name: The conversation's name, such as the session's id.
-    """
+    """The two threads of one conversation."""
 
     def __init__(self, checkpointer: BaseCheckpointSaver[Any], name: str) -> None:
         self._checkpointer = checkpointer

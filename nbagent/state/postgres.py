@@ -69,11 +69,6 @@ async def open_parts(
 ) -> tuple[BaseCheckpointSaver[Any], BaseStore, PostgresLog]:
     """The checkpointer, the store and the event log in a database.
 
-    Args:
-        stack: Closes them.
-        url: The URL of the database, with its password.
-        place: The URL as it may be shown.
-
     Raises:
         StoreError: The server can't be reached, refuses the user, or doesn't let the user make tables.
     """

@@ -48,11 +48,6 @@ async def open_parts(
 ) -> tuple[BaseCheckpointSaver[Any], BaseStore, RedisLog]:
     """The checkpointer, the store and the event log on a server.
 
-    Args:
-        stack: Closes them.
-        url: The URL of the server, with its password.
-        place: The URL as it may be shown.
-
     Raises:
         StoreError: The server can't be reached, or refuses the user.
     """
@@ -82,12 +77,7 @@ async def open_parts(
 
 
 class RedisLog:
-    """An `EventLog` in a stream, whose ids are `NUMBER-0`.
-
-    Args:
-        client: A client of the server.
-        translate: Makes a `StoreError` of an exception of the client's.
-    """
+    """An `EventLog` in a stream, whose ids are `NUMBER-0`."""
 
     def __init__(self, client: redis.asyncio.Redis, *, translate: Translate) -> None:
         self._client = client

@@ -40,12 +40,7 @@ _THREADS = f"{PREFIX}threads"
 
 
 class PlainRedisSaver(BaseCheckpointSaver[Any]):
-    """A checkpointer that uses Redis's core commands only.
-
-    Args:
-        client: A client of the server; its owner closes it.
-        serde: Writes and reads values.
-    """
+    """A checkpointer that uses Redis's core commands only."""
 
     def __init__(self, client: redis.asyncio.Redis, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)

@@ -41,11 +41,7 @@ _OPERATORS = {
 
 
 class PlainRedisStore(BaseStore):
-    """A store that uses Redis's core commands only.
-
-    Args:
-        client: A client of the server; its owner closes it.
-    """
+    """A store that uses Redis's core commands only."""
 
     def __init__(self, client: redis.asyncio.Redis) -> None:
         super().__init__()

@@ -128,11 +128,6 @@ def check_name(name: str, what: str) -> str:
 def encode(data: Any, *, what: str, limit: int = STATE_LIMIT) -> str:
     """A dictionary as JSON text; tuples become lists.
 
-    Args:
-        data: The dictionary.
-        what: What an error message calls it, such as "The state".
-        limit: The largest number of bytes.
-
     Raises:
         StoreError: It is no dictionary, has something that JSON hasn't, or is larger than the limit.
     """
@@ -186,13 +181,7 @@ def has_expired(expires: float | None) -> bool:
 async def items(
     store: BaseStore, below: tuple[str, ...], *, wanted: Mapping[str, Any] | None = None
 ) -> AsyncIterator[SearchItem]:
-    """All items of a store in a namespace and in those below it.
-
-    Args:
-        store: The store.
-        below: The namespace.
-        wanted: A filter on the items' values, as LangGraph's stores take it.
-    """
+    """All items of a store in a namespace and in those below it."""
     offset = 0
     while page := await store.asearch(below, filter=dict(wanted) if wanted else None, limit=_PAGE, offset=offset):
         offset += len(page)

@@ -14,7 +14,7 @@ from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.masks import read_masks
-from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, Context, Strictness
+from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
 from nbagent.notebook.compare.volatile import Code, Moments, Reads
 from nbagent.notebook.compare.widgets import WIDGET, with_state
@@ -249,6 +249,7 @@ def test_a_value_is_told_once_of_html_and_plain_text() -> None:
         (["model = KMeans(3, random_state=0)", "model.fit(data)"], [False, False]),
         (["df.sample(3)", "df.head()"], [True, False]),
         (["np.random.default_rng(5).random(3)", "np.random.normal()"], [False, True]),
+        (["walk = []\nfor n in range(9):\n    at = randint(0, 1)\n    walk.append(at)", "plot(walk)"], [True, True]),
         (["random.seed(1)", "np.random.default_rng().normal()", "random.seed(); random.random()"], [False, True, True]),
     ],
 )
@@ -256,6 +257,23 @@ def test_random_numbers_are_followed_by_name(cells: list[str], random: list[bool
     """From where they are drawn without a seed; with one, they are the same in each run."""
     code = Code()
     assert [code.take(each).random for each in cells] == random
+
+
+@pytest.mark.parametrize(
+    ("code", "unset"),
+    [
+        ("np.empty((2, 3))", True),
+        ("a = np.empty(3)\nprint(a)", True),
+        ("a = np.empty(3)\na[:] = 1\na", False),
+        ("a = np.empty(3)\na.fill(1)\na", False),
+        ("queue.empty()", False),
+        ("a = np.empty(3)", False),
+    ],
+)
+def test_an_array_that_nobody_filled_is_a_cause(code: str, unset: bool) -> None:
+    """It shows what was in memory, so runs may agree or not."""
+    assert Code().take(code).unset is unset
+    assert compared("[0.1]", "[0.]", "[0.]", code=code).differences[0].cause == (UNSET if unset else "")
 
 
 def test_what_a_clock_is_written_into_depends_on_it() -> None:

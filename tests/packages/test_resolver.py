@@ -12,6 +12,7 @@ import pytest
 from packages.index import PLATFORM, PYTHON, Index, Make, children, refused
 
 from nbagent.core.errors import InstallRefused
+from nbagent.core.events import Package
 from nbagent.packages import pip_settings, uv
 from nbagent.packages.pinned import fill
 from nbagent.packages.uv import IndexUnreachableError
@@ -268,6 +269,8 @@ async def test_a_name_of_a_private_index_is_taken_from_there_only(
         await refused(make(), "ours>=2", match="ours")
         await refused(make(), "mine", match="doesn't say when")
         assert [each.version for each in await make().install(["undated"])] == ["1.0"]
+        private.add("locked", days=None)
+        await make().restore([Package("locked", "1.0", index.add("locked"), requested=True)])
         assert [each.name for each in await make().install(["app"])] == ["app"]
         assert [each.version for each in await make().install(["ours"])] == ["1.0"]
         pins = tmp_path / "pins.txt"
@@ -305,6 +308,10 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://own.test/simple"\ndefault = true\n')
     assert not {name for name in pip_settings.for_uv(pip) if "INDEX" in name or "LINKS" in name}
+    monkeypatch.setattr(uv, "environment", dict)
+    assert not uv.has_further_indexes()
+    (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://own.test/simple"\n')
+    assert uv.has_further_indexes()
     assert pip_settings.for_uv({"PIP_CONFIG_FILE": os.devnull, "REQUESTS_CA_BUNDLE": "/etc/ours.pem"}) == {
         "SSL_CERT_FILE": "/etc/ours.pem"
     }

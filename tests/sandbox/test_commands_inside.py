@@ -124,7 +124,7 @@ async def test_what_can_t_be_seen_isn_t_executed(watched: Watched) -> None:
 BUSY = """
 import socket, subprocess, time
 door = socket.socket(socket.AF_UNIX)
-door.connect("/run/nbagent/host.sock")
+door.connect("/run/nbagent/controller.sock")
 door.send(b"{")  # a request that never ends, which its server waits for
 time.sleep(0.2)
 for n in range(60):

@@ -30,7 +30,8 @@ def changed(path: Path, **fields: Any) -> Path:
 def test_jupyters_own_file_is_read(written: Path) -> None:
     """With its key, which signs messages."""
     found = read(written)
-    assert (found.transport, found.ip, found.key) == ("tcp", "127.0.0.1", "secret")
+    assert (found.transport, found.ip, found.key) == ("tcp", "127.0.0.1", b"secret")
+    assert "secret" not in repr(found)
 
 
 def test_a_kernel_is_named_as_jupyter_console_names_it(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:

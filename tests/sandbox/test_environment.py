@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nbagent.core import folders
 from nbagent.core.errors import EnvironmentMissing
 from nbagent.sandbox import environment
 from nbagent.sandbox.environment import Environment
@@ -20,7 +21,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     kernels.mkdir()
     (kernels / "requirements.txt").write_text("six==1.17.0\n")
     monkeypatch.setattr(environment, "kernels", lambda: kernels)
-    monkeypatch.setattr(environment, "cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(folders, "environments", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -87,7 +88,7 @@ async def test_others_see_how_far_it_is(elsewhere: Path, monkeypatch: pytest.Mon
 
     def fill(*_: object, say: Callable[[str], object], **__: object) -> None:
         say("downloading … 1 of 2 MB: six")
-        seen.append(environment.progress())
+        seen.append(folders.progress())
         raise EnvironmentMissing("No.")
 
     monkeypatch.setattr(environment.pinned, "fill", fill)
@@ -95,7 +96,7 @@ async def test_others_see_how_far_it_is(elsewhere: Path, monkeypatch: pytest.Mon
         await environment.build()
     assert seen == ["downloading … 1 of 2 MB: six"]
     (elsewhere / "progress").write_text("of a process that is gone")
-    assert environment.progress() == ""
+    assert folders.progress() == ""
 
 
 async def test_giving_up_leaves_nothing(elsewhere: Path, made: list[Path]) -> None:

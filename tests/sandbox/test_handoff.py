@@ -60,7 +60,7 @@ def door(handoff: Handoff) -> socket.socket:
     """A connection, as code in the sandbox makes it."""
     client = socket.socket(socket.AF_UNIX)
     client.settimeout(10)
-    client.connect(str(handoff.shared / "host.sock"))
+    client.connect(str(handoff.shared / "controller.sock"))
     return client
 
 
@@ -117,7 +117,7 @@ def test_folders_are_private(handoff: Handoff) -> None:
     assert stat.S_IMODE(runtime_root().stat().st_mode) == 0o700
     assert stat.S_IMODE(handoff.folder.stat().st_mode) == 0o700
     assert sorted(each.name for each in handoff.shared.iterdir()) == sorted(
-        ["host.sock", *(each.name for each in PROGRAMS)]
+        ["controller.sock", *(each.name for each in PROGRAMS)]
     )
     for number in range(1, 6):
         assert stat.S_IMODE((handoff.folder / f"k-{number}").stat().st_mode) == 0o600

@@ -36,7 +36,7 @@ def door(handoff: Handoff) -> socket.socket:
     """A connection, as code in the sandbox makes it."""
     client = socket.socket(socket.AF_UNIX)
     client.settimeout(20)
-    client.connect(str(handoff.shared / "host.sock"))
+    client.connect(str(handoff.shared / "controller.sock"))
     return client
 
 

@@ -12,10 +12,10 @@ import machine
 import pytest
 import watchfiles
 
-from nbagent.sandbox.data.mirror import Mirror
+from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.data.tree import HiddenReason, LeftOut
-from nbagent.sandbox.data.watcher import DataWatcher
+from nbagent.sandbox.data.tree import HiddenReason
+from nbagent.sandbox.data.watcher import LiveMirror
 from nbagent.sandbox.paths import DATA
 
 
@@ -28,20 +28,20 @@ def given(tmp_path: Path) -> Path:
     return folder
 
 
-Watched = tuple[DataWatcher, Path, list[LeftOut]]
+Watched = tuple[LiveMirror, Path, list[DataLeftOut]]
 
 
 @pytest.fixture
 def watched(given: Path, tmp_path: Path) -> Iterator[Watched]:
-    """A watcher of a mirror, the mirror, and what was told."""
+    """A mirror that is watched, its folder, and what was told."""
     (tmp_path / "scratch").mkdir()
-    mirror = Mirror(tmp_path / "scratch" / "data", [Mount(given, DATA)], uid=os.getuid())
-    mirror.fill()
-    told: list[LeftOut] = []
-    watcher = DataWatcher(mirror, told=mirror.left_out, tell=told.append)
-    yield watcher, tmp_path / "scratch" / "data", told
-    watcher.stop()
-    watcher.join()
+    told: list[DataLeftOut] = []
+    mirror, at = LiveMirror(told.append), tmp_path / "scratch" / "data"
+    for begin in (mirror.fill, mirror.watch):
+        begin(at, [Mount(given, DATA)], uid=os.getuid())
+    yield mirror, at, told
+    mirror.stop()
+    mirror.join()
 
 
 def until(holds: Callable[[], bool]) -> bool:
@@ -65,17 +65,17 @@ def test_changes_are_brought_in_and_news_told_once(watched: Watched, given: Path
     assert until(lambda: (seen / "late" / "b.csv").exists() and bool(told))
     (given / "late" / "c.csv").write_text("c")
     assert until((seen / "late" / "c.csv").exists)
-    assert told == [{HiddenReason.LINK: ["late/link"]}]
+    assert [(each.reason, each.paths) for each in told] == [(HiddenReason.LINK.value, ["late/link"])]
     assert not (seen / ".env").exists()
 
 
 def test_after_its_end_nothing_is_brought_in(watched: Watched, given: Path) -> None:
     """The sandbox may be going, or another process's."""
-    watcher, seen, _ = watched
+    mirror, seen, _ = watched
     (given / "a.csv").touch()
     assert until((seen / "a.csv").exists)
-    watcher.stop()
-    watcher.join()
+    mirror.stop()
+    mirror.join()
     assert "nbagent-data" not in machine.own_threads()
     (given / "b.csv").touch()
     time.sleep(1)

@@ -229,13 +229,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def figures(cell: int, outputs: Iterable[Output], *, first: int = 1) -> Iterator[Figure]:
-    """The figures among a cell's outputs, in order; data that can't be decoded is left out.
-
-    Args:
-        cell: The cell's number.
-        outputs: Some of its outputs.
-        first: The number of the first figure among them.
-    """
+    """The figures among a cell's outputs, in order; data that can't be decoded is left out."""
     number = first - 1
     for output in outputs:
         data = output.get("data") or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from nbagent.notebook.document import Document
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.place import MAX_SIZE
 from nbagent.notebook.proof import Verification
-from nbagent.notebook.verdict import Proof
+from nbagent.notebook.verdict import CellProof, Proof
 from nbagent.sandbox import registry
 from nbagent.sandbox.inside.message_sizes_inside import weight
 from nbagent.sandbox.results.folder import safe_name
@@ -209,17 +210,34 @@ def _show(proofs: Sequence[Proof], wanted: Wanted) -> None:
         console.print(safe(_line(proof)), soft_wrap=True)
         for line in (*proof.problems, *([] if wanted.quiet else proof.notes)):
             console.print(safe(f"  {line}"), soft_wrap=True)
-        rows = [each for each in proof.cells if report.told(each) or not wanted.quiet]
-        if rows:
+        if rows := _rows(proof, quiet=wanted.quiet):
             table = Table("cell", "result", "what differs", show_edge=False, pad_edge=False)
-            for each in rows:
-                excused = f"same but for {', '.join(each.excused)}" if each.excused and each.result == "same" else ""
-                table.add_row(safe(each.id), each.result, safe("\n".join(report.told(each)) or excused))
+            for row in rows:
+                table.add_row(*map(safe, row))
             console.print(table)
     if len(proofs) != 1 or not wanted.quiet:
         counts = {name: sum(each.result == name for each in proofs) for name in ("same", "differs", "not run")}
         told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         console.print(f"{told}. Numbers are the same within a relative difference of {wanted.tolerance:g}.")
+
+
+def _rows(proof: Proof, *, quiet: bool) -> list[tuple[str, str, str]]:
+    """A row for each cell of which there is something to say, and one for all the others that come in turn."""
+    rows: list[tuple[str, str, str]] = []
+    for told, cells in itertools.groupby(proof.cells, key=lambda each: bool(report.told(each) or each.excused)):
+        found = [*cells]
+        if told:
+            rows += [(each.id, each.result, _what(each)) for each in found if report.told(each) or not quiet]
+        elif not quiet:
+            first, last = found[0], found[-1]
+            name = first.id if first is last else f"{first.id} … {last.id}"
+            rows.append((name, first.result, "" if first is last else f"{len(found)} cells"))
+    return rows
+
+
+def _what(cell: CellProof) -> str:
+    excused = f"same but for {', '.join(cell.excused)}" if cell.result == "same" else ""
+    return "\n".join(report.told(cell)) or excused
 
 
 def _line(proof: Proof) -> str:

@@ -24,7 +24,7 @@ class StatusHandler(Handler):
             holds["budget"] = str(options.budget)
         except UsageError as error:
             problem, holds = str(error), {}
-        most, making = self.lab.max_upload_mb, folders.progress(folders.environments())
+        most, making = self.lab.max_upload_mb, folders.progress()
         self.reply(Status(version=nbagent.__version__, max_upload_mb=most, problem=problem, making=making, **holds))
 
 

@@ -229,7 +229,7 @@ class _Run:
             "clone": DATA if self._engine.isolates else str(self._aims.folder / "clone"),
             "locked_file": f"{folder}/locked.txt",
             "scratch": scratch,
-            "door": str(about.folder / "in" / "host.sock"),
+            "door": str(about.folder / "in" / "controller.sock"),
             # Seconds that an attack may wait for what nbagent does meanwhile, on a machine that is busy otherwise.
             "patience": limits.timeout / 6,
             **{name: getattr(limits, name) for name in ("memory_mb", "tmp_mb", "pids", "cpus")},

@@ -33,7 +33,7 @@ def leave(host: Any) -> object:
     kept.append(made)
     os.environ["NBAGENT_NEIGHBOUR"] = host["neighbour"]
     libc.prctl(15, host["neighbour"][-15:].encode(), 0, 0, 0)
-    door = host["door"] if os.path.exists(host["door"]) else "/run/nbagent/host.sock"
+    door = host["door"] if os.path.exists(host["door"]) else "/run/nbagent/controller.sock"
     return {"door": [os.stat(door).st_dev, os.stat(door).st_ino], "process": os.getpid()}
 
 
@@ -85,7 +85,7 @@ def find_the_neighbour(host: Any) -> object:
     neighbour=leave,
 )
 def reach_the_door_of_the_neighbour(host: Any) -> object:
-    for at in ("/run/nbagent/host.sock", *glob.glob(host["runtime"] + "/*/in/host.sock")):
+    for at in ("/run/nbagent/controller.sock", *glob.glob(host["runtime"] + "/*/in/controller.sock")):
         try:
             found = os.stat(at)
         except OSError:

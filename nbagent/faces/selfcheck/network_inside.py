@@ -235,7 +235,7 @@ def make_internet_sockets(host: Any) -> object:
     held_anyway="nbagent's own process decides it, whatever the engine",
 )
 def install_by_address(host: Any) -> object:
-    door = host["door"] if os.path.exists(host["door"]) else "/run/nbagent/host.sock"
+    door = host["door"] if os.path.exists(host["door"]) else "/run/nbagent/controller.sock"
     taken = []
     for wanted in (
         "nbagent-probe @ https://127.0.0.1/nbagent_probe-1-py3-none-any.whl",

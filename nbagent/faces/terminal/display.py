@@ -70,9 +70,9 @@ async def starting(view: View, what: str = "starting the sandbox") -> AsyncItera
     async def follow() -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            from nbagent.sandbox import environment
+            from nbagent.core import folders
 
-            if told := environment.progress():
+            if told := folders.progress():
                 view.tell(told)
 
     view.wait(what)

@@ -83,11 +83,7 @@ LOOKS: dict[str, Any] = {
 
 
 class Tally:
-    """The values of a column that were seen so far.
-
-    Args:
-        name: The column's name.
-    """
+    """The values of a column that were seen so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -377,12 +373,12 @@ def brief(text: Any) -> str:
     return str(text) if len(str(text)) <= 200 else f"{str(text)[:200]}…"
 
 
-def tallied(frames: Any, names: list[str] | None = None) -> list[Tally]:
+def tallied(frames: Any) -> list[Tally]:
     """The columns of a table, of which pieces come one after the other."""
     tallies: list[Tally] = []
     for frame in frames:
         if not tallies:
-            tallies = [Tally(name) for name in (names or frame.columns)]
+            tallies = [Tally(name) for name in frame.columns]
         for tally, column in zip(tallies, frame.get_columns(), strict=False):
             tally.add(column)
     return tallies

@@ -16,11 +16,6 @@ LINE = 200
 def main(paths: list[str], text: str, seconds: float) -> dict[str, object]:
     """Find a text in files that are text, whatever its case.
 
-    Args:
-        paths: Plain files.
-        text: What to look for.
-        seconds: When to stop looking.
-
     Returns:
         For each file in which it is: its path, how often, and the number and the text of the first line with it; in
         how many files it was looked for; and whether these are all.

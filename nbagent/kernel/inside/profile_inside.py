@@ -51,11 +51,6 @@ IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 def main(paths: list[str], seconds: float, piece: int) -> int:
     """Profile each file within its share of the time that is left.
 
-    Args:
-        paths: Files.
-        seconds: For all of them together.
-        piece: Bytes of a file that are read at once.
-
     Returns:
         How many they are. Each is published when it is begun and when it is there, so that what is there is known even
         if this never comes to its end.

@@ -49,11 +49,7 @@ class Clock:
 
 
 class Layout:
-    """Where the table is among rows of fields: what comes before its header, and how many rows the header has.
-
-    Args:
-        rows: The first rows of a file or sheet.
-    """
+    """Where the table is among rows of fields: what comes before its header, and how many rows the header has."""
 
     def __init__(self, rows: list[list[str]]) -> None:
         rows = [[each.strip() for each in row] for row in rows]

@@ -178,10 +178,6 @@ class KernelPool:
     async def get(self, config: KernelConfig | SandboxSpec, *, notify: Notify = lambda _: None) -> Kernel:
         """Get a running kernel, to be released by its `id`: a warm one if one waits, else a new one.
 
-        Args:
-            config: What it is wanted for, or what its sandbox is to be.
-            notify: Gets each event as it happens.
-
         Raises:
             UsageError: The pool isn't running.
             SandboxError: It can't be started.
@@ -215,12 +211,7 @@ class KernelPool:
             await kernel.stop()
 
     def engine_for(self, name: str | None, spec: SandboxSpec) -> Engine | None:
-        """The pool's engine, if a warm kernel waits for such a session: it need not be checked again then.
-
-        Args:
-            name: The engine that the session names; None if it leaves the choice.
-            spec: What its sandbox is to be.
-        """
+        """The pool's engine, if a warm kernel waits for such a session: it need not be checked again then."""
         asked = name == self._engine_name or (self._engine is not None and name == self._engine.name)
         return self._engine if asked and self._stock is not None and self._stock.waits(spec) else None
 

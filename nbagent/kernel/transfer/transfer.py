@@ -22,6 +22,7 @@ from nbagent.core.errors import NbagentError, TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.queries import Evaluate
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
 from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, SealedMemory
 
@@ -61,11 +62,13 @@ class Carried:
 class Transfer:
     """Carries files between the host and one kernel's sandbox.
 
-    Each piece is a request like a cell's; the caller sees to it that no cell runs in between.
+    Each piece is a request like a cell's; the caller sees to it that no cell runs in between. While the kernel is
+    replaced, it is called by the `evaluate` that `Prepare` gets.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, evaluate: Evaluate | None = None) -> None:
         self._kernel = kernel
+        self._evaluate = evaluate or kernel.evaluate
 
     @property
     def bound(self) -> int:
@@ -231,7 +234,7 @@ class Transfer:
         }
         arguments = [opened.get("file"), opened.get("folder"), place.parts[-1], bounds]
         source = inside_calls.source_of("unpack_inside.py")
-        found = await self._kernel.evaluate(source, arguments, seconds=2 * UNPACK_SECONDS)
+        found = await self._evaluate(source, arguments, seconds=2 * UNPACK_SECONDS)
         answer = self._answer(found, place)
         if answer.get("limit"):
             raise TransferLimit(f"The archive was not unpacked: {_error_text(answer)}.")
@@ -242,7 +245,7 @@ class Transfer:
     async def _do(self, place: SandboxPath, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
         """One request; returns its answer."""
         source = inside_calls.source_of("transfer_inside.py")
-        found = await self._kernel.evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
+        found = await self._evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)
         if "error" in answer:
             raise self._error(answer, place)
@@ -291,7 +294,7 @@ class Transfer:
         """Have the sandbox drop what it holds of an upload, if its kernel still runs."""
         if self._kernel.is_alive:
             with contextlib.suppress(NbagentError):
-                await self._kernel.evaluate(inside_calls.source_of("transfer_inside.py"), ["drop"], seconds=5)
+                await self._evaluate(inside_calls.source_of("transfer_inside.py"), ["drop"], seconds=5)
 
 
 @dataclass(frozen=True)

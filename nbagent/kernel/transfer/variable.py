@@ -39,11 +39,6 @@ class WrittenVariable(msgspec.Struct, frozen=True, kw_only=True):
 async def fetch_variable(kernel: Kernel, name: str, take: Callable[[bytes], object]) -> tuple[str, int]:
     """Give a variable's contents to `take` piece by piece.
 
-    Args:
-        kernel: A running kernel; its namespace is left as it was.
-        name: The variable's name.
-        take: Gets the pieces.
-
     Returns:
         What it is, as the sandbox says, and how many bytes came.
 

@@ -34,6 +34,7 @@ WIDEST = 200
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
+UNSET = "it is what was in memory before, as an array is that nobody has filled"
 NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
 ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
@@ -63,7 +64,7 @@ class Difference(NamedTuple):
     @property
     def is_unstable(self) -> bool:
         """Whether two fresh runs differ in it, too."""
-        return self.cause in (EVERY_RUN, NO_SEED, REORDERED)
+        return self.cause in (EVERY_RUN, NO_SEED, UNSET, REORDERED)
 
     def __str__(self) -> str:
         where = f"{self.what}, {self.where}" if self.where else self.what
@@ -240,9 +241,21 @@ def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tu
         ]
         if all(excuses):
             return excuses[0], ""
+    return "", cause(reads, again=again)
+
+
+def cause(reads: Reads, *, again: bool) -> str:
+    """Why something differs, as far as that is known.
+
+    Args:
+        reads: What its cell reads.
+        again: Whether two fresh runs differ in it, too.
+    """
+    if reads.unset:
+        return UNSET
     if not again:
-        return "", ""
-    return "", NO_SEED if reads.random else EVERY_RUN
+        return ""
+    return NO_SEED if reads.random else EVERY_RUN
 
 
 def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, markup: bool) -> str:
@@ -273,9 +286,16 @@ def _spots(mime: str, stored: str, fresh: str) -> list[tables.Spot]:
     return tables.spots(rows(stored), rows(fresh))
 
 
+def _text(found: Sequence[Token]) -> str:
+    """Tokens as they stand in their line; those of several lines with a space between them."""
+    if len({each.line for each in found}) != 1:
+        return " ".join(each.text for each in found)
+    return found[0].row[found[0].start : found[-1].start + len(found[-1].text)]
+
+
 def _show(found: Sequence[Token], other: Sequence[Token]) -> str:
     """What stands there, cut to where it differs from the other."""
-    text, beside = (" ".join(each.text for each in side[:30]) for side in (found, other))
+    text, beside = (_text(side[:30]) for side in (found, other))
     same = next((at for at, pair in enumerate(zip(text, beside, strict=False)) if len(set(pair)) > 1), 0)
     if len(text) > LONGEST and same > LONGEST // 2:
         text = f"…{text[same - LONGEST // 2 :]}"

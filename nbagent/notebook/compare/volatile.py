@@ -49,6 +49,8 @@ _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
+_UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
+"""Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
 _TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
@@ -100,6 +102,7 @@ class Code:
             ident=ident,
             random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
+            unset=_shows_unset(code),
             concurrent=_CONCURRENT.search(code) is not None,
         )
 
@@ -113,7 +116,10 @@ class Code:
                 reads = False
             if reads or _words(text) & names:
                 found = True
-                given = {name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & names}
+                within = _given(statement, pattern, names)
+                given = {
+                    name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & within
+                }
                 changed = {*_bound(statement), *(given - self._modules)}
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         return found or (not any(True for _ in nodes(code)) and pattern.search(code) is not None)
@@ -151,6 +157,7 @@ class Reads:
         ident: An id, or something of the process.
         random: Random numbers.
         measure: How much memory or time the machine has left.
+        unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
     """
 
@@ -158,6 +165,7 @@ class Reads:
     ident: bool = False
     random: bool = False
     measure: bool = False
+    unset: bool = False
     concurrent: bool = False
 
     @property
@@ -173,6 +181,20 @@ def _statements(code: str) -> Iterable[ast.stmt]:
         return ()
 
 
+def _shows_unset(code: str) -> bool:
+    """Whether code shows an array that it makes without values, and hasn't filled before."""
+    unset: set[str] = set()
+    for statement in _statements(code):
+        text = unparsed(statement)
+        shown = (_words(text) & unset) - {name for name, _ in _changed(statement)}
+        if isinstance(statement, ast.Expr) and (shown or _UNSET.search(text)):
+            return True
+        unset -= _words(text)  # which may fill it
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and _UNSET.search(text):
+            unset |= set(_bound(statement))
+    return False
+
+
 def _without_imports(statement: ast.stmt, text: str) -> str:
     """A statement's text; nothing if it only imports, which reads no clock."""
     return "" if isinstance(statement, ast.Import | ast.ImportFrom) else text
@@ -185,6 +207,17 @@ def _bound(statement: ast.stmt) -> Iterable[str]:
             yield node.id
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
+
+
+def _given(statement: ast.stmt, pattern: re.Pattern[str], names: set[str]) -> set[str]:
+    """The names that come of a source, with those to which a statement gives what comes of it, line by line."""
+    found = set(names)
+    inner = [each for each in ast.walk(statement) if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign)]
+    for each in sorted(inner, key=lambda one: one.lineno):
+        text = unparsed(each.value) if each.value else ""
+        if pattern.search(text) or _words(text) & found:
+            found |= set(_bound(each))
+    return found
 
 
 def _changed(statement: ast.stmt) -> Iterable[tuple[str, str]]:

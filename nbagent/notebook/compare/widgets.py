@@ -42,13 +42,7 @@ def models(state: Any) -> dict[str, Any]:
 def with_state(
     stored: list[Output], fresh: list[Output], states: tuple[_State, _State]
 ) -> tuple[list[Output], list[Output]]:
-    """The outputs of two runs of a cell, whose widgets, in their order, have a text of their state.
-
-    Args:
-        stored: The outputs that a notebook has.
-        fresh: Those of a fresh run.
-        states: The widgets' models by their names, of the notebook and of the run.
-    """
+    """The outputs of two runs of a cell, whose widgets, in their order, have a text of their state."""
     both = [*stored], [*fresh]
     places = [[n for n, each in enumerate(outputs) if VIEW_MIME in each.get("data", {})] for outputs in both]
     for pair in zip(*places, strict=False):

@@ -13,7 +13,7 @@ new file over the old one takes 800 on ext4.
 
 Each line is one unbuffered write, so it survives a kill of nbagent. It is *not* synced to the disk line by line: that
 takes as long as a small cell, and guards only against a loss of power, which code in a sandbox can't cause. The log is
-synced when it is opened, when a session starts and when it ends. After a loss of power, lines may be missing at the
+synced when it is opened, when a session starts, is resumed or ends. After a loss of power, lines may be missing at the
 end, and `verify` says so.
 
 If a line can't be written, the session fails: a cell that can't be logged does not run.
@@ -28,7 +28,7 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,14 +127,14 @@ class Head:
 class Audit:
     """Writes a session's audit log. Its owner must hold the session's `SessionLog`.
 
-    The log of a killed process is continued: a cut last line is removed, and missing entries are added. A log that
-    doesn't match its head is continued too, behind a line of the type `GAP`, which stays in the log.
+    The log of a killed process is continued: a cut last line is removed. `on_event` gets all events of the session
+    again, and adds the entries that are missing. A log that doesn't match its head is continued too, behind a line of
+    the type `GAP`, which stays in the log.
 
     Args:
         folder: The session's folder.
         root: The folder of all state, which has the heads.
         session: The session's id.
-        past: The session's events so far.
         key: With a key, the hashes are HMACs.
         count: Called with the bytes of each line that is written.
 
@@ -149,7 +149,6 @@ class Audit:
         *,
         root: Path,
         session: str,
-        past: Iterable[Record] = (),
         key: bytes | None = None,
         count: Callable[[int], object] = lambda _size: None,
     ) -> None:
@@ -160,6 +159,7 @@ class Audit:
         self._count = count
         self._fold = Entries()
         self._waiting: deque[AuditEntry] = deque()
+        self._known = 0
         self._seq = 0
         self._last = FIRST
         self._size = 0
@@ -170,7 +170,7 @@ class Audit:
             self._descriptor = os.open(self.path, flags, 0o600)
             head = Head.read(self._head_path, session=session, key=key)
             self._head = os.open(self._head_path, flags & ~os.O_APPEND, 0o600)
-            self._continue(past, head)
+            self._continue(head)
         except OSError as error:
             self.close()
             raise cannot_write(self.path, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error
@@ -178,8 +178,8 @@ class Audit:
             self.close()
             raise
 
-    def _continue(self, past: Iterable[Record], head: Head | None) -> None:
-        """Continue behind the last whole line, with entries for the events that have none."""
+    def _continue(self, head: Head | None) -> None:
+        """Continue behind the last whole line."""
         lines = self._whole_lines()
         if lines:
             self._check_key(lines[0])
@@ -190,13 +190,7 @@ class Audit:
         if why := not_as_headed(lines, head, head):
             expected = head.seq if head else None
             self._write({"type": GAP, "found": len(lines), "expected": expected, "reason": why, **_whereabouts()})
-        written = sum(_type(line) not in (START, GAP) for line in lines)
-        for record in past:
-            for entry in self._fold.on_event(record):
-                if written > 0:
-                    written -= 1
-                else:
-                    self._write(entry)
+        self._known = sum(_type(line) not in (START, GAP) for line in lines)
         self._sync()
 
     def _whole_lines(self) -> list[bytes]:
@@ -225,17 +219,21 @@ class Audit:
             )
 
     def on_event(self, record: Record) -> None:
-        """Write the entries of an event.
+        """Write the entries of an event that the log doesn't have.
 
         Raises:
             StoreError: They can't be written.
         """
         # Entries that could not be written wait for the next event, so that a full disk loses none.
-        self._waiting.extend(self._fold.on_event(record))
+        for entry in self._fold.on_event(record):
+            if self._known:
+                self._known -= 1
+            else:
+                self._waiting.append(entry)
         try:
             while self._waiting:
                 self._write(self._waiting[0])
-                if self._waiting.popleft()["type"] in ("session_start", "session_ended"):
+                if self._waiting.popleft()["type"] in ("session_start", "session_resumed", "session_ended"):
                     self._sync()
         except (OSError, ValueError) as error:
             raise cannot_write(self.path, error, mend="Make room, or set NBAGENT_STATE_DIR.") from error

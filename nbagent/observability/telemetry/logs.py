@@ -40,11 +40,6 @@ HIDDEN = "[redacted]"
 class Log:
     """Logs one session's events.
 
-    Args:
-        session: The session's id, which every entry has.
-        level: The lowest level that is logged, one of `LEVELS`.
-        format: `console` for a person, `json` for a program; without effect if the host program configured structlog.
-
     Raises:
         UsageError: There is no such level or format.
     """

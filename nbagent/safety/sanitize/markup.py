@@ -101,14 +101,9 @@ _OF_PROGRAMS = re.compile(
 """Classes for which programs that show notebooks have style rules: `jp-Dialog` covers the whole window."""
 
 
-def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
-    """Clean HTML: it loads nothing and stays within its own box. A note at its end says what was removed.
-
-    Args:
-        markup: A fragment or a whole page.
-        left_out: Counts what is removed, for a caller that writes the note itself.
-    """
-    found = LeftOut() if left_out is None else left_out
+def clean_html(markup: str) -> str:
+    """Clean HTML, a fragment or a page: it loads nothing and stays within its own box. A note says what was removed."""
+    found = LeftOut()
     body = _clean(markup, found)
     sheet = _sheet(markup, found)
     if sheet or "style=" in body or "class=" in body.replace('class="dataframe"', ""):
@@ -116,7 +111,7 @@ def clean_html(markup: str, left_out: LeftOut | None = None) -> str:
         # only.
         style = f"<style>{sheet}</style>\n" if sheet else ""
         body = f'<div style="contain: paint; overflow: auto"><div>\n{style}{body}\n</div></div>'
-    if left_out is None and found:
+    if found:
         body += f"\n<p><em>{html.escape(found.sentence())}</em></p>"
     return body
 

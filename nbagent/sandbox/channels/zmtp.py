@@ -57,9 +57,6 @@ def encode(frames: Iterable[bytes]) -> bytes:
 class Decoder:
     """Turns the bytes from one end of a connection into messages. It holds at most one incomplete message.
 
-    Args:
-        limit: The most bytes of one message.
-
     Attributes:
         is_ready: Whether the other end takes messages.
     """

@@ -47,11 +47,6 @@ class Mirror:
 
     Its whole state is on disk, so that another process can go on with it.
 
-    Args:
-        folder: The mirror's own folder, made if it isn't there.
-        mounts: What the sandbox shall see.
-        uid: The user that the sandbox runs as, on the host.
-
     Attributes:
         mounts: What the sandbox shall see.
         left_out: What the last `fill` or `update` did not show, by the reason.
@@ -137,11 +132,7 @@ def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
 
 
 def known_failures(scratch: Path) -> dict[str, str]:
-    """Probes of the self-check that succeed on every engine that shows the host's files, with the reasons.
-
-    Args:
-        scratch: A folder of the file system on which mirrors lie.
-    """
+    """Probes of the self-check that succeed on every engine that shows the host's files, with the reasons."""
     known = {
         "lock_data": "what is shown is the file itself, so its locks are shared; give a copy of what a program locks"
     }

@@ -32,10 +32,10 @@ EASE = 20
 
 
 class LiveMirror:
-    """The mirror of one sandbox's data, over its restarts.
+    """The mirror of one sandbox's data, over its restarts: filled at each start, and kept up to date by a thread.
 
     Args:
-        tell: Called on a thread of its own with later files that are not shown.
+        tell: Called on that thread with later files that are not shown.
 
     Attributes:
         mounts: The mounts that the engine makes, read-only.
@@ -47,7 +47,10 @@ class LiveMirror:
         self.left_out: LeftOut = {}
         self._tell = tell
         self._mirror: Mirror | None = None
-        self._watcher: DataWatcher | None = None
+        self._thread: threading.Thread | None = None
+        self._told: dict[HiddenReason, set[str]] = {}
+        self._over = threading.Event()
+        self._took = 0.0
 
     def fill(self, folder: Path, data: Sequence[Mount], *, uid: int, mounting: bool = True) -> None:
         """Fill the mirror, which lies in a folder of the host; blocking. See `Mirror`, and `Mirror.fill` for errors."""
@@ -60,74 +63,42 @@ class LiveMirror:
     def watch(self, folder: Path, data: Sequence[Mount], *, uid: int) -> None:
         """Bring in changes on the host from now on; the mirror was filled, by this process or by another one."""
         self._mirror = self._mirror or Mirror(folder, data, uid=uid)
-        self._watcher = DataWatcher(self._mirror, told=self.left_out, tell=self._tell_each)
-
-    def _tell_each(self, news: LeftOut) -> None:
-        for each in facts(news):
-            self._tell(each)
-
-    def stop(self) -> None:
-        """Have the watching end, which takes a moment."""
-        if self._watcher is not None:
-            self._watcher.stop()
-
-    def join(self) -> None:
-        """Wait for the end of the watching; blocking."""
-        if self._watcher is not None:
-            self._watcher.join()
-            self._watcher = None
-
-
-class DataWatcher:
-    """Watches the folders of a mirror's data until it is stopped.
-
-    Args:
-        mirror: The mirror, which is filled.
-        told: The files of which the person knows that they are not shown.
-        tell: Called on the watcher's thread with further such files.
-    """
-
-    def __init__(self, mirror: Mirror, *, told: LeftOut, tell: Callable[[LeftOut], None]) -> None:
-        self._mirror = mirror
-        self._told = {why: set(paths) for why, paths in told.items()}
-        self._tell = tell
-        self._over = threading.Event()
-        self._took = 0.0
+        self._told = {why: set(paths) for why, paths in self.left_out.items()}
+        self._over.clear()
         _ALIVE.add(self)
-        self._thread = threading.Thread(target=self._work, name="nbagent-data", daemon=True)
+        self._thread = threading.Thread(target=self._work, args=[self._mirror], name="nbagent-data", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread end, which takes a moment."""
+        """Have the watching end, which takes a moment."""
         self._over.set()
 
     def join(self) -> None:
-        """Wait for the end of the thread."""
-        self._thread.join()
+        """Wait for the end of the watching; blocking."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
 
-    def _work(self) -> None:
+    def _work(self, mirror: Mirror) -> None:
+        self._over.wait(FIRST)
         try:
-            self._work_on()
+            while not self._over.is_set():
+                try:
+                    self._watch(mirror)
+                except Exception as error:
+                    # Too many folders are watched, or one is gone by now: changes are found all the same.
+                    log.debug("Data is looked at in turns: %s", error)
+                    self._look(mirror)
+                    self._over.wait(max(POLL, EASE * self._took))
         finally:
             _ALIVE.discard(self)
 
-    def _work_on(self) -> None:
-        self._over.wait(FIRST)
-        while not self._over.is_set():
-            try:
-                self._watch()
-            except Exception as error:
-                # Too many folders are watched, or one is gone by now: changes are found all the same.
-                log.debug("Data is looked at in turns: %s", error)
-                self._look()
-                self._over.wait(max(POLL, EASE * self._took))
-
-    def _watch(self) -> None:
+    def _watch(self, mirror: Mirror) -> None:
         """Update the mirror on changes, until other folders have to be watched."""
         # Only now: no start waits for it.
         from watchfiles import watch
 
-        folders = _names(self._mirror.folders)
+        folders = _names(mirror.folders)
         looked = 0.0
         # Never all that is below a folder at once: that would follow links, and watch what is hidden.
         changes = watch(
@@ -146,27 +117,27 @@ class DataWatcher:
             for changed in changes:
                 if not changed and time.monotonic() - looked < max(LOOK, EASE * self._took):
                     continue
-                self._look()
+                self._look(mirror)
                 looked = time.monotonic()
-                if self._over.wait(self._took) or _names(self._mirror.folders) != folders:
+                if self._over.wait(self._took) or _names(mirror.folders) != folders:
                     return
 
-    def _look(self) -> None:
+    def _look(self, mirror: Mirror) -> None:
         started = time.monotonic()
         try:
-            self._mirror.update()
+            mirror.update()
         except OSError as error:
             log.warning("What changed in the data can't be shown to the sandbox: %s", error.strerror)
         self._took = time.monotonic() - started
         news: LeftOut = {}
         for why in (HiddenReason.LINK, HiddenReason.LARGE, HiddenReason.MANY):
             known = self._told.setdefault(why, set())
-            new = [path for path in self._mirror.left_out.get(why, ()) if path not in known]
+            new = [path for path in mirror.left_out.get(why, ()) if path not in known]
             if new:
                 known.update(new)
                 news[why] = new
-        if news:
-            self._tell(news)
+        for each in facts(news):
+            self._tell(each)
 
 
 def _names(folders: Iterable[Path]) -> list[str]:
@@ -182,7 +153,7 @@ def _is_text(name: str) -> bool:
     return True
 
 
-_ALIVE: set[DataWatcher] = set()
+_ALIVE: set[LiveMirror] = set()
 
 
 @atexit.register

@@ -11,10 +11,11 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.untrusted import parse
@@ -25,16 +26,6 @@ MAX_STATUS = 64 * 1024
 """Bytes of it that are read; bwrap writes three short lines."""
 END_SECONDS = 5.0
 """Seconds to wait until a killed process is gone."""
-
-
-class Outer(Protocol):
-    """A monitor: a `subprocess.Popen`, or a `Monitor` if another process started it."""
-
-    def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
-
-    def kill(self) -> None:
-        """Kill it; the sandbox itself is another process."""
 
 
 class Monitor:
@@ -103,7 +94,7 @@ def end(folder: Path, group: cgroup.Group | None) -> None:
             select.select([descriptor], [], [], END_SECONDS)
 
 
-def end_with(monitor: Outer, folder: Path, group: cgroup.Group | None) -> None:
+def end_with(monitor: subprocess.Popen[bytes] | Monitor, folder: Path, group: cgroup.Group | None) -> None:
     """Kill the sandbox until its monitor has ended: while it starts, there may be nothing to kill yet."""
     impatient = time.monotonic() + END_SECONDS
     while True:

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import in_thread, to_the_end
-from nbagent.core.errors import EnvironmentMissing, NbagentError, SandboxError
+from nbagent.core.errors import EnvironmentMissing, SandboxError
 from nbagent.core.policy import MIB, Network
 from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment, paths
@@ -210,17 +210,12 @@ class Container(Instance):
 
     def _watch(self, container: str) -> None:
         """Wait for the container's end in a thread of its own: a poll of the daemon would be slow and late."""
-        from docker.errors import DockerException
-
-        try:
-            with contextlib.closing(daemon.connect(timeout=60 * 60 * 24 * 365)) as client:
-                self._usage = self._usage or _usage(client, container)
-                status = client.wait(container)
-                state = client.inspect_container(container)["State"]
-        except (DockerException, OSError, NbagentError):
-            # The container or the daemon is gone; either way, all that is known is that the kernel is lost.
-            ended = ProcessEnd(-signal.SIGKILL)
-        else:
+        # If the container or the daemon is gone, all that is known is that the kernel is lost.
+        ended = ProcessEnd(-signal.SIGKILL)
+        with daemon.failing(), contextlib.closing(daemon.connect(timeout=60 * 60 * 24 * 365)) as client:
+            self._usage = self._usage or _usage(client, container)
+            status = client.wait(container)
+            state = client.inspect_container(container)["State"]
             # The daemon says so also if only a child was killed, long ago. The control group, which could tell more, is
             # gone with the container.
             ended = ProcessEnd(int(status["StatusCode"]), killed=bool(state.get("OOMKilled")))
@@ -236,16 +231,10 @@ class Container(Instance):
 
     async def signal(self, signum: int) -> None:
         """Send it to process 1; SIGTERM as SIGKILL, since process 1 of a container would ignore it."""
-        from docker.errors import DockerException
-
-        if self.id is None:
-            return
         number = signal.SIGKILL if signum == signal.SIGTERM else signum
-        try:
-            await in_thread(daemon.shared().kill, self.id, number)
-        except (DockerException, OSError):
-            # It has ended already, which is what was asked for; `_watch` tells how.
-            return
+        if self.id is not None:
+            with daemon.failing():  # it has ended already, which is what was asked for; `_watch` tells how
+                await in_thread(daemon.shared().kill, self.id, number)
 
     def forget(self) -> None:
         self.id = None
@@ -254,27 +243,19 @@ class Container(Instance):
         await in_thread(self._remove)
 
     def _remove(self) -> None:
-        from docker.errors import DockerException
-
         container, self.id = self.id, None
         if container is not None:
-            try:
+            with daemon.failing():
                 daemon.shared().remove_container(container, force=True)
-            except (DockerException, OSError):
-                return
 
     async def tail(self) -> str:
         return await in_thread(self._logs)
 
     def _logs(self) -> str:
-        from docker.errors import DockerException
-
-        if self.id is None:
-            return ""
-        try:
-            text: bytes = daemon.shared().logs(self.id, tail=40)
-        except (DockerException, OSError):
-            return ""
+        text = b""
+        if self.id is not None:
+            with daemon.failing():
+                text = daemon.shared().logs(self.id, tail=40)
         return text.decode(errors="replace").strip()
 
     @property

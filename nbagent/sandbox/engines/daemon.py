@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.errors import EngineUnavailable, EnvironmentMissing
+from nbagent.core.errors import EngineUnavailable, EnvironmentMissing, NbagentError
 from nbagent.sandbox.contract import Control
 from nbagent.sandbox.limits import cgroup, seccomp
 
@@ -55,6 +57,15 @@ def connect(*, timeout: int = 60) -> APIClient:
         return docker.from_env(version="auto", timeout=timeout).api
     except DockerException as error:
         raise _silent(error) from error
+
+
+@contextlib.contextmanager
+def failing() -> Iterator[None]:
+    """Suppress that a daemon, or what it was asked about, is gone."""
+    from docker.errors import DockerException
+
+    with contextlib.suppress(DockerException, OSError, NbagentError):
+        yield
 
 
 def shared(*, timeout: int = 60) -> APIClient:
@@ -155,10 +166,6 @@ KERNELS = {
 
 def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
     """The runtime of that name, or the daemon's default.
-
-    Args:
-        known: What the daemon says of itself (`info`).
-        wanted: Its name; None for the default.
 
     Raises:
         EngineUnavailable: The daemon has none of that name.

@@ -88,22 +88,17 @@ ENGINE = Docker()
 
 def _containers(labels: dict[str, str]) -> list[dict[str, Any]]:
     """The containers with these labels, running or not; none where no daemon answers."""
-    from docker.errors import DockerException
-
     wanted = [f"{name}={value}" for name, value in labels.items()]
-    try:
-        with contextlib.closing(daemon.connect(timeout=daemon.CHECK_SECONDS)) as client:
-            found: list[dict[str, Any]] = client.containers(all=True, filters={"label": wanted})
-            return found
-    except (DockerException, OSError, NbagentError):
-        return []
+    found: list[dict[str, Any]] = []
+    with daemon.failing(), contextlib.closing(daemon.connect(timeout=daemon.CHECK_SECONDS)) as client:
+        found = client.containers(all=True, filters={"label": wanted})
+    return found
 
 
 def _remove(container: str) -> bool:
     """Remove a container; returns whether it was there, and not being removed by somebody else."""
-    from docker.errors import DockerException
-
-    with contextlib.suppress(DockerException, OSError, NbagentError), contextlib.closing(daemon.connect()) as client:
+    is_removed = False
+    with daemon.failing(), contextlib.closing(daemon.connect()) as client:
         client.remove_container(container, force=True)
-        return True
-    return False
+        is_removed = True
+    return is_removed

@@ -27,7 +27,7 @@ from nbagent.sandbox import connection_file, environment
 from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.zmtp import BreachError
-from nbagent.sandbox.connection_file import Connection, ConnectionEndpoint
+from nbagent.sandbox.connection_file import KernelAddress
 from nbagent.sandbox.contract import About, Engine, EngineReport, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.leases import lease, scratch
@@ -118,7 +118,7 @@ class ExistingKernel(Sandbox):
 
     def __init__(self) -> None:
         self._spec = SandboxSpec()
-        self._connection: Connection | None = None
+        self._address: KernelAddress | None = None
         self._folder: Path | None = None
         self._terms: LeaseTerms | None = None
         self._own: Path | None = None
@@ -133,12 +133,12 @@ class ExistingKernel(Sandbox):
         Raises:
             SandboxError: It doesn't run, or its connection file is gone or not the person's own any more.
         """
-        again, self._spec, self.last_exit = self._connection is not None, spec, None
+        again, self._spec, self.last_exit = self._address is not None, spec, None
         end = time.monotonic() + (BACK_SECONDS if again else _left_to_start(Path(spec.kernel)))
         while True:
             with contextlib.suppress(UsageError) if again and time.monotonic() < end else contextlib.nullcontext():
-                self._connection = connection_file.read(Path(spec.kernel))
-                self._folder, self._terms = _lease_of(self._connection)
+                self._address = connection_file.read(Path(spec.kernel))
+                self._folder, self._terms = _lease_of(self._address)
                 self._beat = await asyncio.to_thread(self.endpoint.beat)
                 if self._beat.is_open:
                     break
@@ -188,10 +188,10 @@ class ExistingKernel(Sandbox):
     # -- what it is ---------------------------------------------------------------------------------------------
 
     @property
-    def endpoint(self) -> ConnectionEndpoint:
+    def endpoint(self) -> KernelAddress:
         """What its connection file says."""
-        assert self._connection is not None  # noqa: S101 - `start` has read it
-        return ConnectionEndpoint(self._connection)
+        assert self._address is not None  # noqa: S101 - `start` has read it
+        return self._address
 
     @property
     def about(self) -> About:
@@ -247,12 +247,12 @@ class ExistingKernel(Sandbox):
         return ByteStream(self._folder / "in", RUN) if self._folder is not None else None
 
 
-def _lease_of(connection: Connection) -> tuple[Path, LeaseTerms] | tuple[None, None]:
+def _lease_of(address: KernelAddress) -> tuple[Path, LeaseTerms] | tuple[None, None]:
     """The lease of the sandbox that a kernel is in, and its folder; nothing for a kernel without isolation."""
-    folder = Path(connection.ip).parent
-    if connection.transport == "ipc" and folder.parent == lease.runtime_root():
+    folder = Path(address.ip).parent
+    if address.transport == "ipc" and folder.parent == lease.runtime_root():
         terms = lease.read_terms(folder)
-        if terms is not None and terms.key == connection.key:
+        if terms is not None and terms.key == address.secret:
             engine = engines().get(terms.engine)
             if engine is not None and engine.isolates:
                 return folder, terms

@@ -83,7 +83,7 @@ class Process(Instance):
             output = open_output(plan.lease.folder)
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, str(plan.shared / "inside.py"), str(plan.shared / "host.sock")],
+                    [sys.executable, str(plan.shared / "inside.py"), str(plan.shared / "controller.sock")],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,

@@ -24,15 +24,15 @@ UNREACHED = (101, 113, -2, -3)
 """The numbers of errors where there is no network: no route, and no name server."""
 
 
-def serve_client(shell: Any, host: str, config: dict[str, Any]) -> None:
+def serve_client(shell: Any, controller: str, config: dict[str, Any]) -> None:
     """From now on, do and say it.
 
     Args:
         shell: IPython's.
-        host: The path of the controller's socket, for installs.
+        controller: The path of its socket, for installs.
         config: Whether there is a way out to hosts as `hosts`, the sandbox's `memory_mb`.
     """
-    install_missing(shell, host)
+    install_missing(shell, controller)
     # Its own choice shows nothing in a JupyterLab that has no Plotly beside it: its part for JupyterLab is not there.
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+notebook")
     kills = 0
@@ -43,7 +43,7 @@ def serve_client(shell: Any, host: str, config: dict[str, Any]) -> None:
         error, before = getattr(result, "error_in_exec", None), (kills, programs)
         if (programs := resource.getrusage(resource.RUSAGE_CHILDREN)) != before[1]:  # one has ended
             with contextlib.suppress(OSError, ValueError):
-                kills = int(ask({"kills": True}, host).get("kills", kills))
+                kills = int(ask({"kills": True}, controller).get("kills", kills))
         if kills > before[0]:
             say(
                 f"a program of this cell was killed: the sandbox ran out of memory (limit {config['memory_mb']:,} MB). "
@@ -77,7 +77,7 @@ def is_unreached(error: BaseException | None) -> bool:
     return False
 
 
-def install_missing(shell: Any, host: str) -> None:
+def install_missing(shell: Any, controller: str) -> None:
     """Have a module that a cell misses installed, and run the cell again."""
     held: list[Any] = []
     run_once = shell.run_cell_async
@@ -94,7 +94,7 @@ def install_missing(shell: Any, host: str) -> None:
             # In a session's cell that is the session's to do.
             if left and METADATA_KEY not in (shell.kernel.get_parent().get("metadata") or {}):
                 lines = "\n".join(re.findall(IMPORTS, code))[:4000]
-                said, why = request_install({"missing": [kind.__name__, str(error)[:2000], lines]}, host)
+                said, why = request_install({"missing": [kind.__name__, str(error)[:2000], lines]}, controller)
                 if said:
                     # What the cell has shown comes again.
                     shell.display_pub.clear_output(wait=True)

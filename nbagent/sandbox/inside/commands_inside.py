@@ -68,12 +68,7 @@ def hand_over(connection: socket.socket, descriptor: int) -> None:
 
 
 class Commands:
-    """Answers Linux, and reports each program.
-
-    Args:
-        descriptor: The descriptor by which Linux asks.
-        tell: Gets each report: `pid` and `argv`, or how many were only counted.
-    """
+    """Answers Linux, and reports each program."""
 
     def __init__(self, descriptor: int, *, tell: Callable[[dict[str, Any]], None]) -> None:
         self.descriptor = descriptor

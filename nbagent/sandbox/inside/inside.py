@@ -20,24 +20,24 @@ from typing import Any, NoReturn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 """The folder of this file. It isn't on `sys.path` in a sandbox, since Python is started isolated."""
-CONTROLLER = "/run/nbagent/host.sock"
+CONTROLLER = "/run/nbagent/controller.sock"
 SOCKETS = 6
 """The number of sockets that the controller hands over: the kernel's five, then that of process 1."""
 
 
-def main(host: str) -> None:
+def main(controller: str) -> None:
     """Take the hand-over, harden, and run the kernel until it ends."""
     sys.path.insert(0, HERE)
     from hardening_inside import become_unprivileged, forbid, set_bounds  # type: ignore[import-not-found]
 
-    connection, config, descriptors = receive(host)
+    connection, config, descriptors = receive(controller)
     become_unprivileged(config["uid"])
     set_bounds(config["bounds"])
     prepare_folders(config)
     fork_kernel(connection, descriptors, config)
     from ipykernel_inside import forget_original_streams, make_app  # type: ignore[import-not-found]
 
-    app = make_app(config, descriptors, host=host)
+    app = make_app(config, descriptors, controller=controller)
     sys.path.remove(HERE)
     if config["filter"]:
         forbid(bytes.fromhex(config["filter"]))
@@ -45,10 +45,10 @@ def main(host: str) -> None:
     app.start()
 
 
-def receive(host: str) -> tuple[socket.socket, dict[str, Any], list[int]]:
+def receive(controller: str) -> tuple[socket.socket, dict[str, Any], list[int]]:
     """The connection to the controller that started this sandbox, its configuration, and the listening sockets."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(host)
+    connection.connect(controller)
     line, descriptors, _, _ = socket.recv_fds(connection, 65536, SOCKETS)
     for each in descriptors:
         os.set_inheritable(each, False)

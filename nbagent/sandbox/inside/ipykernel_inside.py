@@ -26,7 +26,7 @@ from traitlets.config import Config
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
 
-def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> Any:
+def make_app(config: dict[str, Any], descriptors: list[int], *, controller: str) -> Any:
     """An ipykernel application that listens on the sockets that the controller made, in the order of `CHANNELS`."""
     # Warnings and tracebacks name the file of a cell, and by default that has the process's number in it: the same
     # cells would never give the same outputs again.
@@ -39,7 +39,7 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
     app.initialize([])
     import_from_here(app.shell)
-    offer_installs(app.shell, host, tell=bool(config["client"]))
+    offer_installs(app.shell, controller, tell=bool(config["client"]))
     if config["linked"]:
         from links_inside import follow  # type: ignore[import-not-found]
 
@@ -49,11 +49,11 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, host: str) -> An
     if config["client"]:
         from client_inside import serve_client  # type: ignore[import-not-found]
 
-        serve_client(app.shell, host, config["client"])
+        serve_client(app.shell, controller, config["client"])
     if config["results"]:
         from results_inside import keep_results  # type: ignore[import-not-found]
 
-        keep_results(app.shell, host, config["results"])
+        keep_results(app.shell, controller, config["results"])
     if config["notice"]:
         print_once(app.shell, config["notice"])
     if not config["shell"]:

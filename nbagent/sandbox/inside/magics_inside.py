@@ -16,12 +16,12 @@ SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
 PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 
 
-def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
+def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
     """Have `%pip install`, `!pip install` and the PEP 723 block of a cell ask the controller: there is no network.
 
     Args:
         shell: IPython's.
-        host: The path of the controller's socket.
+        controller: The path of its socket.
         tell: Whether a cell with such a block says what was installed for it, because nobody else would. One that
             names all versions, as an export does, says it already, and shows the same wherever it runs.
     """
@@ -33,7 +33,7 @@ def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
         if verb != "install" or not wanted:
             print("In this sandbox pip can only install, by name and version: %pip install NAME …", file=sys.stderr)
             return
-        said, why = request_install({"install": wanted}, host)
+        said, why = request_install({"install": wanted}, controller)
         if why:
             print(why, file=sys.stderr)
         else:
@@ -46,7 +46,7 @@ def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
         try:
             block = "".join(line[2:] or "\n" for line in found["block"].splitlines(keepends=True))
             if wanted := tomllib.loads(block).get("dependencies", []):
-                said, why = request_install({"install": wanted}, host)
+                said, why = request_install({"install": wanted}, controller)
                 if why:
                     print(why, file=sys.stderr)
                 elif said and tell and not all("==" in each for each in wanted):
@@ -71,17 +71,17 @@ def offer_installs(shell: Any, host: str, *, tell: bool) -> None:
     shell.input_transformers_cleanup.insert(0, rewrite)
 
 
-def request_install(request: dict[str, Any], host: str) -> tuple[str, str]:
+def request_install(request: dict[str, Any], controller: str) -> tuple[str, str]:
     """Have the controller install packages; returns a sentence about what is new, and one on why there is nothing.
 
     Args:
         request: Requirements as `install`; or as `missing` the kind of an import error, its text, and code.
-        host: The path of the controller's socket.
+        controller: The path of its socket.
     """
     import importlib
 
     try:
-        answer = ask(request, host)
+        answer = ask(request, controller)
     except (OSError, ValueError) as error:
         answer = {"error": str(error)}
     importlib.invalidate_caches()
@@ -91,14 +91,14 @@ def request_install(request: dict[str, Any], host: str) -> tuple[str, str]:
     return f"Installed {names}." if names else "", ""
 
 
-def ask(request: dict[str, Any], host: str) -> dict[str, Any]:
+def ask(request: dict[str, Any], controller: str) -> dict[str, Any]:
     """Send the controller a request, such as an install; returns its answer.
 
     Raises:
         OSError: It doesn't answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(host)
+        connection.connect(controller)
         connection.sendall(json.dumps(request).encode() + b"\n")
         line = b""
         while not line.endswith(b"\n"):

@@ -25,12 +25,12 @@ NAMED_FILES = 10
 """Files that a cell names."""
 
 
-def keep_results(shell: Any, host: str, config: dict[str, Any]) -> None:
+def keep_results(shell: Any, controller: str, config: dict[str, Any]) -> None:
     """From now on, send what a cell has saved when it ends, and have the cell say where it is.
 
     Args:
         shell: IPython's.
-        host: The path of the controller's socket.
+        controller: The path of its socket.
         config: The folder's name for people as `label`; as `files`, how many files are sent at a time.
     """
     import atexit
@@ -41,7 +41,7 @@ def keep_results(shell: Any, host: str, config: dict[str, Any]) -> None:
         # What a session's cell saves in this kernel is the session's.
         theirs = METADATA_KEY in (shell.kernel.get_parent().get("metadata") or {})
         with contextlib.suppress(Exception), uninterrupted():
-            saved, left = send_all(watch, host) if not theirs else (look(watch) and [], [])
+            saved, left = send_all(watch, controller) if not theirs else (look(watch) and [], [])
             if saved:
                 text = f"nbagent: saved in {config['label']}: {named(saved)}"
                 # Apart from what the cell prints: programs read that.
@@ -53,7 +53,7 @@ def keep_results(shell: Any, host: str, config: dict[str, Any]) -> None:
 
     shell.events.register("post_run_cell", after_run)
     # What threads wrote after the last cell; nobody is there to be told.
-    atexit.register(send_all, watch, host)
+    atexit.register(send_all, watch, controller)
 
 
 def look(watch: Any) -> list[Any]:
@@ -61,7 +61,7 @@ def look(watch: Any) -> list[Any]:
     return watch.look(watch.number, SEARCH_SECONDS, [])["trees"]  # type: ignore[no-any-return]
 
 
-def send_all(watch: Any, host: str) -> tuple[list[str], list[str]]:
+def send_all(watch: Any, controller: str) -> tuple[list[str], list[str]]:
     """Send what is new; returns what was saved, and what was not with the reason, in words."""
     saved: list[str] = []
     left: list[str] = []
@@ -72,7 +72,7 @@ def send_all(watch: Any, host: str) -> tuple[list[str], list[str]]:
             waits += found["fresh"] - len(found["files"])
             for name, *_ in found["files"]:
                 try:
-                    as_name = send(f"{root}/{name}", host)
+                    as_name = send(f"{root}/{name}", controller)
                     saved.append(name if as_name == name else f"{name} as {as_name}")
                 except OSError as error:
                     left.append(not_delivered(name, str(error.strerror or error)))
@@ -81,7 +81,7 @@ def send_all(watch: Any, host: str) -> tuple[list[str], list[str]]:
     return saved, [*left, f"{waits:,} more files come after the next cell."]
 
 
-def send(path: str, host: str) -> str:
+def send(path: str, controller: str) -> str:
     """Send a file; returns its name in the person's folder.
 
     Raises:
@@ -94,7 +94,7 @@ def send(path: str, host: str) -> str:
             raise OSError("it is no plain file")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, connection.makefile("rb") as answers:
             connection.settimeout(ANSWER_SECONDS)
-            connection.connect(host)
+            connection.connect(controller)
             connection.sendall(
                 json.dumps({"save": os.fsencode(path).decode("utf-8", "replace"), "size": status.st_size}).encode()
                 + b"\n"

@@ -27,7 +27,7 @@ from nbagent.core.errors import NbagentError, SandboxError
 from nbagent.core.fileio import refuse_files
 from nbagent.packages.import_names import missing_module
 from nbagent.sandbox.channels.endpoint import PORTS
-from nbagent.sandbox.connection_file import Connection, ConnectionEndpoint
+from nbagent.sandbox.connection_file import KernelAddress
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.machine import supervisor
 from nbagent.sandbox.paths import RUN
@@ -103,10 +103,10 @@ class Handoff:
                 (self.shared / program.name).chmod(0o644)
 
     @property
-    def endpoint(self) -> ConnectionEndpoint:
+    def endpoint(self) -> KernelAddress:
         """The kernel's sockets."""
         said = {"transport": "ipc", "ip": str(self.folder / "k"), "key": self.lease.terms.key, **PORTS}
-        return ConnectionEndpoint(msgspec.convert(said, Connection))
+        return msgspec.convert(said, KernelAddress)
 
     def open(self, config: dict[str, Any]) -> None:
         """Make the sockets for one start of the kernel, and serve them; `config` is that of `inside.py` beside them."""
@@ -129,7 +129,7 @@ class Handoff:
         self._start({}, [])
 
     def _start(self, message: dict[str, Any], listening: list[socket.socket]) -> None:
-        door = self._listen(self.shared / "host.sock", mode=0o666)
+        door = self._listen(self.shared / "controller.sock", mode=0o666)
         refuse_files(door)
         self._wake, woken = socket.socketpair()
         self._tail, self._words = b"", {}

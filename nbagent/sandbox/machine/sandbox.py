@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import in_thread, to_the_end
-from nbagent.core.errors import EnvironmentMissing, SandboxError
+from nbagent.core.errors import EnvironmentMissing, InstallError, SandboxError
 from nbagent.core.events import DataLeftOut, Package
 from nbagent.core.policy import MIB, Network
 from nbagent.packages.installer import Installer
@@ -39,7 +39,7 @@ from nbagent.sandbox.spec import SandboxSpec, has_egress
 
 if TYPE_CHECKING:
     from nbagent.egress.listener import Egress
-    from nbagent.sandbox.connection_file import ConnectionEndpoint
+    from nbagent.sandbox.connection_file import KernelAddress
 
 
 class MachineSandbox(Sandbox):
@@ -55,6 +55,7 @@ class MachineSandbox(Sandbox):
         self._egress: Egress | None = None
         self._running = False
         self._kills = KillCount()
+        self._answers: dict[str, InstallError] = {}
         self._before: Exit | None = None
         self._controls: frozenset[str] = frozenset()
 
@@ -143,6 +144,7 @@ class MachineSandbox(Sandbox):
         _OPEN[id(self)] = (os.getpid(), self)
         self._before, self.last_exit = self.last_exit, None
         self._kills = KillCount()
+        self._answers = {}
         # It stays over restarts, and so do its budgets.
         if self._egress is None and has_egress(self.spec.trust):
             self._egress = self._open_egress(handoff.shared)
@@ -194,7 +196,7 @@ class MachineSandbox(Sandbox):
         return self.handoff.lease
 
     @property
-    def endpoint(self) -> ConnectionEndpoint:
+    def endpoint(self) -> KernelAddress:
         assert self.handoff is not None  # noqa: S101 - a sandbox that runs has one
         return self.handoff.endpoint
 
@@ -281,7 +283,8 @@ class MachineSandbox(Sandbox):
         return _names(asyncio.run(self._installer().install_module(wanted[0])))
 
     def _installer(self) -> Installer:
-        return Installer(self.site, target=self.target(), policy=self.spec.install)
+        # One for each request: a session that uses this kernel, too, installs into the same folder.
+        return Installer(self.site, target=self.target(), policy=self.spec.install, answers=self._answers)
 
     def _tell_command(self, pid: int, argv: list[str]) -> None:
         if self._hooks.command is not None:

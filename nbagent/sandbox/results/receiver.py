@@ -71,13 +71,7 @@ class Receiver:
         self._busy = threading.Lock()
 
     def receive(self, connection: socket.socket, path: Any, size: Any) -> None:
-        """Take a file on a thread of its own, which closes the connection.
-
-        Args:
-            connection: The caller's, who waits for an answer.
-            path: The file's path in the sandbox, as the caller claims it.
-            size: Its bytes, as the caller claims them.
-        """
+        """Take a file on a thread of its own, which closes the connection."""
         if not self._busy.acquire(blocking=False):
             with connection, contextlib.suppress(OSError):
                 _answer(connection, {"error": "another file is on its way"})

@@ -84,11 +84,7 @@ class GroupUsage:
                 (self._cpu / name).write_text(str(weights[yes]))
 
     def bound_connections(self, *, memory: int) -> None:
-        """Limit what waits in TCP connections, which version 1 counts apart from all other memory.
-
-        Args:
-            memory: The limit on all other memory, in bytes.
-        """
+        """Limit what waits in TCP connections, which version 1 counts apart from all other memory."""
         if self._version == 1:
             with contextlib.suppress(OSError):
                 (self._folder / TCP).write_text(str(memory // TCP_SHARE))
