@@ -134,7 +134,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_outputs.py::test_javascript_is_left_out "
         "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
         "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
-        "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page",
+        "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
+        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page",
     ),
     27: (
         "output that gives orders",
@@ -194,7 +195,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "a notebook that is merely opened loads from elsewhere",
         "safety/sanitize/test_browser.py::test_jupyterlab_asks_nobody "
         "safety/sanitize/test_browser.py::test_a_page_of_nbconvert_asks_nobody "
-        "safety/sanitize/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
+        "core/test_markdown.py::test_no_sign_of_a_picture_or_of_html_is_left "
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing "

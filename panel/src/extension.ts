@@ -10,6 +10,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Assistant, IAssistant } from './assistant';
 import { Badges } from './badges';
 import { addCellCommands } from './commands';
+import { Distrust } from './distrust';
 import { addFileCommands } from './files';
 import { tellFirstStart } from './firststart';
 import { serveMagic } from './magic';
@@ -36,13 +37,17 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('nbagent');
     const documents = new Documents(assistant, tracker, rendermime, trans, saved);
+    const distrust = new Distrust(app, tracker);
     new Badges(tracker, trans);
     serveMagic(tracker);
     tellFirstStart(tracker, assistant.server);
     addFileCommands(app, assistant, tracker, palette, trans);
     addCellCommands(app, assistant, documents, tracker, palette, trans);
     void settings?.load(ID).then(loaded => {
-      const read = () => documents.set(loaded.composite.insertCells as InsertMode);
+      const read = () => {
+        documents.set(loaded.composite.insertCells as InsertMode);
+        distrust.allowed = loaded.composite.trustSandboxes as boolean;
+      };
       read();
       loaded.changed.connect(read);
     });

@@ -3,11 +3,9 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import type { PartialJSONObject } from '@lumino/coreutils';
 
-import { inOneUndo, sharedOf } from './shared';
+import { inOneUndo, SANDBOXED, sharedOf } from './shared';
 
 const TARGET = 'nbagent.cells';
-/** How the kernels are called whose code is under suspicion: it puts no cells into a notebook, which may run elsewhere next. */
-const SANDBOXED = 'nbagent-';
 
 /** A cell of code, as far as it says which message it waits for an answer to. */
 interface Running {
@@ -24,6 +22,7 @@ interface Made {
 export function serveMagic(tracker: INotebookTracker): void {
   tracker.widgetAdded.connect((_, panel) => {
     const listen = () => {
+      // Code under suspicion puts no cells into a notebook, which may run elsewhere next.
       const kernel = panel.sessionContext.session?.kernel;
       if (kernel && !kernel.name.startsWith(SANDBOXED)) {
         kernel.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));

@@ -20,7 +20,7 @@ import { cellOf, provenances } from './provenance';
 import { proposed } from './question';
 import { Problem } from './request';
 import type { OpenSession } from './session';
-import { inOneUndo, sharedOf } from './shared';
+import { inOneUndo, SANDBOXED, sharedOf } from './shared';
 
 /** When the cells of an answer go into the notebook: at a click, after the person has seen them, or by themselves. */
 export type InsertMode = 'click' | 'ask' | 'auto';
@@ -139,7 +139,7 @@ export class Documents {
       return null;
     }
     const notebook = panel.context.path.split('/').pop()!;
-    return { id: kernel.id, notebook, isSandboxed: kernel.name.startsWith('nbagent-') };
+    return { id: kernel.id, notebook, isSandboxed: kernel.name.startsWith(SANDBOXED) };
   }
 
   /** Have new sessions run in the kernel of the notebook in front, or in sandboxes of their own. */

@@ -13,8 +13,8 @@ const SHOWN = [
 /** Attributes by which an element loads something, or is moved over the page. */
 const LOADING = ['src', 'srcset', 'background', 'poster', 'data', 'style', 'action', 'formaction', 'ping', 'xlink:href'];
 
-/** Elements that are of no use without what they load or send. */
-const IDLE = 'audio, video, source, track, form, button, select, textarea, input:not([type=checkbox]), svg, iframe, link, meta';
+/** Elements that are of no use without what they load or send; and `wbr`, which could divide a macro of TeX. */
+const IDLE = 'audio, video, source, track, form, button, select, textarea, input:not([type=checkbox]), svg, iframe, link, meta, wbr';
 
 /** Characters that change how others are read, or cannot be seen. */
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
@@ -25,7 +25,7 @@ export function visible(text: string): string {
 }
 
 /** Macros of TeX that style, link or load. */
-const MACROS = /\\(style|class|cssId|data|bbox|href|(?:eq)?ref|url|unicode|mmlToken|includegraphics|require|fcolorbox|colorbox|html\w*)(?![a-zA-Z])/;
+const MACROS = /\\(style|class|cssId|data|bbox|href|(?:eq)?ref|url|unicode|mmlToken|includegraphics|require|csname|fcolorbox|colorbox|html\w*)(?![a-zA-Z])/;
 
 /** Classes with style rules in JupyterLab and here: an output must look neither like a dialog nor like an approval. */
 const LOOKS = /^(jp|lm|p|bp\d?|nba|jupyter|lumino)-/i;
@@ -89,7 +89,10 @@ export function inert(output: IOutput, { sanitizer }: IRenderMimeRegistry): IOut
   }
   const kept = { ...data };
   if (kept['text/html'] !== undefined) {
-    kept['text/html'] = withoutLoading(sanitizer.sanitize(joined(kept['text/html'])));
+    kept['text/html'] = withoutMacros(withoutLoading(sanitizer.sanitize(joined(kept['text/html']))));
+  }
+  if (kept['text/latex'] !== undefined) {
+    kept['text/latex'] = withoutMacros(joined(kept['text/latex']));
   }
   if (kept['text/markdown'] !== undefined) {
     // Its pictures can be anywhere.
@@ -97,6 +100,11 @@ export function inert(output: IOutput, { sanitizer }: IRenderMimeRegistry): IOut
     delete kept['text/markdown'];
   }
   return { ...found, data: kept } as IOutput;
+}
+
+/** The text with such macros divided by a word joiner, which nobody sees. */
+function withoutMacros(text: string): string {
+  return text.replace(new RegExp(MACROS, 'g'), found => `\\\u2060${found.slice(1)}`);
 }
 
 function joined(text: unknown): string {

@@ -1,6 +1,9 @@
 /** The document of a notebook, which all who have it open share, and changes of it that are one undo each. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
+/** How the kernels are called whose code is under suspicion. */
+export const SANDBOXED = 'nbagent-';
+
 type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & {
   readonly awareness?: { getStates(): Map<number, { readonly user?: object }> };
 };

@@ -66,6 +66,16 @@ async def test_a_missing_module_is_installed(kernel: Kernel, packages: Index, ev
     assert (await kernel.run("import automatic")).installed == []
 
 
+async def test_a_cell_that_runs_again_draws_the_same_numbers(kernel: Kernel, packages: Index) -> None:
+    """Those that it drew before it missed a module, so that it shows them where the module is there, too."""
+    packages.add("late")
+    await kernel.run("import random, numpy as np; random.seed(7); np.random.seed(7)")
+    cell = await kernel.run("drawn = random.random(), np.random.random()\nimport late\ndrawn")
+    await kernel.run("random.seed(7); np.random.seed(7)")
+    assert cell.installed
+    assert cell.text == (await kernel.run("random.random(), np.random.random()")).text
+
+
 async def test_a_cell_gets_each_module_that_it_misses(kernel: Kernel, packages: Index) -> None:
     """A cell that misses several modules gets them all."""
     for name in ("onemore", "twomore"):

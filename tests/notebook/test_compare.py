@@ -248,6 +248,7 @@ def test_a_value_is_told_once_of_html_and_plain_text() -> None:
         (["model = KMeans(3)", "model.fit(data)", "model.labels_", "len(data)"], [True, True, True, False]),
         (["model = KMeans(3, random_state=0)", "model.fit(data)"], [False, False]),
         (["df.sample(3)", "df.head()"], [True, False]),
+        (["np.random.seed(1)", "sns.barplot(data)", "sns.barplot(data, seed=1)"], [False, True, False]),
         (["np.random.default_rng(5).random(3)", "np.random.normal()"], [False, True]),
         (["walk = []\nfor n in range(9):\n    at = randint(0, 1)\n    walk.append(at)", "plot(walk)"], [True, True]),
         (["random.seed(1)", "np.random.default_rng().normal()", "random.seed(); random.random()"], [False, True, True]),

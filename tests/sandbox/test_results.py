@@ -118,6 +118,8 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         "test_it.txt": f">>> open({str(ran)!r}, 'w')\n",
         "statistics.py": f"open({str(ran)!r}, 'w')",
         "packaging/__init__.py": f"open({str(ran)!r}, 'w')",
+        "pytest.ini": "[pytest]\npythonpath = .\naddopts = -p helper\n",
+        "helper.py": f"open({str(ran)!r}, 'w')",
     }
     python = [sys.executable, "-m"]
     commands = (["git", "status"], [*python, "pytest", "-q", "-p", "no:cacheprovider"], [*python, "statistics"])

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 import html
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from nbagent.core.markdown import clean_markdown
 from nbagent.core.text import joined, plain
 
 PICTURES = ("image/png", "image/jpeg")
@@ -59,9 +59,8 @@ def outputs_of(outputs: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
 
 def markdown(text: str) -> dict[str, str]:
     """A model's words as Markdown, in which no picture, markup or formula is one."""
-    safe = re.sub(r"!(?=\[)", r"\\!", plain(text))
-    safe = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", safe).replace("$", r"\$")
-    return {"text/markdown": safe, "text/plain": plain(text)}
+    said = plain(text)
+    return {"text/markdown": clean_markdown(said).replace("$", r"\$"), "text/plain": said}
 
 
 def brief(text: str, limit: int = 60) -> str:

@@ -11,6 +11,7 @@ import html as markup
 from typing import Any, Final
 
 from nbagent.core.events import Answered, Output, text_of
+from nbagent.core.markdown import MAX_FORMATTED, break_commands, is_quick
 from nbagent.core.text import cut, ends, fenced, plain, safe, visible_lines
 from nbagent.faces.magic.block import Block, Note, Shown
 from nbagent.safety.questions import Question
@@ -22,6 +23,7 @@ MAX_HTML: Final = 200_000
 """Characters of one table that a block keeps; a longer one is shown as text."""
 MAX_PLAIN: Final = 2_000
 """Characters of one output in the text and Markdown forms."""
+_PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _COLOURS: Final = {"good": "#2e8b57", "warning": "#b8860b", "bad": "#d9534f", "file": "#1f7fd1"}
 _TOKENS: Final = {
     "Token.Keyword": "#9a5cd6",
@@ -139,13 +141,13 @@ def html(block: Block, *, prefix: str = "nbagent") -> str:
         block: The block.
         prefix: What the ids of its cells begin with, by which the answer links to them.
     """
-    parts = [f'<div style="opacity:0.75;font-size:0.9em">{_escaped(_head(block))}</div>']
+    parts = [f'<div style="opacity:0.75;font-size:0.9em">{_prose(_head(block))}</div>']
     for part in block.parts:
         parts.append(_note(part) if isinstance(part, Note) else _cell(part, prefix, is_last=part is block.parts[-1]))
     if block.words:
         parts.append(_note(Note("said", safe(block.words))))
     if block.ended and not block.answer:
-        parts.append(f'<div style="color:{_COLOURS["warning"]}">{_escaped(block.ended)}</div>')
+        parts.append(f'<div style="color:{_COLOURS["warning"]}">{_prose(block.ended)}</div>')
     if block.answer:
         parts.append(f'<div style="margin-top:8px">{answer_html(block.answer.text)}</div>')
         parts.append(_sources_html(block.answer, prefix))
@@ -154,6 +156,8 @@ def html(block: Block, *, prefix: str = "nbagent") -> str:
 
 def answer_html(said: str) -> str:
     """Markdown of a model's as HTML that loads nothing and runs nothing."""
+    if not is_quick(said):
+        return f'<div style="white-space:pre-wrap">{_prose(safe(said))}</div>'
     from markdown_it import MarkdownIt
 
     return clean_html(MarkdownIt("commonmark", {"html": False}).enable("table").render(safe(said)))
@@ -162,7 +166,7 @@ def answer_html(said: str) -> str:
 def _note(note: Note) -> str:
     colour = f"color:{_COLOURS[note.style]}" if note.style in _COLOURS else "opacity:0.8"
     style = ";font-style:italic" if note.style == "said" else ""
-    return f'<div style="{colour}{style};white-space:pre-wrap">{_escaped(note.text)}</div>'
+    return f'<div style="{colour}{style};white-space:pre-wrap">{_prose(note.text)}</div>'
 
 
 def _cell(cell: Shown, prefix: str, *, is_last: bool) -> str:
@@ -192,6 +196,8 @@ def _highlighted(code: str) -> str:
         from pygments.lexers.python import PythonLexer
     except ImportError:  # which comes with IPython, and not with every kernel
         return _escaped(code)
+    if len(code) > MAX_FORMATTED:
+        return _escaped(code)
     parts = []
     for kind, value in PythonLexer(stripnl=False).get_tokens(code):
         name = str(kind)
@@ -207,13 +213,19 @@ def _output(output: Output) -> str:
     if output["output_type"] == "error":
         trace = plain("\n".join(output["traceback"])) or f"{output['ename']}: {output['evalue']}"
         return _pre(trace, f";border-left:3px solid {_COLOURS['bad']}")
-    return _rich(clean_output(output))
+    # What is too long to be shown isn't cleaned either: that takes seconds, and a block is drawn again and again.
+    data = {
+        mime: each if isinstance(each, str) else None
+        for mime, each in output["data"].items()
+        if mime in (*_PICTURES, "text/plain") or not isinstance(each, str) or len(each) <= MAX_HTML
+    }
+    return _rich(clean_output({**output, "data": data}))
 
 
 def _rich(output: Output) -> str:
     """A display or a result, by the best form that a page shows without a script."""
     data: dict[str, Any] = output["data"]
-    for mime in ("image/png", "image/jpeg", "image/gif", "image/webp"):
+    for mime in _PICTURES:
         if mime in data:
             encoded = "".join(str(data[mime]).split())
             return (
@@ -221,7 +233,7 @@ def _rich(output: Output) -> str:
             )
     if "text/html" in data and len(data["text/html"]) <= MAX_HTML:
         return f'<div style="overflow:auto;max-height:32em">{data["text/html"]}</div>'
-    if "text/markdown" in data:
+    if "text/markdown" in data and len(data["text/markdown"]) <= MAX_TEXT:
         return f"<div>{answer_html(data['text/markdown'])}</div>"
     return _pre(plain(str(data.get("text/plain", ""))))
 
@@ -243,10 +255,10 @@ def _sources_html(answer: Answered, prefix: str) -> str:
     links = ", ".join(f'<a href="#{_escaped(prefix)}-cell-{each}">cell {each}</a>' for each in cells)
     told = [f"Its numbers stand in {links}."] if links else []
     if answer.unsupported:
-        told.append(f"No output shows: {_escaped(', '.join(answer.unsupported))}.")
+        told.append(f"No output shows: {_prose(', '.join(answer.unsupported))}.")
     if answer.check:
-        told.append(_escaped(answer.check.told))
-    told += [f"File: {_escaped(str(path))}" for path in answer.files]
+        told.append(_prose(answer.check.told))
+    told += [f"File: {_prose(str(path))}" for path in answer.files]
     usage = answer.usage
     if tokens := usage.input_tokens + usage.output_tokens:
         told.append(f"{tokens:,} tokens" + (f", ${usage.cost:.4f}" if usage.cost else ""))
@@ -257,9 +269,14 @@ def _escaped(said: str) -> str:
     return markup.escape(said, quote=True)
 
 
+def _prose(said: str) -> str:
+    """Text outside of code, where JupyterLab has MathJax set what looks like a formula."""
+    return break_commands(_escaped(said))
+
+
 def question_html(question: Question) -> str:
     """What a question is about, as HTML in which nothing is hidden."""
     about = visible_lines("\n".join(question.packages) or ("" if "edit" in question.choices else question.code))
-    parts = [f"<b>{_escaped(question.title)}</b>", f'<pre style="{_PRE}">{_escaped(about)}</pre>' if about else ""]
-    parts += [f"<div>{_escaped(each)}</div>" for each in (question.note, question.text) if each]
+    parts = [f"<b>{_prose(question.title)}</b>", f'<pre style="{_PRE}">{_escaped(about)}</pre>' if about else ""]
+    parts += [f"<div>{_prose(each)}</div>" for each in (question.note, question.text) if each]
     return "".join(parts)

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Answer, Answered, Asked, CellFinished, CellStarted, Record
+from nbagent.core.markdown import MAX_FORMATTED, is_quick
 from nbagent.core.text import safe
 from nbagent.faces.terminal import pictures
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
@@ -285,7 +286,7 @@ class View:
         self._shown_lines = self._folded = 0
 
     def _code(self, code: str) -> None:
-        if not self.console.is_terminal:
+        if not self.console.is_terminal or len(code) > MAX_FORMATTED:
             # A file has no width at which to fold or crop.
             self.console.print(code.rstrip(), markup=False)
             return
@@ -363,7 +364,7 @@ def show_answer(answer: Answer) -> None:
     """Print an answer: formatted below an empty line, if on a terminal. What is told of it goes to standard error."""
     if answer.unsupported:
         print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and is_quick(answer.text):
         from rich.markdown import Markdown
 
         console = _console()

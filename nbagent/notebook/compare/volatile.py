@@ -49,6 +49,8 @@ _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
+_OWN_SEED = re.compile(r"\b(?:regplot|lmplot|barplot|pointplot|lineplot)\(")
+"""Seaborn's intervals, which no seed of NumPy's holds for."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
@@ -133,7 +135,7 @@ class Code:
             self._all_seeded |= isinstance(statement, ast.Expr) and "seed(" in text
             self._seeded |= set(_bound(statement))
             return True
-        return self._all_seeded or bool(_words(text) & self._seeded)
+        return (self._all_seeded and not _OWN_SEED.search(text)) or bool(_words(text) & self._seeded)
 
 
 def _sets_seed(statement: ast.stmt) -> bool:

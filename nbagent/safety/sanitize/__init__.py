@@ -2,19 +2,17 @@
 
 A notebook is opened with a person's network, by programs that fetch whatever it refers to. So only pictures that it
 contains (`data:`) stay; links stay, with their addresses shown. A note says what was removed; the session's log has it
-unchanged.
+unchanged. Markdown and TeX are cleaned by `core/markdown.py`.
 
     outputs.py    an nbformat output: which MIME types and metadata stay
     markup.py     HTML and SVG, by nh3
     styles.py     CSS
-    markdown.py   Markdown and LaTeX, reduced to text and links
-    tex.py        TeX in any of these
-    specs.py      JSON that renderers draw: Plotly, Vega
+    specs.py      JSON that renderers draw: Plotly's
     widgets.py    the state of widgets
     left_out.py   counts what was removed
 """
 
-from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
+from nbagent.core.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html
 from nbagent.safety.sanitize.outputs import clean_output
 from nbagent.safety.sanitize.widgets import clean_widgets

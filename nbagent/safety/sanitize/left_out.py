@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 KINDS = 8
 """The largest number of kinds of things that a note names."""
-_DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif|svg\+xml)[;,][^<>\"'\\()]*", re.IGNORECASE)
+_DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif)[;,][^<>\"'\\()]*", re.IGNORECASE)
 
 
 class LeftOut:

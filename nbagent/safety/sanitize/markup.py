@@ -13,14 +13,16 @@ from collections.abc import Iterator
 
 import nh3
 
+from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import LeftOut, is_data_image
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
-from nbagent.safety.sanitize.tex import break_commands
 
-MAX_MARKUP_CHARACTERS = 16 * 1024 * 1024
+MAX_MARKUP_CHARACTERS = 4 * 1024 * 1024
 """Characters of one piece of markup that are read."""
 MAX_ELEMENT_DEPTH = 200
 """Depth of nested elements."""
+MAX_DRAWN = 64 * 1024 * 1024
+"""Characters that all `<use>` of one piece of markup show again."""
 
 _TEXT = frozenset(
     """a abbr address article aside b bdi bdo big blockquote br caption center cite code col colgroup dd del details
@@ -83,6 +85,8 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
+_ELEMENT = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z]+)(?P<rest>[^<>]*)>")
+_NAMED = re.compile(r'\sid="([^"]+)"')
 _LONG_REFERENCE = re.compile(r"&#\d{300,};?")
 _STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)
 _LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECASE)
@@ -158,8 +162,30 @@ def _clean(markup: str, left_out: LeftOut) -> str:
     _JUDGING.judge = judge = _Judge(left_out)
     written = _CLEANER.clean("".join(_Reader(left_out).read(_HIDDEN.sub("", markup))))
     judge.check()
+    if _is_endless(written):
+        left_out.add("a drawing that repeats itself")
+        written = re.sub(r"</?use\b[^<>]*>", "", written)
     # `<wbr>` could divide a TeX command, which MathJax would join again.
     return break_commands(_show_addresses(written).replace("<wbr>", "\u200b"))
+
+
+def _is_endless(written: str) -> bool:
+    """Whether what `<use>` shows again holds another one, or is too much: browsers would hardly get to its end."""
+    opened: list[tuple[str, int]] = []
+    sizes: dict[str, int] = {}
+    uses: list[str] = []
+    holding: set[str] = set()
+    for found in _ELEMENT.finditer(written) if "<use" in written else ():
+        if found["end"]:
+            name, start = opened.pop() if opened else ("", 0)
+            sizes.setdefault(name, found.end() - start)
+        elif found["name"] not in _VOID:
+            named = _NAMED.search(found["rest"])
+            opened.append((named[1] if named else "", found.start()))
+            if found["name"] == "use":
+                uses += re.findall(r'href="#([^"]*)"', found["rest"])
+                holding.update(name for name, _ in opened)
+    return not holding.isdisjoint(uses) or sum(sizes.get(each, 0) for each in uses) > MAX_DRAWN
 
 
 def _sheet(markup: str, left_out: LeftOut) -> str:

@@ -9,15 +9,18 @@ from typing import Any
 
 from nbagent.core.errors import contained
 from nbagent.core.events import Output
+from nbagent.core.markdown import clean_latex, clean_markdown
 from nbagent.core.text import joined
 from nbagent.safety.sanitize.left_out import LeftOut
-from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
-from nbagent.safety.sanitize.specs import draw, is_drawn
+from nbagent.safety.sanitize.specs import PLOTLY, draw
 
 VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
+MAX_TEXT_CHARACTERS = 256 * 1024
+"""Characters of Markdown or LaTeX that are read: patterns hold up other threads while they do."""
+_TEXTS = {"text/markdown": clean_markdown, "text/latex": clean_latex}
 PIXELS = 20_000
 """The largest width or height in an output's metadata."""
 
@@ -67,18 +70,20 @@ def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[
         return joined(value)
     if mime == "text/html":
         return clean_html(joined(value))
-    if mime == "text/markdown":
-        return clean_markdown(joined(value))
-    if mime == "text/latex":
-        return clean_latex(joined(value))
+    if mime in _TEXTS:
+        text = joined(value)
+        if len(text) <= MAX_TEXT_CHARACTERS:
+            return _TEXTS[mime](text)
+        left_out.add(f"{len(text):,} characters of {mime}")
+        return None
     if mime in IMAGES:
         encoded = joined(value)
         if _BASE64.fullmatch(encoded):
             return encoded
     elif mime == "application/json":
         return value
-    elif is_drawn(mime):
-        if (figure := draw(mime, value)) is not None:
+    elif mime == PLOTLY:
+        if (figure := draw(value)) is not None:
             return figure
     elif mime == VIEW_MIME:
         model = value.get("model_id") if isinstance(value, dict) else None

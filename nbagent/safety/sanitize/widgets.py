@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nbagent.core.errors import contained
+from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import LeftOut
 from nbagent.safety.sanitize.markup import clean_classes, clean_html
 from nbagent.safety.sanitize.styles import clean_value
-from nbagent.safety.sanitize.tex import break_commands
 
 _MODULES = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
 _VERSION = re.compile(r"[\^~]?\d{1,3}(?:\.\d{1,3}){0,2}")

@@ -5,7 +5,9 @@ Imported by `ipykernel_inside.py` there; standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import re
 import socket
 import sys
@@ -69,6 +71,33 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
     shell.events.register("pre_run_cell", before_run)
     shell.events.register("post_run_cell", after_run)
     shell.input_transformers_cleanup.insert(0, rewrite)
+
+
+def count_once(shell: Any) -> None:
+    """Have a cell that runs again, for a module that it missed, draw the random numbers that it drew before.
+
+    Else it would show others in a kernel that has the module from the start.
+    """
+    drawn: list[tuple[Any, Any]] = []
+    missed = ""
+
+    def before_run(info: Any) -> None:
+        # Whatever the session's code has made of these modules, its cell runs.
+        with contextlib.suppress(Exception):
+            if missed and info.raw_cell == missed:
+                for restore, state in drawn:
+                    restore(state)
+            drawn.clear()
+            drawn.append((random.setstate, random.getstate()))
+            if numpy := sys.modules.get("numpy.random"):
+                drawn.append((numpy.set_state, numpy.get_state()))
+
+    def after_run(result: Any) -> None:
+        nonlocal missed
+        missed = result.info.raw_cell if isinstance(result.error_in_exec, ImportError) else ""
+
+    shell.events.register("pre_run_cell", before_run)
+    shell.events.register("post_run_cell", after_run)
 
 
 def request_install(request: dict[str, Any], controller: str) -> tuple[str, str]:

@@ -33,6 +33,9 @@ RUN_UNASKED = (
     *(f"*.{kind}.{ending}" for kind in ("test", "spec", "config") for ending in ("[jt]s", "[jt]sx", "[cm][jt]s")),
     *("__init__.*", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
     *("*.gradle", "*.gradle.kts", "build.sbt", "mix.exs", "package.swift", "*.[cfv][sb]proj", "directory.build.*"),
+    # Settings of tests, types, style, figures and packages name code that is run, or a server that packages come from.
+    *("pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", "mypy.ini", "pylintrc*", "uv.toml"),
+    *("matplotlibrc", "cmakelists.txt", "pom.xml", "gulpfile.*", "gruntfile.*", "jakefile*"),
     *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
 )
 """Names of files that a person's own programs run, or act on, without being asked to.

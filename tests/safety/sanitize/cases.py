@@ -282,6 +282,39 @@ JSON: list[tuple[str, Any]] = [
         },
     ),
     (
+        # An input that a chart binds takes any attribute.
+        "application/vnd.vegalite.v5+json",
+        {
+            "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+            "params": [{"name": "p", "bind": {"input": "text", "autofocus": "", "onfocus": f"fetch('{URL}')"}}],
+            "data": {"values": [{"x": 1}]},
+            "mark": "point",
+            "encoding": {"x": {"field": "x", "type": "quantitative"}},
+        },
+    ),
+    (
+        # Nothing in it is an address before it is drawn.
+        "application/vnd.vega.v5+json",
+        {
+            "$schema": "https://vega.github.io/schema/vega/v5.json",
+            "width": 9,
+            "height": 9,
+            "signals": [{"name": "cursor", "update": "'u' + 'rl(ht' + 'tp:/' + '/{h}/' + '{n}), auto'"}],
+        },
+    ),
+    ("application/vnd.plotly.v1+json", {"data": [{"type": "scattermap", "lat": [1], "lon": [2]}], "layout": {}}),
+    (
+        "application/vnd.plotly.v1+json",
+        {
+            "data": [],
+            "layout": {
+                "updatemenus": [
+                    {"buttons": [{"method": "relayout", "args": [{"images[0].source": "x{h}{n}"}]}]},
+                ]
+            },
+        },
+    ),
+    (
         "application/vnd.plotly.v1+json",
         {"data": [], "layout": {"images": [{"source": URL, "x": 0, "y": 0, "sizex": 1, "sizey": 1}]}},
     ),

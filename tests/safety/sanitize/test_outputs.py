@@ -10,16 +10,9 @@ from safety.sanitize import cases
 from nbagent.safety.sanitize import clean_output, clean_widgets
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-CHART = {
-    "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-    "data": {"name": "d"},
-    "datasets": {"d": [{"url": "https://text.example", "x": 1}]},
-    "mark": "point",
-    "encoding": {"x": {"field": "x", "type": "quantitative"}},
-}
 FIGURE = {
     "data": [{"type": "heatmap", "z": [[1]]}],
-    "layout": {"title": {"text": "a: b"}},
+    "layout": {"title": {"text": "a: b"}, "template": {"data": {"scattermap": [{"type": "scattermap"}]}}},
     "config": {"plotlyServerURL": "x"},
 }
 
@@ -39,10 +32,18 @@ def test_what_is_drawn_and_loads_is_left_out(case: tuple[str, Any]) -> None:
 
 
 def test_a_chart_of_its_own_data_stays() -> None:
-    """Vega-Lite's and Plotly's; servers in its settings go."""
-    vega, plotly = "application/vnd.vegalite.v5+json", "application/vnd.plotly.v1+json"
-    written = clean_output(display({vega: CHART, plotly: FIGURE}))
-    assert written["data"] == {vega: CHART, plotly: {"data": FIGURE["data"], "layout": FIGURE["layout"]}}
+    """Plotly's; servers in its settings go."""
+    plotly = "application/vnd.plotly.v1+json"
+    written = clean_output(display({plotly: FIGURE}))
+    assert written["data"] == {plotly: {"data": FIGURE["data"], "layout": FIGURE["layout"]}}
+
+
+def test_what_holds_other_threads_up_is_left_out() -> None:
+    """Markdown, LaTeX and HTML that a reader would need seconds for, in which no other thread gets a turn."""
+    for mime, size in (("text/markdown", 300_000), ("text/latex", 300_000), ("text/html", 5_000_000)):
+        kept = clean_output(display({mime: "x" * size, "text/plain": "x"}))["data"]
+        assert f"{size:,} characters" in str(kept)
+        assert len(str(kept)) < 1_000
 
 
 def test_javascript_is_left_out() -> None:
@@ -69,6 +70,19 @@ def test_svg_stands_where_there_is_no_picture_beside_it() -> None:
     alone = clean_output(display({"image/svg+xml": drawing}))["data"]["image/svg+xml"]
     assert alone.startswith('<svg xmlns="http://www.w3.org/2000/svg" ')
     assert alone.endswith('><g><rect width="9"></rect></g></svg>')
+
+
+def test_no_drawing_is_drawn_for_ever() -> None:
+    """What is shown again may not show something again: nine steps of ten times each would hold a browser up."""
+    steps = ((step, f"<use href='#a{step - 1}'/>" * 10) for step in range(1, 10))
+    often = "".join(f"<g id='a{step}'>{uses}</g>" for step, uses in steps) + "<use href='#a9'/>"
+    for drawn in (often, "<use id='a' href='#b'/><use id='b' href='#a'/>"):
+        written = f"<svg>{drawn}</svg>"
+        assert "<use" not in str(clean_output(display({"image/svg+xml": written, "text/plain": "x"}))["data"])
+    marker = "<svg><defs><path id='m' d='M0 0'/></defs><g id='points'><use xlink:href='#m' x='1'/></g></svg>"
+    assert "<use" in clean_output(display({"image/svg+xml": marker}))["data"]["image/svg+xml"]
+    picture = '<img src="data:image/svg+xml,%3Csvg/%3E">'
+    assert "src=" not in clean_output(display({"text/html": picture}))["data"]["text/html"]
 
 
 def test_only_jupyters_own_widgets_stay() -> None:
@@ -130,7 +144,8 @@ def nested(depth: int) -> Any:
 
 def test_what_can_not_be_read_costs_itself_alone(contained: list[str]) -> None:
     """An output becomes a word on it, and a widget is left out; the others stay, and so does the notebook."""
-    written = clean_output(display({"application/vnd.vega.v5+json": {"marks": nested(100_000)}, "text/plain": "x"}))
+    figure = {"data": nested(100_000), "layout": {}}
+    written = clean_output(display({"application/vnd.plotly.v1+json": figure, "text/plain": "x"}))
     assert written["data"]["text/plain"].startswith("[Left out: an output that can't be read.")
     assert list(written["data"]) == ["text/plain"]
     state = {"deep": {"a": nested(100_000)}, "other": {"value": "x"}}

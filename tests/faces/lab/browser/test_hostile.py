@@ -9,11 +9,12 @@ from pathlib import Path
 
 import machine
 import pytest
-from faces.lab.browser.conftest import FLAGS, Lab, started
+from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, started
 from faces.lab.browser.notebooks import IDLE, beside, sources
 from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
 
+from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Usage
 from nbagent.core.session_log import SessionLog
 
 MARKS = re.compile(r"leakx\d+x|leaky\d+y|h\d+\.invalid|m\d+\.invalid")
@@ -23,6 +24,11 @@ FORBIDDEN = (
     "a[href^='javascript:' i], .nba-Approval, .jp-Dialog, mjx-container [href]"
 )
 """What must not be there, by a selector; looked for in outputs and words, which are not JupyterLab's own."""
+TURN = 20_000
+FORMULA = r"$\style{cursor: url(http://h900.invalid/leakx900x), auto}{x}$"
+"""Its cursor is loaded once it stands in the page."""
+SHOWN = [{"text/html": each} for each in (f"<p>{FORMULA}</p>", FORMULA.replace("style", "st<wbr>yle"))]
+SHOWN += [{"text/latex": FORMULA}]
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +52,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab that has one session, in which everything was tried."""
     home = tmp_path_factory.mktemp("hostile")
     with contextlib.closing(_log(home / "state")) as log:
+        log.emit(Asked(turn=TURN, question="x", model="m"))
+        log.emit(CellStarted(cell=TURN, turn=TURN, code="show()"))
+        outputs = [{"output_type": "display_data", "data": each, "metadata": {}} for each in SHOWN]
+        log.emit(
+            CellFinished(
+                cell=TURN, turn=TURN, code="show()", status="ok", outputs=outputs, execution_count=1, duration=0.1
+            )
+        )
+        log.emit(Answered(turn=TURN, text="x", success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1))
         for event in tried():
             log.emit(event)
     with started(home) as lab:
@@ -58,7 +73,10 @@ def _log(state: Path) -> SessionLog:
 
 
 def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
-    """The whole conversation is looked at from its end to its beginning: nobody hears of it, and no script is in it."""
+    """The whole conversation is looked at from its end to its beginning: nobody hears of it, and no script is in it.
+
+    Nor do the cells that go into a notebook load anything there, where JupyterLab itself shows them.
+    """
     panel = lab.open(browser, workspace="hostile")
     asked: list[str] = []
     panel.page.on("request", lambda request: asked.append(request.url))
@@ -71,6 +89,10 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
         found += parts.evaluate_all("parts => parts.map(each => each.outerHTML)")
         if panel.scroll(-1200) == 0:
             break
+    beside(lab, panel, "into.ipynb", "1")
+    panel.page.wait_for_function(f"{ASSISTANT}.documents.state('hostile', {TURN}).state === 'ready'")
+    panel.page.evaluate(f"{ASSISTANT}.documents.insert('hostile', {TURN})")
+    panel.page.locator(".jp-Notebook mjx-container").first.wait_for(state="attached")
     panel.page.wait_for_timeout(20_000 * machine.pace())
     seen = [each for each in (*asked, *listener.heard) if not each.startswith("data:")]
     assert sorted({mark for each in seen for mark in MARKS.findall(each)}) == []
@@ -79,12 +101,13 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
     panel.close()
 
 
-def test_a_sandbox_puts_no_cells_into_a_notebook(lab: Lab, browser: Browser) -> None:
-    """As `%agent insert` does from a kernel of the person's own: the notebook's next kernel may not be isolated."""
+def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
+    """It runs no script there, and puts no cells into the notebook, whose next kernel may not be isolated."""
     panel = lab.open(browser, workspace="planted")
     code = (
         "from comm import create_comm\ncomm = create_comm(target_name='nbagent.cells')\n"
-        "comm.send({'cells': ['planted']})\nprint('sent', 'all')"
+        "comm.send({'cells': ['planted']})\nfrom IPython.display import HTML, Javascript, display\n"
+        "display(Javascript('window.ran = 1'), HTML('<img src=x onerror=\"window.ran = 2\">'))\nprint('sent', 'all')"
     )
     beside(lab, panel, "planted.ipynb", code, kernel="nbagent-bubblewrap")
     panel.page.wait_for_function(IDLE)
@@ -92,4 +115,5 @@ def test_a_sandbox_puts_no_cells_into_a_notebook(lab: Lab, browser: Browser) -> 
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
+    assert panel.page.evaluate("window.ran") is None
     panel.close()

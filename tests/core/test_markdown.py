@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from safety.sanitize import cases
 
-from nbagent.safety.sanitize.markdown import clean_latex, clean_markdown
+from nbagent.core.markdown import clean_latex, clean_markdown
 
 PICTURE = "![](data:image/png;base64,AAAA)"
 SIGNS = st.sampled_from(

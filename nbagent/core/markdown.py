@@ -1,4 +1,4 @@
-"""Cleans Markdown and LaTeX, so that every renderer makes only text, formatting and links of it. Pure.
+"""Cleans Markdown and TeX of others, so that every renderer makes only text, formatting and links of it. Pure.
 
 Renderers differ in what they take for a picture or HTML, so no parser decides it. The tokens that begin one, `![` and
 `<` before a letter, occur nowhere in the result. They are escaped, or, in what looks like code, divided by a character
@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import re
 
-from nbagent.safety.sanitize.tex import JOINER, break_commands
-
+JOINER = "\u2060"
+"""A character without width. Between two others, it keeps a renderer from reading them as one token."""
 MAX_LINKS = 20
 """Links whose addresses are listed below a text."""
 MAX_ADDRESS_CHARACTERS = 200
 """Characters of each address."""
 
+MAX_FORMATTED = 20_000
+"""Characters of Markdown, or of code, that are formatted while others wait: more can take seconds."""
+MAX_CELLS = 5_000
+"""Cells of the tables in such Markdown."""
+
+_COMMANDS = re.compile(
+    r"\\(?=(?:href|url|html[A-Za-z]*|style|class|cssId|data|require|includegraphics|include|input|import|usepackage|"
+    r"bbox|fcolorbox|definecolor|mmlToken|csname|catcode|write|openin|openout|read|special|unicode|let|def|edef|gdef|xdef)(?![A-Za-z]))",
+    re.IGNORECASE,
+)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CODE = re.compile(r"(^[ \t>]*(?:```|~~~).*?^[ \t>]*(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _MATH = re.compile(r"(\$\$[^$]+\$\$|\$[^$\n]+\$)")
@@ -54,9 +64,23 @@ def clean_markdown(text: str) -> str:
     return written + _addresses(parts)
 
 
+def is_quick(text: str) -> bool:
+    """Whether Markdown is formatted within a moment. The rows of a table are filled up to the width of its head."""
+    widths = [count for line in text.split("\n") if (count := line.count("|"))]
+    return len(text) <= MAX_FORMATTED and len(widths) * max(widths, default=0) <= MAX_CELLS
+
+
 def clean_latex(text: str) -> str:
     """Clean LaTeX: it loads nothing and has no HTML."""
     return break_commands(_CONTROLS.sub("", text).replace("<", r"\lt "))
+
+
+def break_commands(text: str) -> str:
+    r"""Disable TeX commands that load, link, set CSS or define commands: `\href` is shown as text.
+
+    A renderer may find mathematics in Markdown, HTML and LaTeX.
+    """
+    return _COMMANDS.sub(rf"\\{JOINER}", text)
 
 
 def _prose(part: str) -> str:
