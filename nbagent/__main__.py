@@ -1,6 +1,14 @@
-"""`python -m nbagent` is the command `nbagent`."""
+"""The program `nbagent`, also as `python -m nbagent`."""
 
-from nbagent.faces.cli.app import main
+
+def main() -> None:
+    """Run the command line; whoever presses Ctrl-C while it is imported sees no traceback."""
+    try:
+        from nbagent.faces.cli.app import main as run
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    run()
+
 
 if __name__ == "__main__":
     main()

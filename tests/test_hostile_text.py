@@ -13,7 +13,7 @@ from typing import Any
 import machine
 import nbformat
 import pytest
-from hostile_texts import BUNDLES, texts
+from hostile_texts import BUNDLES, UNITS, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel.shared import junk
@@ -197,6 +197,9 @@ def test_a_reader_ends_soon(reader: str) -> None:
     length = SHORTER.get(reader, LONG)
     short, pace = texts(length // 4), machine.pace()
     for name, text in texts(length).items():
+        if text == short[name]:  # it isn't said over and over
+            assert seconds(reader, text, enough=60 * pace) < 60 * pace, f"{reader}: {name}"
+            continue
         took = seconds(reader, text, enough=3 * pace)
         if took > 3 * pace:
             part = seconds(reader, short[name], enough=3 * pace)
@@ -204,7 +207,7 @@ def test_a_reader_ends_soon(reader: str) -> None:
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
-@given(text=st.lists(st.one_of(st.text(), st.sampled_from(sorted(texts(12).values()))), max_size=8).map("".join))
+@given(text=st.lists(st.one_of(st.text(), st.sampled_from(sorted(UNITS.values()))), max_size=8).map("".join))
 def test_a_reader_takes_any_text(text: str) -> None:
     """Whatever it is put together from."""
     for read in READERS.values():

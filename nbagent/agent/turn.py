@@ -104,7 +104,7 @@ class Turn:
         if (draft := self.draft) is None:
             return None
         asked = numbers_to_check(claims)
-        ran = [cell.cell for cell in self.check_cells]
+        ran = [cell.cell for cell in self.check_cells if cell.status != "interrupted"]
         return Check(
             cells=ran,
             again=[claim.text for claim in asked if claim.again],

@@ -160,10 +160,17 @@ def _convert(name: str, value: Any, *, strict: bool) -> Any:
     try:
         try:
             return _require_finite(msgspec.convert(value, hint, strict=strict))
-        except msgspec.ValidationError:
+        except msgspec.ValidationError as error:
             if strict:
                 raise
-            return _require_finite(msgspec.convert(_in_words(value), hint, strict=False))
+            words = _in_words(value)
+            try:
+                return _require_finite(msgspec.convert(words, hint, strict=False))
+            except msgspec.ValidationError:
+                # A word that is wrong is told as the text that it is, not as the list that it might be.
+                if words == [value]:
+                    raise error from None
+                raise
     except msgspec.DecodeError as error:
         raise UsageError(
             f"The setting {name} is wrong: {error}.", mend=f"See NBAGENT_{name.upper()} and {config_file()}."
@@ -177,7 +184,9 @@ def _hint(name: str, *, said: str) -> Any:
         near = difflib.get_close_matches(name, hints, 1)
         named = f"{PREFIX}{near[0].upper()}" if near and said != name else near[0] if near else ""
         mend = f"Remove that variable; {PREFIX}NAME is for settings." if said != name else f"See {config_file()}."
-        raise UsageError(f"There is no setting {said[:80]!r}{f', but {named}' if named else ''}.", mend=mend)
+        if named:
+            mend = f"Did you mean {named}? {mend}"
+        raise UsageError(f"There is no setting {said[:80]!r}.", mend=mend)
     return hints[name]
 
 

@@ -233,7 +233,9 @@ def parse(text: str, *, name: str) -> Document:
         msgspec.convert(_plain(notebook), _Form)
         return of(notebook, name=name)
     except Exception as error:
-        raise UsageError(f"{name} is not a notebook: {str(error).splitlines()[0][:200]}") from error
+        said = isinstance(error, nbformat.reader.NotJSONError | msgspec.ValidationError)
+        why = str(error).splitlines()[0][:200] if said else "it has not the form that Jupyter gives one."
+        raise UsageError(f"{name} is not a notebook: {why}") from error
 
 
 def of(notebook: Any, *, name: str) -> Document:

@@ -21,6 +21,7 @@ from nbagent.core.events import (
     DataHashed,
     DataLeftOut,
     DataSeen,
+    FileDownloaded,
     FileSaved,
     FilesLeft,
     FileUploaded,
@@ -189,6 +190,10 @@ class Recording:
                 for number, item in enumerate(self.items):
                     if isinstance(item, FileUploaded) and not item.sha256 and item.path in hashes:
                         self.items[number] = msgspec.structs.replace(item, sha256=hashes[item.path])
+            case FileDownloaded(path=path, sha256=sha256, to=to) if to and sha256:
+                for number, item in enumerate(self.items):
+                    if isinstance(item, FileUploaded) and (item.path, item.sha256, item.source) == (path, sha256, ""):
+                        self.items[number] = msgspec.structs.replace(item, source=to)
             case DataDescribed(schemas=schemas):
                 self.schemas.update(schemas)
             case DataLeftOut(text=text):

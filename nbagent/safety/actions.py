@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nbagent.core.errors import UsageError
-from nbagent.safety.programs import PYTHON, programs
+from nbagent.safety.programs import PYTHON, programs, typed
 
 Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "names"]
 """The kind of an action. `shell` runs a program, or a cell that starts one; `edit` writes a file; `tool` makes a tool;
@@ -95,7 +95,7 @@ def of_cell(code: str, *, tool: str, turn: int) -> Action:
     """The action of running a cell, with the programs that it starts."""
     found = programs(code)
     first = next((line.strip() for line in code.splitlines() if line.strip()), "")
-    what = found.commands[0].splitlines()[0] if found.commands else first
+    what = typed(found.commands) if found.commands else first
     kind: Kind = "shell" if found.commands else "cell"
     return Action(kind=kind, tool=tool, what=what, code=code, commands=found.commands, more=found.more, turn=turn)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nbagent.core import syntax
@@ -52,6 +53,9 @@ _CALLS = re.compile(
     r"|getstatusoutput|check_(call|output)|run_(cell|line|ast|code)\w*|subprocess_(exec|shell)"
 )
 """Functions that start programs, or run their argument as a cell."""
+_TAKES_COMMAND = re.compile(r"run|call|check_call|check_output|Popen|system|popen|getoutput|getstatusoutput")
+_HOW = frozenset("capture_output check cwd encoding errors shell stderr stdout text timeout universal_newlines".split())
+"""Functions whose one argument is a command, and what of their keywords doesn't say which program it is."""
 _WORD = re.compile(r"[\w.]+")
 _OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
 _PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
@@ -79,6 +83,33 @@ def programs(code: str) -> Programs:
     except (*syntax.UNREADABLE, RuntimeError):
         return Programs((PYTHON + code,))
     return found
+
+
+def typed(commands: Sequence[str]) -> str:
+    """The first of the programs that a cell starts, on one line: as a person types it, else as the Python that does it.
+
+    Args:
+        commands: Those that `programs` has found.
+    """
+    calls = [each for each in commands if not each.startswith((f"{PYTHON}import ", f"{PYTHON}from "))]
+    first = (calls or commands)[0]
+    command = first.removeprefix(PYTHON)
+    said = _command_of(command) if first.startswith(PYTHON) else ""
+    return said if len(said.splitlines()) == 1 else command.splitlines()[0]
+
+
+def _command_of(call: str) -> str:
+    """The command that such a call is given as a text or a list of texts; empty if there is more to it."""
+    with contextlib.suppress(*syntax.UNREADABLE):
+        match syntax.parse(call).body:
+            case [ast.Expr(ast.Call(func=ast.Attribute(attr=name), args=[given], keywords=more))] if (
+                _TAKES_COMMAND.fullmatch(name) and {each.arg for each in more} <= _HOW
+            ):
+                parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
+                words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+                if words and len(words) == len(parts):
+                    return words[0].strip() if parts == [given] else shlex.join(words)
+    return ""
 
 
 def _as_python(code: str) -> str:

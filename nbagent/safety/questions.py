@@ -162,5 +162,6 @@ def _approval(asked: events.ApprovalAsked) -> Question:
         suffix={"python": ".py", "sandbox_exec": ".sh"}.get(asked.tool, ".txt"),
         packages=[visible(each) for each in asked.packages],
         note=visible(asked.note),
-        rules=cut(visible(", ".join(asked.rules)), MAX_RULES),
+        # A bracket stands for itself in each of them.
+        rules=cut(visible(", ".join(asked.rules).replace("[[]", "[")), MAX_RULES),
     )

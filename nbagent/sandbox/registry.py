@@ -45,10 +45,10 @@ def find(name: str) -> Engine:
     """The engine of that name.
 
     Raises:
-        EngineUnavailable: There is none.
+        UsageError: There is none.
     """
     if name not in engines():
-        raise EngineUnavailable(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(engines()))}.")
+        raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(engines()))}.")
     return engines()[name]
 
 
@@ -174,7 +174,8 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
         specs: What is to be started.
 
     Raises:
-        EngineUnavailable: There is none of that name, it doesn't work here, or no engine does.
+        UsageError: There is none of that name.
+        EngineUnavailable: It doesn't work here, or no engine does.
         LimitUnenforceable: The engines that work can't enforce a limit that is needed.
     """
     wanted = list(specs)

@@ -13,7 +13,7 @@ from nbagent.mcp import servers
 from nbagent.mcp.servers import ServerEntry
 from nbagent.sandbox.data.mounts import Mount, named
 from nbagent.sandbox.paths import DATA
-from nbagent.sandbox.registry import engines
+from nbagent.sandbox.registry import find
 from nbagent.sandbox.results.folder import safe_name
 
 MAX_QUESTION = 200_000
@@ -68,7 +68,7 @@ def _existing(given: str | Path) -> Path:
         raise DataError(f"There is no file or folder {shown!r}.", mend="Check the name and where you are.") from None
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise DataError(f"The data {shown!r} can't be used: {reason}.") from error
+        raise DataError(f"The data {shown!r} can't be used: {str(reason).rstrip('.')}.") from error
     if not source.is_file() and not source.is_dir():
         raise DataError(f"{shown!r} is neither a file nor a folder.", mend="Give a plain file or a folder.")
     if source == Path(source.anchor):
@@ -99,9 +99,7 @@ def known_engine(name: str | None) -> str | None:
     Raises:
         UsageError: There is no such engine.
     """
-    if name and name not in (known := engines()):
-        raise UsageError(f"There is no engine {name!r}.", mend=f"Use one of: {', '.join(sorted(known))}.")
-    return name or None
+    return find(name).name if name else None
 
 
 def clean_question(question: str) -> str:

@@ -75,19 +75,29 @@ class Conversation:
     async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         """See `AnySession.ask`."""
         text = clean_question(question)
-        if self._asking is not None:
-            raise QuestionRuns("Another question is being answered.", mend="Wait for it, or interrupt it.")
+        while (asked := self._asking) is not None:
+            if not asked.cancelling():
+                raise QuestionRuns("Another question is being answered.", mend="Wait for it, or interrupt it.")
+            await asyncio.wait([asked])  # its cell may not heed the interrupt at once
+            await asyncio.sleep(0)
+        before, task = self.unfinished, asyncio.current_task()
         self._asking = asyncio.create_task(self._ask(text, files, uploaded))
         try:
-            return await self._asking
+            answer = await self._asking
         except asyncio.CancelledError:
             self._asking.cancel()
-            raise
+            left = self.unfinished
+            if left is None or left is before or left.check is None or (task is not None and task.cancelling()):
+                raise
+            answer, self.unfinished = left, None  # only its check was stopped
         finally:
             self._asking = None
+        self.history.append(answer)
+        self._new.append((text, answer.text))
+        return answer
 
     def interrupt(self) -> None:
-        """Stop the question that is being answered, if there is one."""
+        """Stop the question that is being answered, if there is one; if its answer is being checked, only that."""
         if self._asking is not None:
             self._asking.cancel()
 
@@ -122,15 +132,12 @@ class Conversation:
         turn = self._cells.turn = Turn(self.turns, self._emit, say=partial(self._say, self.turns))
         self.unfinished = None
         try:
-            answer = await self._agent.answer(question, turn=turn, more=more)
+            return await self._agent.answer(question, turn=turn, more=more)
         except BaseException:
             self.unfinished = turn.answer
             raise
         finally:
             self._cells.turn = None
-        self.history.append(answer)
-        self._new.append((question, answer.text))
-        return answer
 
     async def _upload(self, attachment: Attachment) -> Uploaded:
         name, source = attachment if isinstance(attachment, tuple) else (None, attachment)

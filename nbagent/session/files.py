@@ -14,7 +14,6 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from nbagent.core import fileio
-from nbagent.core.concurrency import Piecewise
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
 from nbagent.core.events import (
     Cell,
@@ -103,6 +102,7 @@ class SessionFiles:
         self.given = Given(kernel.spec.trust.limits.memory_mb * MIB // 2, emit)
         self._data = data
         self._emit = emit
+        self._quota = quota
         self._alone = alone
         self._transfer = Transfer(kernel)
         kernel.prepare_replay(self._put_back_given)
@@ -211,6 +211,20 @@ class SessionFiles:
         )
         self._emit(event)
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
+
+    async def keep_given(self, folder: Path) -> None:
+        """Write what notebooks gave into a folder, as far as there is room, so that an export has it for a re-run."""
+        for each in self._recording.uploads:
+            memory = self.given.get(each.path)
+            if memory is None or each.source or not self._quota.take(memory.size):
+                continue
+            place = folder / each.name
+            try:
+                await asyncio.to_thread(folder.mkdir, exist_ok=True)
+                await asyncio.to_thread(memory.save, place)
+            except OSError as error:
+                raise fileio.cannot_write(place, error) from error
+            self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
 
     def check_again(self, cells: Mapping[int, str]) -> None:
         """Refuse to run cells again that read a variable of a notebook's that is no longer held.
@@ -323,18 +337,17 @@ class SessionFiles:
         """See `AnySession.pull`; the file may be lost if the machine fails soon afterwards."""
 
         async def work() -> tuple[str, int]:
-            with fileio.staged(to.parent, mode=0o666) as (file, staged):
-                with contextlib.closing(Piecewise(file.write)) as pieces:
-                    found = await fetch_variable(self._kernel, name, pieces.update)
-                file.flush()
-                outside.put(staged, to, overwrite=True)
-            return found
+            with contextlib.closing(outside.new_memory(to)) as memory:
+                kind = await fetch_variable(self._kernel, name, memory)
+                if not outside.is_memory(to):
+                    await asyncio.to_thread(memory.save, to)
+                return kind, memory.size
 
         try:
             kind, size = await self._one_at_a_time(work)
         except OSError as error:
             raise fileio.cannot_write(to, error, mend="Choose another place.") from error
-        shown = os.fsencode(to).decode("utf-8", "replace")
+        shown = "" if outside.is_memory(to) else os.fsencode(to).decode("utf-8", "replace")
         self._emit(FileDownloaded(path=display(f"{VARIABLES}/{name}"), size=size, sha256="", to=shown))
         return Pulled(kind=kind, size=size)
 

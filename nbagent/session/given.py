@@ -44,6 +44,10 @@ class Given:
     def __contains__(self, path: str) -> bool:
         return path in self._held
 
+    def get(self, path: str) -> SealedMemory | None:
+        """What code reads at a path, if it is held; it belongs to this."""
+        return self._held[path][0] if path in self._held else None
+
     def hold(self, path: str, memory: SealedMemory, *, sha256: str) -> None:
         """Hold what was given, which may be closed then; unless its hash is known, have it hashed after a while."""
         self._held[path] = memory.copy(), ""

@@ -301,7 +301,7 @@ class AnySession(Protocol):
 
         Args:
             name: The variable's name.
-            to: The file on the host, which may be there.
+            to: The file on the host, which may be there; or the path of new `SealedMemory`, which is sealed then.
 
         Returns:
             What it is; the sandbox says so, and the file was written by code under suspicion.

@@ -431,6 +431,8 @@ class Session(AnySession):
 
         work, place = self._started(), Path(path)
         await work.data_hashed()
+        if work.files is not None and self.status == "running":
+            await work.files.keep_given(work.log.folder / "variables")
         if keep_attempts is None:
             made = partial(write, work.recording.snapshot(), place, force=force, environment=environment)
             written = await asyncio.to_thread(made)

@@ -55,7 +55,7 @@ def test_a_table_in_and_back(benchmark: Any, loop: asyncio.AbstractEventLoop, sa
     async def ours() -> None:
         began = time.perf_counter()
         await give(session, await asyncio.to_thread(pack, "frame", frame))
-        found = await take(session, "frame", tmp_path)
+        found = await take(session, "frame")
         pair.ours.append(time.perf_counter() - began)
         assert found.equals(frame)
 

@@ -126,12 +126,15 @@ def test_a_list_in_the_environment_is_plain_words(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("NBAGENT_INSTALL", "off")
     found = settings.load()
     assert (found.install_deny, found.forge, found.install) == (["leftpad", "other"], True, False)
+    monkeypatch.setenv("NBAGENT_INSTALL", "perhaps")
+    with pytest.raises(UsageError, match="`bool`, got `str`"):  # a list would be nothing that anybody wrote
+        settings.load()
 
 
 def test_a_variable_that_is_no_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A misspelt one may have been meant to make the sandbox stricter; the one that was meant is named."""
     monkeypatch.setenv("NBAGENT_TIMOUT", "3")
-    with pytest.raises(UsageError, match="no setting 'NBAGENT_TIMOUT', but NBAGENT_TIMEOUT"):
+    with pytest.raises(UsageError, match=r"no setting 'NBAGENT_TIMOUT'. Did you mean NBAGENT_TIMEOUT\?"):
         settings.load()
     monkeypatch.delenv("NBAGENT_TIMOUT")
     monkeypatch.setenv("NBAGENT_DATA", "sales.csv")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from program import Terminal, call, nbagent, replies, sentence
+from program import Terminal, call, nbagent, replies, sentence, slowly
 
 from nbagent import BlockingSession
 
 
 def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path) -> None:
-    model = replies(tmp_path / "r.jsonl", call("print(6 * 7)"), "It is 42.")
+    slow = slowly("Never said.", seconds=600)
+    model = replies(tmp_path / "r.jsonl", slow, call("print(6 * 7)"), "It is 42.")
     own = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_ENGINE": "bubblewrap", "PROMPT_TOOLKIT_NO_CPR": "1"}
     terminal = Terminal("chat", "mine", "--model", model, cwd=tmp_path, **own)
 
@@ -20,18 +21,23 @@ def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path)
         time.sleep(0.5)
         terminal.type(text)
 
+    enter("Wait\r")
+    terminal.wait_for("thinking", seconds=200)
+    terminal.type("\x03")
+    terminal.wait_for("It was stopped.", seconds=200)
+    time.sleep(1.2)  # by then, what still runs of the question is given up: not the conversation
     enter("How much?\r")
     terminal.wait_for("42", seconds=200)
     terminal.wait_for("It is 42.", seconds=200)
     enter("/status\r")
-    terminal.wait_for("turns    1", seconds=200)
+    terminal.wait_for("turns    2", seconds=200)
     enter("/nothing\r")
     terminal.wait_for("There is no command /nothing", seconds=200)
     enter("\x04")
     terminal.wait_for("nbagent chat mine", seconds=200)
     assert terminal.done(seconds=200) == 0
     with BlockingSession.attach("mine", state_dir=tmp_path / "state") as session:
-        assert session.turns == 1
+        assert session.turns == 2
         session.stop()
     assert "needs a terminal" in sentence(nbagent("chat", cwd=tmp_path, **own))
 

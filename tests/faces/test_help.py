@@ -21,10 +21,40 @@ def test_flags_are_in_groups(tmp_path: Path) -> None:
     assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_commands_are_in_groups(tmp_path: Path) -> None:
+    """By what they are for, each once, with the whole of what it does."""
+    shown = nbagent("--help", cwd=tmp_path, COLUMNS="60").out
+    assert re.findall(r"^([\w ]+):$", shown, re.MULTILINE) == [
+        *("Options", "Asking", "Notebooks", "Sessions", "This machine"),
+    ]
+    assert re.findall(r"^  (resume|run|tools)  ", shown, re.MULTILINE) == ["run", "resume", "tools"]
+    assert "..." not in shown.partition("Asking:")[2]
+
+
 @pytest.mark.parametrize(
-    ("words", "wanted"), [("nbagent ver", "verify"), ("nbagent run --out", "--output-dir"), ("nbagent tools a", "add")]
+    ("words", "wanted"),
+    [
+        ("nbagent ver", ["verify"]),
+        ("nbagent run --output", ["--output-dir"]),
+        ("nbagent tools a", ["add"]),
+        ("nbagent exec --engine bub", ["bubblewrap"]),
+        ("nbagent exec --trust u", ["untrusted"]),
+        ("nbagent run x --redact p", ["pii"]),
+        ("nbagent resume 2026", ["20261122-101010-bbbb", "20261121-101010-aaaa"]),
+        ("nbagent verify gro", []),  # files are completed by the shell itself
+    ],
 )
-def test_a_shell_completes(tmp_path: Path, words: str, wanted: str) -> None:
-    """Commands, flags, and what is below a command."""
+def test_a_shell_completes(tmp_path: Path, words: str, wanted: list[str]) -> None:
+    """Commands, flags, their values, sessions by their names, and what is below a command."""
+    for name in ("20261121-101010-aaaa", "20261122-101010-bbbb"):
+        (tmp_path / "state" / "sessions" / name).mkdir(parents=True)
     place = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_NBAGENT_COMPLETE": "complete_bash"}
-    assert wanted in nbagent(cwd=tmp_path, **place).out.split()
+    done = nbagent(cwd=tmp_path, NBAGENT_STATE_DIR=str(tmp_path / "state"), **place)
+    assert (done.out.split(), done.err) == (wanted, "")
+
+
+def test_completion_is_silent_where_the_settings_are_wrong(tmp_path: Path) -> None:
+    """Whoever presses Tab asked nothing."""
+    place = {"COMP_WORDS": "nbagent attach 2", "COMP_CWORD": "2", "_NBAGENT_COMPLETE": "complete_bash"}
+    done = nbagent(cwd=tmp_path, NBAGENT_TIMEOUT="soon", **place)
+    assert (done.out.strip(), done.err) == ("", "")

@@ -17,7 +17,10 @@ from pathlib import Path
 import pytest
 from program import PROGRAM, call, environment, nbagent, replies
 
+from nbagent.core.text import plain
+from nbagent.faces.cli import sessions
 from nbagent.sandbox.leases import lease as leases
+from nbagent.session import summary
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +164,20 @@ def test_a_level_without_a_shell_has_none(run: Run, state: Path) -> None:
     code, _, err = run("shell", name)
     assert (code, "permits no shell" in err) == (2, True)
     run("clean")
+
+
+async def test_a_narrow_terminal_shows_ids_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is cut of an id can't be typed; a title may be cut."""
+    folder = tmp_path / "sessions" / "20261121-064512-3fa9"
+    folder.mkdir(parents=True)
+    summary.write(folder, summary.Summary(about="Which region grew fastest of all that there are?", started=1.0))
+    monkeypatch.setenv("NBAGENT_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    await sessions.show(as_json=False)
+    lines = plain(capsys.readouterr().out).splitlines()
+    assert lines[0].split() == ["session", "started", "state", "title"]
+    assert lines[1].startswith(f"{folder.name}  ")
+    assert max(map(len, lines)) <= 60

@@ -34,13 +34,15 @@ def test_a_script_ends_as_it_says(tmp_path: Path, end: str, code: int, said: str
 
 
 def test_a_script_knows_its_name(tmp_path: Path) -> None:
-    """`__file__`, `sys.argv` and `__name__` are what they are for a program; data lies beside it."""
+    """`__file__`, `sys.argv` and `__name__` are a program's; data lies beside it; its session is called like it."""
     code = "import sys\nfrom pathlib import Path\n"
     code += "print(__file__, sys.argv, __name__)\nprint(Path(__file__).with_name('a.csv').read_text())\n"
     (tmp_path / "script.py").write_text(code)
     (tmp_path / "a.csv").write_text("a,b")
-    ran = nbagent("exec", "script.py", "--data", "a.csv", "--engine", ENGINE, cwd=tmp_path)
+    state = {"NBAGENT_STATE_DIR": str(tmp_path / "state")}
+    ran = nbagent("exec", "script.py", "--data", "a.csv", "--engine", ENGINE, cwd=tmp_path, **state)
     assert ran.out == "/workspace/script.py ['/workspace/script.py'] __main__\na,b\n", ran.err
+    assert [each["title"] for each in nbagent("sessions", "--json", cwd=tmp_path, **state).json] == ["script.py"]
 
 
 def test_only_a_script_that_asks_is_told() -> None:

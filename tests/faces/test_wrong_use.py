@@ -144,7 +144,7 @@ def test_a_reader_that_goes_away_is_no_trouble(here: Path) -> None:
     ("words", "says", "mend"),
     [
         (("run",), "nbagent run needs QUESTION.", "nbagent run -h"),
-        (("run", "Which", "region?"), "takes no more than it has: region?.", "in quotes"),
+        (("run", "Which", "region?"), "was given too many words: region?.", "in quotes"),
         (("run", "?", "--modl", "x"), "nbagent run has no option --modl.", "Did you mean --model"),
         (("run", "?", "--memory", "much"), "--memory takes a whole number.", "nbagent run -h"),
         (("exec", "-c", "1", "--timeout", "long"), "--timeout takes a number.", "nbagent exec -h"),
@@ -166,6 +166,27 @@ def test_words_that_can_t_be_read_are_a_sentence(
         assert told.endswith(says)
         assert mend in mended
         assert not more or says in done.json["error"]
+
+
+def test_a_folder_that_was_deleted_is_told(tmp_path: Path) -> None:
+    """Who is in it is told so, and not that nbagent failed."""
+    done = subprocess.run(
+        ["bash", "-c", f"mkdir gone; cd gone; rmdir ../gone; exec {PROGRAM} exec -c 1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "was deleted" in done.stderr
+
+
+def test_a_terminal_without_unicode_loses_nothing(tmp_path: Path) -> None:
+    """What it can't show is written as its number."""
+    shown = nbagent("verify", "--help", cwd=tmp_path, PYTHONIOENCODING="latin-1")
+    assert (shown.code, shown.err) == (0, "")
+    assert "FILE\\u2026" in shown.out
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import bz2
+import contextlib
 import gzip
 import hashlib
 import io
+import os
 import random
 import resource
 import socket
@@ -152,41 +154,65 @@ async def test_memory_is_held_and_not_copied(carry: Carry) -> None:
     assert await run(carry.kernel, f"print(digest, os.path.lexists('{VARIABLES}/frame'))") == f"{sha256} False"
 
 
-@pytest.mark.parametrize("way", ["socket", "file"])
+@pytest.mark.parametrize("way", ["socket", "bytes", "file"])
 async def test_a_variable_is_fetched(carry: Carry, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As what it is, without room in the sandbox's folders where there is a socket; what can't be had is a sentence."""
     if way == "file":
         monkeypatch.setattr(carry.kernel, "byte_stream", lambda: None)
+    if way == "bytes":  # as where no descriptor arrives
+        monkeypatch.setattr(socket, "send_fds", lambda connection, buffers, _: connection.sendall(b"".join(buffers)))
     code = f"import random, numpy\narray = numpy.frombuffer(random.Random(1).randbytes({len(DATA)}), dtype='u1')"
     await run(carry.kernel, code + "\ntext = 'ä' * 3; odd = object()")
-    content = bytearray()
-    kind, size = await fetch_variable(carry.kernel, "array", content.extend)
-    assert (kind, size) == ("numpy.ndarray", len(content))
-    assert content.endswith(DATA)
-    assert (await carry.left() == []) is (way == "socket")
-    content.clear()
-    assert await fetch_variable(carry.kernel, "text", content.extend) == ("text", 6)
-    assert content.decode() == "äää"
+    for name, kind, content in (("array", "numpy.ndarray", DATA), ("text", "text", "äää".encode())):
+        with contextlib.closing(SealedMemory()) as memory:
+            assert await fetch_variable(carry.kernel, name, memory) == kind
+            assert memory.path.read_bytes().endswith(content)
+            assert memory.is_sealed
+    assert (await carry.left() == []) is (way != "file")
     for name, told in (("none", "no such variable"), ("odd", "a object is no table")):
+        with contextlib.closing(SealedMemory()) as memory, pytest.raises(TransferError, match=told):
+            await fetch_variable(carry.kernel, name, memory)
+
+
+FRAME = """
+class Frame:
+    def write_ipc(self, file, **_):
+        {}
+    def estimated_size(self):
+        return {}
+Frame.__module__, Frame.__name__ = 'polars', 'DataFrame'
+frame = Frame()
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "says", "told"),
+    [
+        ("file.truncate(2**40); file.seek(2**40)", 0, r"more than .*, the sandbox's memory"),
+        ("global kept; kept = __import__('mmap').mmap(file.fileno(), 8)", 2**50, "holds on to what it wrote"),
+        ("pass", -1, "can't be had"),
+    ],
+)
+async def test_no_variable_is_taken_that_code_can_change_or_that_is_larger_than_the_sandbox(
+    carry: Carry, does: str, says: int, told: str
+) -> None:
+    """Whatever code inside says of its size, and whatever it keeps."""
+    await run(carry.kernel, FRAME.format(does, says))
+    with contextlib.closing(SealedMemory()) as memory:
         with pytest.raises(TransferError, match=told):
-            await fetch_variable(carry.kernel, name, content.extend)
-
-
-async def test_no_more_of_a_variable_comes_than_the_sandbox_has_memory(carry: Carry) -> None:
-    """Whatever code inside sends in its place."""
-    code = "class Frame:\n    def write_ipc(self, file, **_):\n        for _ in range(257): file.write(bytes(2**20))\n"
-    code += "Frame.__module__, Frame.__name__ = 'polars', 'DataFrame'; endless = Frame()"
-    await run(carry.kernel, code)
-    taken = 0
-
-    def take(chunk: bytes) -> None:
-        nonlocal taken
-        taken += len(chunk)
-
-    with pytest.raises(TransferLimit, match=r"more than .*, the sandbox's memory"):
-        await fetch_variable(carry.kernel, "endless", take)
-    assert taken <= 256 * MIB
+            await fetch_variable(carry.kernel, "frame", memory)
+        assert os.fstat(memory.descriptor).st_blocks * 512 <= 256 * MIB
     assert await run(carry.kernel, "print('alive')") == "alive"
+
+
+async def test_code_cannot_write_into_what_was_taken(carry: Carry) -> None:
+    """Though it keeps what it was lent open."""
+    await run(carry.kernel, FRAME.format("file.write(b'x' * 9); global kept; kept = os.dup(file.fileno())", 9))
+    with contextlib.closing(SealedMemory()) as memory:
+        assert await fetch_variable(carry.kernel, "frame", memory) == "polars.DataFrame"
+        told = await run(carry.kernel, "try: os.write(kept, b'y')\nexcept OSError as error: print(error)")
+        assert "not permitted" in told
+        assert memory.path.read_bytes() == b"x" * 9
 
 
 async def test_an_upload_that_is_given_up_leaves_nothing(carry: Carry) -> None:

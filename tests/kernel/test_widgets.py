@@ -353,7 +353,7 @@ def follow(path: list[Any], value: Any) -> bool:
     return isinstance(value, dict) or path[-1] < len(value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(comms, max_size=8))
 def test_any_comms_leave_a_valid_state(messages: list[Any]) -> None:
     """Nothing that arrives raises; the state is strict UTF-8 JSON and each buffer has its place."""

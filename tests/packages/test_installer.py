@@ -13,6 +13,7 @@ from packages.index import PLATFORM, PYTHON, Index, Make, children, python, refu
 
 from nbagent.core.errors import EnvironmentMissing, InstallError, InstallRefused
 from nbagent.core.events import Package
+from nbagent.packages.installer import Installer
 from nbagent.packages.pinned import fill
 from nbagent.packages.uv import IndexUnreachableError
 
@@ -199,6 +200,17 @@ async def test_trouble_with_the_index_is_no_answer_for_a_module(index: Index, ma
     for _ in range(2):
         with pytest.raises(InstallRefused, match="no distribution called invented"):
             await installer.install_module("invented")
+    assert index.requests.count("/simple/invented/") == 1
+
+
+async def test_installers_of_one_kernel_ask_once_for_a_module(index: Index, make: Make) -> None:
+    """A kernel of another client has one for each request, all of which know what the earlier ones were told."""
+    one = make()
+    answers: dict[str, InstallError] = {}
+    for _ in range(2):
+        again = Installer(one.site, target=one.target, policy=one.policy, answers=answers)
+        with pytest.raises(InstallRefused, match="no distribution called invented"):
+            await again.install_module("invented")
     assert index.requests.count("/simple/invented/") == 1
 
 

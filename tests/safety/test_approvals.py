@@ -66,6 +66,25 @@ def test_a_cell_that_hands_something_to_a_shell(code: str, commands: tuple[str, 
 
 
 @pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("import subprocess\nprint(subprocess.run(['echo', 'a b'], text=True).stdout)", "echo 'a b'"),
+        ("import os\nos.system('ls -l')", "ls -l"),
+        ("!git status", "git status"),
+        ("import subprocess\nsubprocess.run(command)", "subprocess.run(command)"),
+        ("import os\nos.system('ls\\nrm x')", "os.system('ls\\nrm x')"),
+        ("subprocess.run(['ls'], executable='/bin/rm')", "subprocess.run(['ls'], executable='/bin/rm')"),
+        ("subprocess.run(['ls', x])", "subprocess.run(['ls', x])"),
+        ("subprocess.run(['ls'], **more)", "subprocess.run(['ls'], **more)"),
+        ("import subprocess", "import subprocess"),
+    ],
+)
+def test_a_program_is_named_as_a_person_types_it(code: str, what: str) -> None:
+    """And as Python where anything else than one command of one line might run."""
+    assert of_cell(code, tool="python", turn=1).what == what
+
+
+@pytest.mark.parametrize(
     ("rules", "allowed", "asked"),
     [
         (["cell"], ["1 + 1"], ["!ls"]),

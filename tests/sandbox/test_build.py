@@ -31,7 +31,7 @@ def test_the_options_of_an_image_reach_the_engine(command: tuple[str, ...], tmp_
     [
         (("local",), 2, "The local engine needs nothing built."),
         (("bubblewrap", "--base", "x"), 2, "The bubblewrap engine has no images"),
-        (("podman",), 3, "There is no engine 'podman'"),
+        (("podman",), 2, "There is no engine 'podman'"),
     ],
 )
 def test_what_an_engine_does_not_make_is_refused(words: tuple[str, ...], code: int, why: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nbagent.core.errors import EngineUnavailable, LimitUnenforceable
+from nbagent.core.errors import EngineUnavailable, LimitUnenforceable, UsageError
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import registry
@@ -129,7 +129,7 @@ async def test_a_missing_program_is_named() -> None:
 
 async def test_an_unknown_engine_is_named() -> None:
     """The error lists the engines there are."""
-    with pytest.raises(EngineUnavailable, match="'dokcer'") as caught:
+    with pytest.raises(UsageError, match="'dokcer'") as caught:
         await choose("dokcer")
     assert caught.value.mend == f"Use one of: {', '.join(sorted(engines()))}."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import io
 import os
@@ -24,6 +25,8 @@ from nbclient import NotebookClient
 from nbagent import BlockingSession, Session
 from nbagent.core.errors import DataError, StoreError, TransferError, TransferLimit, UsageError
 from nbagent.core.events import CellFinished, FileDownloaded, FileSaved, FilesChanged, FileUploaded
+from nbagent.sandbox.channels.byte_stream import SealedMemory
+from nbagent.session.sandbox_files import Pulled
 
 ENGINE = "bubblewrap"
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
@@ -150,6 +153,20 @@ async def test_what_cannot_be_uploaded_is_told(session: Session, tmp_path: Path)
         await session.upload(io.StringIO("x"), "x")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="int can't be uploaded"):
         await session.upload(5, "x")  # type: ignore[arg-type]
+
+
+@on_one_loop
+async def test_a_variable_comes_into_new_memory(session: Session, tmp_path: Path) -> None:
+    """Which is sealed then; and into nothing else that a process has open."""
+    await session.run("v = [1]")
+    memory = SealedMemory()
+    with contextlib.closing(memory):
+        assert await session.pull("v", memory.path) == Pulled(kind="data", size=8)
+        assert (memory.is_sealed, memory.path.read_bytes()) == (True, b'["l", 1]')
+        with pytest.raises(StoreError):
+            await session.pull("v", memory.path)
+    with (tmp_path / "open").open("w+b") as file, pytest.raises(StoreError, match="no new memory"):
+        await session.pull("v", f"/proc/{os.getpid()}/fd/{file.fileno()}")
 
 
 @on_one_loop

@@ -119,7 +119,9 @@ async def test_what_is_lost_is_told(engine: Engine, tmp_path: Path) -> None:
         assert [each.code for each in record(read_log(session.folder)).cells] == ["x = 41", "'x' in globals()"]
 
 
-async def test_a_long_log_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_log_is_read_once_and_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who resumes a session holds up nobody who shares its loop: nearly all of the log is read in threads."""
     async with Session(engine="bubblewrap", state_dir=tmp_path) as session:
         await session.run("1")
@@ -134,7 +136,7 @@ async def test_a_long_log_is_read_beside_the_event_loop(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(session_log.Tail, "new", new)
     async with await Session.connect(session.id, state_dir=tmp_path) as again:
-        assert read_in[False] > 3000
+        assert 1000 < read_in[False] < 1100
         assert read_in[True] < 100
         assert (await again.run("2")).cell == 2
 

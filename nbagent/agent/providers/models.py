@@ -5,6 +5,7 @@ Checking a name imports no LangChain; opening a model does.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import urllib.parse
@@ -219,9 +220,10 @@ def _from_langchain(name: str) -> Provider:
 
     registry: dict[str, tuple[str, ...]] = compat.PROVIDERS.of(base) or {}
     if name not in registry:
-        raise ModelError(
-            f"There is no provider {name!r}.", mend=f"Use one of: {', '.join(sorted({*PROVIDERS, *registry}))}."
-        )
+        known = sorted({*PROVIDERS, *registry})
+        near = difflib.get_close_matches(name, known, 1)
+        mend = f"Did you mean {near[0]}?" if near else f"Use one of: {', '.join(known)}."
+        raise ModelError(f"There is no provider {name!r}.", mend=mend)
     return Provider(registry[name][0].partition(".")[0])
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import IO, Any
 
 from nbagent.core import folders, settings
@@ -290,3 +290,14 @@ def is_running(session: str) -> bool:
         UsageError: There is no such session, or several begin so.
     """
     return lookup.is_running(lookup.find(folders.state_root(settings.load().state_dir), session))
+
+
+def refuse_options(session: str, given: Mapping[str, Any]) -> None:
+    """Refuse options for a session that runs already.
+
+    Raises:
+        UsageError: One is given.
+    """
+    if named := [name for name, value in given.items() if value is not None]:
+        message = f"Another process runs the session {session}, where {named[0]} can't be changed."
+        raise UsageError(message, mend="Leave it out.")

@@ -93,7 +93,7 @@ async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:
     view = View(keep_figure=session.keep_figure)
     asker = Asker(session, view, keyboard)
     readers = [session.follow(view.show), session.follow(asker.hear), session.follow_words(view.hear_words)]
-    pressing = CtrlC(session, asker)
+    pressing = CtrlC(session, asker, session.interrupt)
     try:
         await session.attend()
         answer = await session.ask(question)

@@ -21,6 +21,7 @@ from nbagent.faces.terminal.view import View
 from nbagent.notebook.run import MAX_SOURCE, Run, Source, parse, read, with_needed
 from nbagent.sandbox.data.needs import is_ours
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.session.protocol import settled
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
@@ -42,6 +43,8 @@ async def execute(
     run, ended, started = Run(()), Ending(), time.monotonic()
 
     async def do(session: AnySession, _: View) -> None:
+        if source not in (None, "-"):
+            await settled(session.rename(Path(source).name))
         await run.on(session)
 
     try:

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 
 from nbagent.core.errors import UsageError
 from nbagent.core.options import FlagGroup, Option, fields
+from nbagent.core.policy import TrustLevel
 
-Command = TypeVar("Command", bound=Callable[..., None])
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def session_ids(incomplete: str) -> list[str]:
+    """The names of sessions that begin so, the latest first, for a shell to complete."""
+    from nbagent.core import folders, settings
+    from nbagent.core.errors import NbagentError
+    from nbagent.session import lookup
+
+    with contextlib.suppress(NbagentError):  # nobody asked for an answer
+        root = folders.state_root(settings.load().state_dir)
+        return sorted((each.name for each in lookup.folders(root) if each.name.startswith(incomplete)), reverse=True)
+    return []
+
+
+def _engines(incomplete: str) -> list[str]:
+    from importlib.metadata import entry_points
+
+    return [each.name for each in entry_points(group="nbagent.engines") if each.name.startswith(incomplete)]
+
 
 Json = Annotated[bool, typer.Option("--json", rich_help_panel="Output", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel="Output", help="Show the answer only.")]
@@ -34,17 +55,26 @@ ToolVersion = Annotated[
     int | None, typer.Option("--version", metavar="NUMBER", help="An older version; the newest by default.")
 ]
 Engine = Annotated[
-    str | None, typer.Option("--engine", "-e", metavar="NAME", help="The engine's name, see `nbagent doctor`.")
+    str | None,
+    typer.Option(
+        "--engine", "-e", metavar="NAME", autocompletion=_engines, help="The engine's name, see `nbagent doctor`."
+    ),
 ]
 Base = Annotated[str | None, typer.Option("--base", metavar="IMAGE", help="An image with Python 3.11 or newer.")]
 Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="The image's name; nbagent's own by default.")]
 Rebuild = Annotated[bool, typer.Option("--force", help="Make it even if it is there.")]
 SessionName = Annotated[
     str,
-    typer.Argument(help="The session's name, or enough of its beginning, see `nbagent sessions`."),
+    typer.Argument(
+        autocompletion=session_ids, help="The session's name, or enough of its beginning, see `nbagent sessions`."
+    ),
 ]
 Question = Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")]
 Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
+SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")
+"""Groups of options about what the code sees, where it runs and what it reaches."""
+MODEL: tuple[FlagGroup, ...] = ("model", "agent", "approvals")
+"""Those about how questions are answered."""
 PANELS: dict[FlagGroup, str] = {
     "": "Options",
     "sandbox": "Sandbox",
@@ -120,7 +150,7 @@ def takes(
         shared = inspect.signature(CommandFlags, eval_str=True).parameters if "wanted" in found else {}
 
         @functools.wraps(command)
-        def run(**arguments: Any) -> None:
+        def run(**arguments: Any) -> int:
             values = {name: arguments.pop(name) for name in flags}
             given = {name: value for name, value in values.items() if value is not None and value is not False}
             for name in named:
@@ -131,7 +161,7 @@ def takes(
             level = LEVELS[min(arguments["verbose"] if shared else arguments.pop("verbose"), 2)]
             if shared:
                 arguments["wanted"] = CommandFlags(**{name: arguments.pop(name) for name in shared})
-            command(given=given | {"log_level": level}, **arguments)
+            return command(given=given | {"log_level": level}, **arguments)
 
         verbose = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=_VERBOSE)
         all_of = [*own, *shared.values(), *flags.values(), *(() if shared else (verbose,))]
@@ -160,10 +190,20 @@ def _flags(name: str, hint: Any, where: Option) -> Iterator[inspect.Parameter]:
         help=description,
         show_default=False,
         rich_help_panel=panel,
+        autocompletion=_values(name, hint),
     )
     yield _parameter(name, kind, option)
     if off:
         yield _parameter(f"no_{name}", bool, typer.Option(off, help=turned_off, rich_help_panel=panel))
+
+
+def _values(name: str, hint: Any) -> Callable[[str], list[str]] | None:
+    """What a shell completes as the value of an option; None if that may be anything."""
+    if name == "engine":
+        return _engines
+    hint = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    words = [*TrustLevel] if name == "trust" else get_args(hint) if get_origin(hint) is Literal else ()
+    return (lambda incomplete: [each for each in words if each.startswith(incomplete)]) if words else None
 
 
 def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from nbagent.core.errors import NbagentError, StoreError
+from nbagent.core.errors import NbagentError, SandboxError, StoreError, UsageError
 from nbagent.faces.cli import wrong_use
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def _open_standard_streams() -> None:
                 os.dup2(nothing, number)
                 os.close(nothing)
             setattr(sys, name, os.fdopen(number, mode))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the terminal or the file can't hold is written as its number, as Python does on standard error.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
@@ -105,6 +109,10 @@ def _drop_output() -> None:
 def _unforeseen(error: Exception) -> NbagentError:
     if isinstance(error, OSError) and error.errno in _FULL:
         return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        return SandboxError("This process may open no more files.", mend="Raise the limit, for example: ulimit -n 1024")
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as only that of the current folder has none
+        return UsageError("The folder in which you are was deleted.", mend="Go to another one, for example: cd")
     return NbagentError(
         f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
     )

@@ -23,6 +23,8 @@ from nbagent.state.views import ViewReader
 
 ARTIFACT_KEYS = "id name content_type size sha256 cell created".split()
 """What --json has of each file and figure."""
+WIDE = 100
+"""Columns of a terminal that has room for more than each session's id, age, state and title."""
 TITLE_CHARACTERS = 50
 """Characters of a title in the table."""
 
@@ -39,17 +41,32 @@ async def show(*, as_json: bool) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("session", "started", "engine", "trust", "questions", "cells", "cost", "state", "title"):
-        right = title in ("questions", "cells", "cost")
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for each in found:
-        counts = (str(each.questions), str(each.cells), f"${each.cost:.2f}" if each.cost else "")
-        title = one_line(each.title, TITLE_CHARACTERS)
-        table.add_row(each.id, age(each.started), each.engine, each.trust, *counts, each.state, title)
     # A file or pipe has no width at which to crop.
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False, emoji=False, markup=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, emoji=False, markup=False)
+    rows = [
+        {
+            "session": each.id,
+            "started": age(each.started),
+            "engine": each.engine,
+            "trust": each.trust,
+            "questions": str(each.questions),
+            "cells": str(each.cells),
+            "cost": f"${each.cost:.2f}" if each.cost else "",
+            "state": each.state,
+            "title": one_line(each.title, TITLE_CHARACTERS),
+        }
+        for each in found
+    ]
+    shown = [name for name in rows[0] if console.width >= WIDE or name in ("session", "started", "state", "title")]
+    # Only a title may be cut: what is cut of an id can't be typed.
+    wide = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown if name != "title"}
+    room = max(8, console.width - sum(wide.values()) - 2 * len(wide))
+    table = Table(box=None, pad_edge=False)
+    for name in shown:
+        table.add_column(name, justify="right" if name in ("questions", "cells", "cost") else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[name] if name != "title" else one_line(row[name], room) for name in shown))
+    console.print(table)
     if any(each.state == "waiting" for each in found):
         print("Resume one that is waiting, with its variables: nbagent resume SESSION")
     if any(each.state == "running" for each in found):

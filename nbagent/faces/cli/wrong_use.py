@@ -38,7 +38,7 @@ def in_a_sentence(error: Any) -> UsageError:
         return UsageError(f"{command} has no command {given}.", mend=mend)
     if more := re.findall(r"unexpected extra arguments?(?:\(s\))? \((.*)\)", said, re.DOTALL):
         return UsageError(
-            f"{command} takes no more than it has: {more[0][:200]}.", mend="Put a text of several words in quotes."
+            f"{command} was given too many words: {more[0][:200]}.", mend="Put a text of several words in quotes."
         )
     return UsageError(f"{command}: {said.rstrip('.')}.", mend=see)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import queue
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import DataError, NbagentError, UsageError
@@ -23,6 +22,7 @@ from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
 from nbagent.faces.magic.words import Request
 from nbagent.safety.questions import Choice, Question, answer
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
 
@@ -32,8 +32,11 @@ FRAME_SECONDS = 0.2
 """Seconds between two pictures of a block."""
 CLOCK_SECONDS = 1.0
 """Seconds after which a block that waits shows the time."""
-STOP_SECONDS = 15.0
-"""Seconds that a question has to end once it was stopped."""
+STOP_SECONDS = 0.8
+"""Seconds for which the end of a stopped question is waited for; it may go on as long as its cell heeds nothing."""
+STOPPED = "Stopped."
+UNCHECKED = "The answer above was not checked to the end."
+GOES_ON = "The cell has not ended yet. If it doesn't heed the interrupt in some seconds, its kernel is replaced."
 MAX_MB = 500.0
 """Megabytes that a variable may have which goes over, unless more is allowed."""
 
@@ -75,75 +78,85 @@ class Asking:
         self._draw = draw
         self._session: Attached | None = None
         self._heard: queue.SimpleQueue[Record | str] = queue.SimpleQueue()
-        self._folder = Path(tempfile.mkdtemp(prefix="nbagent-variables-"))
-        self._controls = make_controls(self._answer, self.stop)
+        self._make_controls = make_controls
+        self._controls: Controls | None = None
         self._work: Future[Answer] | None = None
-        self._packed: list[Packed] = []
+        self._reply: Answer | None = None
         self._drawn = 0.0
-        self._is_stopping = False
+        self._ends_at = math.inf
 
-    def packed(self, namespace: dict[str, Any]) -> list[Packed]:
-        """The variables that go over, written.
+    def steps(self, namespace: dict[str, Any]) -> Iterator[float]:
+        """Run the question; yields the seconds to wait between two looks, until it has ended.
+
+        An interrupt of who waits, thrown in here, stops it.
+
+        Args:
+            namespace: The variables of the notebook.
 
         Raises:
-            DataError: There is no such variable, it can't go over, or it is too large.
+            DataError: A variable that goes over isn't there, can't go, or is too large.
+            NbagentError: What the question failed by.
+            UsageError: It was stopped.
         """
+        with contextlib.ExitStack() as held:
+            packed = self._pack(namespace, held)
+            self.block.tick(time.time())
+            self._controls = self._make_controls(self._answer, self.stop)
+            self._work = self._portal.begin(self._run(packed))
+            try:
+                yield from self._wait(self._work)
+            except (NbagentError, Cancelled):
+                self._look()
+                failed, reply = self._ends_at == math.inf, self._reply
+                if reply is None:
+                    self.block.end("failed" if failed else "stopped")
+                    self.block.answer = None  # its text is what is raised
+                if failed:
+                    raise
+                raise UsageError(STOPPED, mend=UNCHECKED if reply is not None and reply.check else "") from None
+            finally:
+                self._close()
+
+    def _wait(self, work: Future[Answer]) -> Iterator[float]:
+        """Wait until the work has ended; raises what it raised, or `Cancelled` if the waiting was interrupted."""
+        is_interrupted = False
+        while not work.done() and time.monotonic() < self._ends_at:
+            try:
+                self._look()
+                yield LOOK_SECONDS
+            except (asyncio.CancelledError, KeyboardInterrupt):
+                is_interrupted = True
+                self.stop()
+        if not work.done() and any(cell.status == "running" for cell in self.block.cells):
+            self.block.note("warning", GOES_ON)  # to be cancelled, too, would cost the kernel at once
+            raise Cancelled
+        work.cancel()
+        work.result()
+        if is_interrupted:
+            raise Cancelled
+
+    def stop(self) -> None:
+        """Stop the question and its cell; may be called from any thread."""
+        self._ends_at = min(self._ends_at, time.monotonic() + STOP_SECONDS)
+        self._portal.soon(self._interrupt)
+
+    def _pack(self, namespace: dict[str, Any], held: contextlib.ExitStack) -> list[Packed]:
+        """The variables that go over, written."""
+        found: list[Packed] = []
         limit = MAX_MB if self._request.max_mb is None else self._request.max_mb
         for name in self._request.give:
             if name not in namespace:
                 raise DataError(f"There is no variable {name}.", mend="Check its name, or run the cell that makes it.")
             _check_size(name, size_here(namespace[name]), limit)
-            self._packed.append(pack(name, namespace[name]))
-            _check_size(name, self._packed[-1].size, limit)
-        return self._packed
-
-    def steps(self, packed: list[Packed]) -> Iterator[float]:
-        """Run the question; yields the seconds to wait between two looks, until it has ended.
-
-        Raises:
-            NbagentError: What it failed by.
-        """
-        self.block.tick(time.time())
-        self._work = self._portal.begin(self._run(packed))
-        try:
-            while not self._work.done():
-                self._look()
-                yield LOOK_SECONDS
-            self._work.result()
-        except NbagentError as error:
-            self._look()
-            told = UsageError("Stopped.") if self._is_stopping else error
-            self.block.end(str(told))
-            raise told from None
-        finally:
-            self._close()
-
-    def stop(self) -> None:
-        """Stop the question and its cell; may be called from any thread."""
-        self._is_stopping = True
-        self._portal.soon(self._interrupt)
-
-    def stopped(self) -> Iterator[float]:
-        """Stop it, and wait until it has ended; yields as `steps`."""
-        self.stop()
-        end = time.monotonic() + STOP_SECONDS
-        while self._work is not None and not self._work.done() and time.monotonic() < end:
-            self._look()
-            yield LOOK_SECONDS
-        if self._work is not None and not self._work.done():
-            self._work.cancel()
-        self._look()
-        self.block.end("Stopped.")
-        self._close()
+            found.append(held.enter_context(contextlib.closing(pack(name, namespace[name]))))
+            _check_size(name, found[-1].size, limit)
+        return found
 
     def _close(self) -> None:
         self._look()
         if self._controls is not None:
             self._controls.close()
             self._controls = None
-        shutil.rmtree(self._folder, ignore_errors=True)
-        for each in self._packed:
-            each.close()
         if self.block.state:
             self.block.end()
         self._draw(self.block)
@@ -180,9 +193,9 @@ class Asking:
                 await session.attend()
             for each in packed:
                 await give(session, each)
-            found = await session.ask(_question(self._request, packed, self._note))
+            found = self._reply = await session.ask(_question(self._request, packed, self._note))
             for name in self._request.take:
-                self.found[name] = await take(session, name, self._folder)
+                self.found[name] = await take(session, name)
             return found
         finally:
             unfollow()
@@ -225,17 +238,18 @@ async def give(session: Attached, packed: Packed) -> None:
         raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
 
 
-async def take(session: Attached, name: str, folder: Path) -> Any:
-    """Fetch a variable of the sandbox, by a file in a folder of this process's.
+async def take(session: Attached, name: str) -> Any:
+    """Fetch a variable of the sandbox.
 
     Raises:
         NbagentError: There is none, or it can't come back.
     """
-    place = folder / f"{name}.back"
-    written = await session.pull(name, place)
-    found = await asyncio.to_thread(unpack, written.kind, place)
-    place.unlink(missing_ok=True)
-    return found
+    memory = SealedMemory()
+    try:
+        written = await session.pull(name, memory.path)
+        return await asyncio.to_thread(unpack, written.kind, memory.path)
+    finally:
+        memory.close()
 
 
 def _question(request: Request, packed: list[Packed], note: str) -> str:

@@ -86,7 +86,7 @@ class Block:
         words: The end of the reply that the model is writing.
         answer: The answer, once it is there.
         state: What the session does, in a word or two; empty once it has ended.
-        ended: How it ended in words, if not with an answer: stopped, or why it failed.
+        ended: How it ended in a word, if not with an answer; why, its cell's error says.
         began: When the first record came, in seconds since the epoch; 0 before.
         now: When the last thing was known, in seconds since the epoch.
         is_shown: Whether it stands in the notebook.
@@ -127,9 +127,9 @@ class Block:
         """Add words of a reply that the model is writing."""
         self.words = (self.words + words)[-MAX_LIVE:]
 
-    def end(self, told: str = "") -> None:
-        """Say that nothing more comes, and why if there is no answer."""
-        self.state, self.ended, self.words = "", told, ""
+    def end(self, how: str = "") -> None:
+        """Say that nothing more comes, and how it ended if not with an answer."""
+        self.state, self.ended, self.words = "", how, ""
         for cell in self._cells.values():
             if cell.status == "running":
                 cell.status = "left"
@@ -140,8 +140,8 @@ class Block:
         self._take(record.event)
         if state := waits_for(record.event):
             self.state = state
-        if isinstance(record.event, FileUploaded | FileDownloaded):
-            return  # a variable on its way, of which the cells tell
+        if isinstance(record.event, Asked | FileUploaded | FileDownloaded):
+            return  # the title has the model; the cells tell of a variable on its way
         for line in self._lines.of(record.event) or ():
             if line.style not in _OF_CELLS and line.text:
                 self.parts.append(Note(line.style, line.text))

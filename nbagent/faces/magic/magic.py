@@ -10,9 +10,10 @@ import asyncio
 import atexit
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import CancelledError as Cancelled
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -23,7 +24,7 @@ from traitlets.config import SingletonConfigurable
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.magic import words
-from nbagent.faces.magic.asking import MAX_MB, Asking
+from nbagent.faces.magic.asking import LOOK_SECONDS, MAX_MB, STOPPED, Asking
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.completion import completions
 from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 TAKEN_BACK = "[The person took your last answer back: go on as if it had not been given.]"
 _MISSING = object()
+T = TypeVar("T")
 _QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
 _CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
 
@@ -142,23 +144,16 @@ class AgentMagics(Magics):
     @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> Any:
         """Ask the assistant, whose code runs in a sandbox."""
-        steps = self._steps(line, cell, is_awaited=False)
         try:
-            return _waited(steps, time.sleep)
-        except KeyboardInterrupt:
-            _waited(self._stopped(), time.sleep)
-            raise AgentError("Stopped.") from None
+            _driven(self._steps(line, cell, is_awaited=False), _sleep).send(None)
+        except StopIteration as ended:
+            return ended.value
 
     @no_var_expand
     @line_cell_magic
     async def _agent_awaited(self, line: str, cell: str | None = None) -> Any:
         """Do as `agent` does, for lines that can be awaited."""
-        steps = self._steps(line, cell, is_awaited=True)
-        try:
-            return await _awaited(steps)
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            await _awaited(self._stopped())
-            raise AgentError("Stopped.") from None
+        return await _driven(self._steps(line, cell, is_awaited=True), asyncio.sleep)
 
     # -- one call -------------------------------------------------------------------------------------------------
 
@@ -188,15 +183,12 @@ class AgentMagics(Magics):
                     return (yield from self._verb(request))
         except NbagentError as error:
             raise AgentError(str(error)) from None
-        except Cancelled:
-            raise AgentError("Stopped.") from None
+        except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
+            raise AgentError(STOPPED) from None
 
     def _verb(self, request: words.Request) -> Generator[float, None, None]:
-        work = self._portal.begin(self._verbs.do(request, NbAgent.instance().options()))
-        while not work.done():
-            yield 0.02
-        print(safe(work.result()))
-        return None
+        work = self._verbs.do(request, NbAgent.instance().options())
+        print(safe((yield from _ended(self._portal.begin(work)))))
 
     def _undo(self) -> None:
         """Give variables that the last answer replaced their old values back; those that were new go."""
@@ -221,10 +213,7 @@ class AgentMagics(Magics):
         return reply
 
     def _insert(self, request: words.Request, *, is_awaited: bool) -> Generator[float, None, None]:
-        finding = self._portal.begin(self._sessions.find(request.session))
-        while not finding.done():
-            yield 0.02
-        session = finding.result()
+        session = yield from _ended(self._portal.begin(self._sessions.find(request.session)))
         if session is None:
             raise UsageError(NOTHING)
         found = cells_to_insert(session, request.argument)
@@ -264,23 +253,13 @@ class AgentMagics(Magics):
             make_controls=controls,
         )
         try:
-            yield from asking.steps(asking.packed(self._namespace))
-        except GeneratorExit:
-            self._running = asking  # who stopped this waits for it
-            raise
-        except BaseException:
+            yield from asking.steps(self._namespace)
+        finally:
             self._running = None
-            raise
-        self._running = None
         self._note = ""
         self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
         self._namespace.update(asking.found)
         return Reply(asking.block.answer) if asking.block.answer is not None else None
-
-    def _stopped(self) -> Iterator[float]:
-        if (asking := self._running) is not None:
-            self._running = None
-            yield from asking.stopped()
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -311,9 +290,14 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def _keep_questions(lines: list[str]) -> list[str]:
-    """Turn a magic that ends with a question mark into its call: IPython takes such a line for a wish for help."""
+    """Turn a magic that ends with a question mark into its call: IPython takes such a line for a wish for help.
+
+    A `%%agent` without lines below is one too: IPython would name a magic that nobody has typed.
+    """
     if lines and lines[0].startswith("%%"):
-        return lines
+        if not re.match(r"%%agent\b", lines[0]) or "".join(lines[1:]).strip():
+            return lines
+        lines = [lines[0][1:]]
     return [
         f"{found[1]}get_ipython().run_line_magic('agent', {found[2]!r})\n" if (found := _QUESTION.match(line)) else line
         for line in lines
@@ -328,20 +312,35 @@ def _await_magics(lines: list[str]) -> list[str]:
 _await_magics.has_side_effects = True  # type: ignore[attr-defined]  # so that IPython doesn't try it on unfinished input
 
 
-def _waited(steps: Iterator[float], wait: Callable[[float], object]) -> Any:
+async def _driven(steps: Generator[float, None, T], sleep: Callable[[float], Awaitable[object]]) -> T:
+    """Take steps to their end, and wait in between; who interrupts the waiting interrupts them."""
+    interrupt: BaseException | None = None
     try:
         while True:
-            wait(next(steps))
+            seconds = next(steps) if interrupt is None else steps.throw(interrupt)
+            interrupt = None
+            try:
+                await sleep(seconds)
+            except (asyncio.CancelledError, KeyboardInterrupt) as pressed:
+                interrupt = pressed
     except StopIteration as ended:
-        return ended.value
+        found: T = ended.value
+        return found
 
 
-async def _awaited(steps: Iterator[float]) -> Any:
+async def _sleep(seconds: float) -> None:
+    """Keep the whole kernel waiting."""
+    time.sleep(seconds)  # noqa: ASYNC251 - where nothing can be awaited
+
+
+def _ended(work: Future[T]) -> Generator[float, None, T]:
+    """Wait for work that is stopped if the waiting is; yields seconds to wait."""
     try:
-        while True:
-            await asyncio.sleep(next(steps))
-    except StopIteration as ended:
-        return ended.value
+        while not work.done():
+            yield LOOK_SECONDS
+        return work.result()
+    finally:
+        work.cancel()
 
 
 def _display(thing: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import html as markup
+import re
 from typing import Any, Final
 
 from nbagent.core.events import Answered, Output, text_of
@@ -21,6 +22,8 @@ MAX_TEXT: Final = 20_000
 """Characters of one output that a block keeps: its beginning and its end. The session's notebook has all."""
 MAX_HTML: Final = 200_000
 """Characters of one table that a block keeps; a longer one is shown as text."""
+MAX_LIVE_LINES: Final = 15
+"""Lines of a stream that are shown while its cell runs: the last ones, which must not lie below others."""
 MAX_PLAIN: Final = 2_000
 """Characters of one output in the text and Markdown forms."""
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -69,10 +72,9 @@ def text(block: Block) -> str:
                 parts.append(said)
     if block.words:
         parts.append(f"  {block.words}")
-    if block.ended and not block.answer:
-        parts.append(block.ended)
     if block.answer:
         parts.append(f"\n{safe(block.answer.text)}")
+        parts += [f"  {safe(each)}" for each in _sources(block.answer)]
     return safe("\n".join(parts))
 
 
@@ -88,17 +90,15 @@ def markdown(block: Block) -> str:
         parts.append(f"**Cell {part.number}** {_how(part)}\n\n{fenced(part.code.rstrip(), 'python')}")
         if said := _said(part.outputs):
             parts.append(fenced(said.rstrip(), "text"))
-    if block.ended and not block.answer:
-        parts.append(f"*{clean_markdown(block.ended)}*")
     if block.answer:
         parts.append(clean_markdown(block.answer.text))
         if sources := _sources(block.answer):
-            parts.append(clean_markdown(sources))
+            parts.append(clean_markdown(" ".join(sources)))
     return "\n\n".join([f"*{clean_markdown(_head(block))}*", *parts])
 
 
 def _head(block: Block) -> str:
-    state = block.state or ("answered" if block.answer and block.answer.success else "ended")
+    state = block.state or block.ended or ("answered" if block.answer and block.answer.success else "ended")
     return " · ".join(filter(None, ["nbagent", safe(block.title), state, f"{block.seconds:.0f} s"]))
 
 
@@ -118,17 +118,12 @@ def _said(outputs: list[Output]) -> str:
     return ends(said, head=MAX_PLAIN // 2, tail=MAX_PLAIN // 2) if len(said) > MAX_PLAIN else said
 
 
-def _sources(answer: Answered) -> str:
-    """Where the numbers of an answer stand, in a sentence."""
+def _sources(answer: Answered) -> list[str]:
+    """Where the numbers of an answer stand, which stand nowhere, and how its check ended, in sentences."""
     cells = sorted({claim.cell for claim in answer.claims if claim.supported})
-    told = []
-    if cells:
-        told.append("Its numbers stand in " + ", ".join(f"cell {each}" for each in cells) + ".")
-    if answer.unsupported:
-        told.append(f"No output shows: {', '.join(answer.unsupported)}.")
-    if answer.check:
-        told.append(answer.check.told)
-    return " ".join(told)
+    told = ["Its numbers stand in " + ", ".join(f"cell {each}" for each in cells) + "."] if cells else []
+    told += [f"No output shows: {', '.join(answer.unsupported)}."] if answer.unsupported else []
+    return told + ([answer.check.told] if answer.check else [])
 
 
 # -- HTML -----------------------------------------------------------------------------------------------------------
@@ -146,8 +141,6 @@ def html(block: Block, *, prefix: str = "nbagent") -> str:
         parts.append(_note(part) if isinstance(part, Note) else _cell(part, prefix, is_last=part is block.parts[-1]))
     if block.words:
         parts.append(_note(Note("said", safe(block.words))))
-    if block.ended and not block.answer:
-        parts.append(f'<div style="color:{_COLOURS["warning"]}">{_prose(block.ended)}</div>')
     if block.answer:
         parts.append(f'<div style="margin-top:8px">{answer_html(block.answer.text)}</div>')
         parts.append(_sources_html(block.answer, prefix))
@@ -171,14 +164,15 @@ def _note(note: Note) -> str:
 
 def _cell(cell: Shown, prefix: str, *, is_last: bool) -> str:
     failed = cell.status not in ("ok", "running", "left")
-    first = next((line.strip() for line in cell.code.splitlines() if line.strip()), "")
+    lines = [line.strip() for line in cell.code.splitlines() if line.strip()]
+    first = next((line for line in lines if not line.startswith(("import ", "from "))), "".join(lines[:1]))
     opened = " open" if cell.status == "running" or (failed and is_last) else ""
     colour = f"color:{_COLOURS['bad']}" if failed else "opacity:0.85"
     summary = (
         f'<summary style="cursor:pointer;{colour}"><b>cell {cell.number}</b> {_escaped(_how(cell))} '
         f'<code style="background:none;color:inherit">{_escaped(cut(first, 70))}</code></summary>'
     )
-    outputs = "".join(_output(output) for output in cell.outputs)
+    outputs = "".join(_output(output, is_live=cell.status == "running") for output in cell.outputs)
     return (
         f'<div id="{_escaped(prefix)}-cell-{cell.number}" style="margin:6px 0">'
         f"<details{opened}>{summary}{code_html(cell.code)}</details>{outputs}</div>"
@@ -206,10 +200,13 @@ def _highlighted(code: str) -> str:
     return "".join(parts).rstrip()
 
 
-def _output(output: Output) -> str:
+def _output(output: Output, *, is_live: bool) -> str:
     if output["output_type"] == "stream":
         colour = ";border-left:3px solid rgba(217,83,79,0.5)" if output["name"] == "stderr" else ""
-        return _pre(plain(output["text"]), colour)
+        said = plain(output["text"])
+        if is_live and len(lines := said.splitlines()) > MAX_LIVE_LINES:
+            said = "\n".join(["…", *lines[-MAX_LIVE_LINES:]])
+        return _pre(said, colour)
     if output["output_type"] == "error":
         trace = plain("\n".join(output["traceback"])) or f"{output['ename']}: {output['evalue']}"
         return _pre(trace, f";border-left:3px solid {_COLOURS['bad']}")
@@ -251,13 +248,8 @@ def _pre(said: str, more: str = "") -> str:
 
 
 def _sources_html(answer: Answered, prefix: str) -> str:
-    cells = sorted({claim.cell for claim in answer.claims if claim.supported})
-    links = ", ".join(f'<a href="#{_escaped(prefix)}-cell-{each}">cell {each}</a>' for each in cells)
-    told = [f"Its numbers stand in {links}."] if links else []
-    if answer.unsupported:
-        told.append(f"No output shows: {_prose(', '.join(answer.unsupported))}.")
-    if answer.check:
-        told.append(_prose(answer.check.told))
+    link = rf'<a href="#{_escaped(prefix)}-cell-\1">cell \1</a>'
+    told = [re.sub(r"\bcell (\d+)", link, _prose(each)) for each in _sources(answer)]
     told += [f"File: {_prose(str(path))}" for path in answer.files]
     usage = answer.usage
     if tokens := usage.input_tokens + usage.output_tokens:

@@ -6,6 +6,7 @@ wrote (`kernel/inside/variables_inside.py`), and takes it for what it is: a file
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import sys
@@ -17,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from nbagent.core.errors import DataError
-from nbagent.core.text import cut, size_of, visible
+from nbagent.core.text import cut, one_line, size_of, visible
 from nbagent.faces.magic.arrow_file import check_file
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
@@ -116,11 +117,12 @@ def pack(name: str, value: Any) -> Packed:
             f"{name} can't go into the sandbox: {cut(visible(str(error)), 300)}",
             mend="Leave out columns of mixed or other Python objects, or turn them into text.",
         ) from error
-    file = f"{name}{kind.suffix}"
+    file, code = f"{name}{kind.suffix}", kind.code
+    if kind.name == "polars.DataFrame" and _mapped_polars(memory.path, value.schema) is not None:
+        code = _POLARS_MAPPED
     told = f"{name}: {_table_told(value, kind)}, {size_of(memory.size)}"
-    return Packed(
-        name=name, told=told, code=kind.code.format(name=name, path=f"{VARIABLES}/{file}"), file=file, memory=memory
-    )
+    code = f"# {one_line(told)}\n{code.format(name=name, path=f'{VARIABLES}/{file}')}"
+    return Packed(name=name, told=told, code=code, file=file, memory=memory)
 
 
 def _memory(write: Callable[[Path], object]) -> SealedMemory:
@@ -149,7 +151,7 @@ def unpack(kind: str, path: Path) -> Any:
 
     Args:
         kind: What the sandbox says that it is.
-        path: The file, which is read whole: it may be removed afterwards.
+        path: The file, which nobody may change any more: tables are mapped into memory. It may be removed.
 
     Raises:
         DataError: It is no such thing, or the library is missing here.
@@ -269,15 +271,23 @@ def _write_polars(value: Any, path: Path) -> None:
 
 def _read_polars(path: Path) -> Any:
     check_file(path)
-    read = _module("polars").read_ipc
+    polars = _module("polars")
     # Older ones map a file into memory by default, and then believe whatever offsets it has.
-    more = {"memory_map": False} if "memory_map" in inspect.signature(read).parameters else {}
+    more = {"memory_map": False} if "memory_map" in inspect.signature(polars.read_ipc).parameters else {}
     try:
-        return read(path, **more)
+        frame = _mapped_polars(path, polars.read_ipc_schema(path))
+        return polars.read_ipc(path, **more) if frame is None else frame
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         raise ValueError(str(error)) from error  # Rust's, which is no `Exception`
+
+
+def _mapped_polars(path: Path, schema: Any) -> Any:
+    """A frame of Polars's of a checked file without a copy, as PyArrow has it; None where that has another schema."""
+    with contextlib.suppress(Exception):  # no PyArrow, or a type that only Polars knows
+        frame = _module("polars").from_arrow(_mapped(path))
+        return frame if frame.schema == schema else None
 
 
 def _write_arrow(table: Any, path: Path) -> None:
@@ -288,8 +298,11 @@ def _write_arrow(table: Any, path: Path) -> None:
 
 def _read_arrow(path: Path, *, writes_out: bool = False) -> Any:
     check_file(path, writes_out=writes_out)
-    with _module("pyarrow").OSFile(str(path)) as file:
-        table = _module("pyarrow.ipc").open_file(file).read_all()
+    return _mapped(path)
+
+
+def _mapped(path: Path) -> Any:
+    table = _module("pyarrow.ipc").open_file(_module("pyarrow").memory_map(str(path))).read_all()
     table.validate(full=True)
     return table
 
@@ -305,7 +318,8 @@ def _write_pandas(value: Any, path: Path) -> None:
 
 
 def _read_pandas(path: Path) -> Any:
-    return _read_arrow(path, writes_out=True).to_pandas(split_blocks=True, self_destruct=True)
+    # What is not copied can't be assigned to.
+    return _read_arrow(path, writes_out=True).to_pandas(split_blocks=True).copy()
 
 
 def _read_series(path: Path) -> Any:
@@ -333,6 +347,10 @@ def _read_array(path: Path) -> Any:
 
 _UNNAMED: Final = "__nbagent_unnamed__"
 _POLARS = 'import polars as pl\n\n{name} = pl.read_ipc("{path}")'
+_POLARS_MAPPED = (
+    "import polars as pl\nimport pyarrow as pa\n\n"
+    '{name} = pl.from_arrow(pa.ipc.open_file(pa.memory_map("{path}")).read_all())'
+)
 _ARROW = 'import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).read_all()'
 _PANDAS = 'import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).read_all().to_pandas()'
 _SERIES = _PANDAS + ".iloc[:, 0]\nif {name}.name == " + repr(_UNNAMED) + ":\n    {name}.name = None"

@@ -180,7 +180,7 @@ class Asker:
         """Show the question's title, its packages or code, and what the choice for the session would allow."""
         question = asked.question
         with self._person.view.above() as console:
-            console.print(f"── {question.title}", style="bold magenta", markup=False)
+            console.print(f"── {question.title}", style="bold magenta", markup=False, soft_wrap=False)
             if text := "\n".join(each.replace("==", " ") for each in question.packages) or question.code:
                 found = excerpt(text, width=console.width, whole=whole)
                 asked.is_whole = found.is_whole
@@ -188,11 +188,11 @@ class Asker:
                     console.print(line, markup=False)
             rules = f"for the session would allow: {question.rules}" if question.rules else ""
             for note in filter(None, (question.note, rules)):
-                console.print(note, style="dim", markup=False)
+                console.print(note, style="dim", markup=False, soft_wrap=False)
 
     def _say(self, text: str) -> None:
         with self._person.view.above() as console:
-            console.print(visible(text), style="magenta", markup=False)
+            console.print(visible(text), style="magenta", markup=False, soft_wrap=False)
 
 
 def _label(choice: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import IO, TYPE_CHECKING
 
 from nbagent.faces.terminal.asker import Asker
@@ -28,11 +28,13 @@ class CtrlC:
     Args:
         session: The session whose cell is stopped.
         asker: Its open questions are answered with no.
+        stop: What the next one does instead; the task is cancelled only if it doesn't end by that.
     """
 
-    def __init__(self, session: AnySession, asker: Asker) -> None:
+    def __init__(self, session: AnySession, asker: Asker, stop: Callable[[], object] | None = None) -> None:
         self._session = session
         self._asker = asker
+        self._stop = stop or self._give_up
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._pressed = 0
@@ -44,6 +46,7 @@ class CtrlC:
 
     def close(self) -> None:
         """Leave Ctrl-C to Python."""
+        self.ignore()
         self._loop.remove_signal_handler(signal.SIGINT)
 
     def _press(self) -> None:
@@ -54,7 +57,7 @@ class CtrlC:
         self._asker.refuse()
         if self._pressed == 1 and self._session.interrupt_cell():
             return
-        self._give_up()
+        self._stop()
         # A cell that doesn't heed the interrupt is not waited for.
         self._loop.call_later(INTERRUPT_SECONDS, self._give_up)
 

@@ -84,7 +84,7 @@ class View:
         self._asked = False
         self._drawing = DRAWING_SECONDS
         self._held: list[Record] | None = None
-        self._line_open = False
+        self._line_open = self._introduced = False
 
     @cached_property
     def console(self) -> Console:
@@ -251,6 +251,7 @@ class View:
             return
         self._end_line()
         self._unfold()
+        introduced, self._introduced = self._introduced, line.style == "said"
         match line.style:
             case "end":
                 pass
@@ -258,8 +259,10 @@ class View:
                 self._code(line.text)
             case "traceback":
                 self._traceback(line.text)
-            case "heading":
-                self.console.print(line.text, style=STYLES["heading"], markup=False)
+            case "heading" if self.console.is_terminal and not introduced:
+                self.console.print(f"\n{line.text}", style=STYLES["heading"], markup=False)
+            case "said" if self.console.is_terminal:
+                self.console.print(f"\n{line.text}", style=STYLES["said"], markup=False)
             case "figure":
                 self._figure(line)
             case style:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -47,6 +48,11 @@ def name_of(source: UploadSource, name: str | None) -> str:
     return found
 
 
+def is_memory(path: Path) -> bool:
+    """Whether it is the name of what a process has open, as memory has no other."""
+    return _MEMORY.fullmatch(str(path)) is not None
+
+
 def open_plain(path: Path) -> IO[bytes]:
     """Open a plain file outside of the sandbox, or sealed memory; a pipe is refused, never waited for.
 
@@ -55,14 +61,13 @@ def open_plain(path: Path) -> IO[bytes]:
     """
     name = display(str(path))
     try:
-        is_memory = _MEMORY.fullmatch(str(path)) is not None
-        descriptor = os.open(path if is_memory else named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path if is_memory(path) else named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise DataError(f"There is no file {name}.", mend="Check the name and where you are.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{name} can't be read: {getattr(error, 'strerror', None) or error}.") from error
     # What else is open in a process is reached by its own name, or not at all.
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or (is_memory and not SealedMemory(descriptor).is_sealed):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or (is_memory(path) and not SealedMemory(descriptor).is_sealed):
         os.close(descriptor)
         raise DataError(f"{name} is no plain file.", mend="Pack a folder into an archive: unpack=True.")
     return os.fdopen(descriptor, "rb")
@@ -127,6 +132,22 @@ async def _file_pieces(file: IO[bytes], path: Path) -> AsyncIterator[bytes]:
 
 
 # -- where a download goes ------------------------------------------------------------------------------------------
+
+
+def new_memory(target: Path) -> SealedMemory:
+    """Memory for what is to be put into that of another process, if that has no other name, else into a file.
+
+    Raises:
+        OSError: What is open there is no new memory.
+    """
+    if not is_memory(target):
+        return SealedMemory()
+    memory = SealedMemory(os.open(target, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+    status = os.fstat(memory.descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink or status.st_size:
+        memory.close()
+        raise OSError(errno.EINVAL, "it is no new memory")
+    return memory
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:

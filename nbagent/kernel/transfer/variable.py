@@ -1,8 +1,7 @@
-"""Fetches a variable of the kernel's namespace: over a socket as it is written, or by a file of the sandbox."""
+"""Fetches a variable of the kernel's namespace: into memory that the kernel is lent, or by a file of the sandbox."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -12,7 +11,8 @@ from nbagent.core.policy import MIB
 from nbagent.core.text import cut, size_of, visible
 from nbagent.kernel import inside_calls
 from nbagent.kernel.transfer.sandbox_paths import file_at
-from nbagent.kernel.transfer.transfer import REQUEST_SECONDS, Transfer, beside
+from nbagent.kernel.transfer.transfer import Transfer, beside
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class WrittenVariable(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: What it is: `polars.DataFrame`, …, `text` or `data`.
-        path: The file in the sandbox; empty if it went over a socket.
+        path: The file in the sandbox; empty if it is in the memory.
         missing: Why it can't be had; empty if it can.
     """
 
@@ -36,36 +36,35 @@ class WrittenVariable(msgspec.Struct, frozen=True, kw_only=True):
     missing: str = ""
 
 
-async def fetch_variable(kernel: Kernel, name: str, take: Callable[[bytes], object]) -> tuple[str, int]:
-    """Give a variable's contents to `take` piece by piece.
+async def fetch_variable(kernel: Kernel, name: str, memory: SealedMemory) -> str:
+    """Fill memory with a variable's contents, and seal it.
 
     Returns:
-        What it is, as the sandbox says, and how many bytes came.
+        What it is, as the sandbox says.
 
     Raises:
         TransferLimit: It is larger than the sandbox's memory.
         TransferError: There is no such variable, it can't be written, or that took too long.
-        Exception: What `take` raises.
     """
-    transfer, size = Transfer(kernel), 0
+    transfer = Transfer(kernel)
     bound = kernel.spec.trust.limits.memory_mb * MIB
-
-    def took(chunk: bytes) -> None:
-        nonlocal size
-        size += len(chunk)
-        if size > bound:
-            raise TransferLimit(f"The variable {name} has more than {size_of(bound)}, the sandbox's memory.")
-        take(chunk)
-
     stream = transfer.stream()
     arguments = [name, VARIABLES, stream.address if stream else ""]
     writing = kernel.evaluate(inside_calls.source_of("variables_inside.py"), arguments, seconds=WRITE_SECONDS)
     if stream is None:
         said = _said(await writing, name)
-        carried = await transfer.download(file_at(said.path, kernel.about), take)
-        return said.kind, carried.size
-    receiving = stream.receive(bound + 1, took, seconds=REQUEST_SECONDS)
-    return _said(await beside(stream, writing, receiving), name).kind, size
+        await transfer.download(file_at(said.path, kernel.about), memory.add)
+    else:
+        lending = stream.lend(memory, bound, seconds=WRITE_SECONDS)
+        said = _said(await beside(stream, writing, lending), name)
+    try:
+        memory.seal()
+    except OSError as error:
+        told = f"The variable {name} can't be had: code in the sandbox holds on to what it wrote."
+        raise TransferError(told) from error
+    if memory.size > bound:
+        raise TransferLimit(f"The variable {name} has more than {size_of(bound)}, the sandbox's memory.")
+    return said.kind
 
 
 def _said(said: object, name: str) -> WrittenVariable:

@@ -1,9 +1,10 @@
 """A file between this process and code in a sandbox on this machine, over a Unix socket.
 
 What goes in is handed over as memory that is *sealed*: nobody copies it through the socket, and code inside can read
-it, but neither change it nor open it for writing. Where descriptors don't arrive, the bytes go over the socket. What
-comes out always comes as bytes, of which this side reads only as many as it asked for: it takes no descriptor from code
-that may be hostile, since even closing one can take as long as its sender wants.
+it, but neither change it nor open it for writing. What comes out comes as bytes, of which this side reads only as many
+as it asked for, or is written by code inside into memory that it is lent, and that is sealed before any of it is read:
+this side takes no descriptor from code that may be hostile, since even closing one can take as long as its sender
+wants. Where descriptors don't arrive, the bytes go over the socket.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from nbagent.core.fileio import refuse_files
+from nbagent.core.fileio import refuse_files, write
 
 WINDOW_BYTES = 8 * 1024 * 1024
 """Bytes of a file that are held in memory on their way in."""
@@ -74,6 +75,15 @@ class SealedMemory:
         """The hash of all of it, in hexadecimal."""
         with mmap.mmap(self.descriptor, 0, prot=mmap.PROT_READ) as content:
             return hashlib.sha256(content).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write all of it to a file, which is there whole or not at all.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        with mmap.mmap(self.descriptor, 0, prot=mmap.PROT_READ) as content:
+            write(path, content)  # type: ignore[arg-type]  # any buffer can be written
 
     def seal(self) -> None:
         """Let nobody change it any more."""
@@ -138,6 +148,36 @@ class ByteStream:
                 await loop.sock_sendall(connection, content)
             wanted = await loop.sock_recv(connection, 1)
         if wanted != DESCRIPTOR:
+            raise ConnectionError
+
+    async def lend(self, memory: SealedMemory, bound: int, *, seconds: float) -> None:
+        """Have code inside fill new memory; it must be sealed before it is read.
+
+        It has room from this side, as much as code inside says that it needs: its own might not hold what it has twice.
+
+        Args:
+            memory: The memory.
+            bound: Bytes of the room, and of what comes where no descriptor arrives.
+            seconds: How long code inside may take for each step of it.
+
+        Raises:
+            ConnectionError: Code inside has closed the socket.
+            TimeoutError: A step took longer.
+        """
+        connection, loop = await self._connected(), asyncio.get_running_loop()
+        async with asyncio.timeout(seconds):
+            wanted = await loop.sock_recv(connection, 8)
+        if not wanted:
+            raise ConnectionError
+        if room := min(bound, int.from_bytes(wanted, "big")):
+            await asyncio.to_thread(os.posix_fallocate, memory.descriptor, 0, room)
+        socket.send_fds(connection, [DESCRIPTOR], [memory.descriptor])
+        async with asyncio.timeout(seconds):
+            said = await loop.sock_recv(connection, 1)
+        if said == BYTES:
+            os.ftruncate(memory.descriptor, 0)
+            await self.receive(bound + 1, memory.add, seconds=seconds)
+        elif said != DESCRIPTOR:
             raise ConnectionError
 
     async def end(self) -> None:

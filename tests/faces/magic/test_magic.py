@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,15 @@ def text(cell: Any) -> str:
     return "\n".join(parts)
 
 
-def test_a_question_takes_variables_along_and_brings_one_back(run: Run) -> None:
+def test_a_question_takes_variables_along_and_brings_one_back(run: Run, tmp_path: Path) -> None:
     frame = "import polars as pl\ndf = pl.DataFrame({'a': [1, 2, 3]})\nlimit = 1"
-    _, asked, after, status, exported = run(
+    _, asked, after, status, exported, verified = run(
         frame,
         "%%agent -i limit -o result\nWhich rows of @df are above it?",
         "print(type(result), result['a'].to_list())",
         "%agent status",
-        "%agent export report.ipynb",
+        "%agent export report.zip",
+        "%agent verify",
         model=[call("print(df.shape)\nresult = df.filter(pl.col('a') > limit)"), "There are **2** rows."],
     )
     assert len(asked.outputs) == 1
@@ -72,7 +74,9 @@ def test_a_question_takes_variables_along_and_brings_one_back(run: Run) -> None:
     assert "polars.dataframe.frame.DataFrame" in text(after)
     assert "[2, 3]" in text(after)
     assert "bubblewrap, isolated" in text(status)
-    assert "report.ipynb" in text(exported)
+    assert "report.zip" in text(exported)
+    assert "report/df.arrow" in zipfile.ZipFile(tmp_path / "report.zip").namelist(), "what a re-run needs"
+    assert "Every cell gives again what it shows." in text(verified)
 
 
 def test_it_works_in_a_kernel_that_another_notebook_has(run: Run) -> None:
@@ -113,7 +117,7 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
     cells = run(
         "%agent -i nothing What is it?",
         "%agent --modle x What?",
-        "%%agent\n",
+        "%%agent",
         "thing, long = object(), list(range(2000))",
         "%agent -i thing What is it?",
         "%agent --max-mb 0.0001 -i long What is it?",
@@ -248,8 +252,13 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelC
     """An ordinary kernel with the extension, to which a model answers that has code run for ever."""
     folder = tmp_path_factory.mktemp("kernel")
     forever = "import time\nwhile True:\n    print('.', flush=True)\n    time.sleep(0.05)"
-    name = replies(folder / "replies.jsonl", call(forever), call(forever), call("print(6 * 7)"), "It is 42.")
+    stubborn = "import time\nwhile True:\n    try:\n        print('.', flush=True)\n        time.sleep(0.05)\n"
+    stubborn += "    except KeyboardInterrupt: pass"
+    check = call(forever) | {"again": True}
+    said = (call(forever), call(forever), call(stubborn), call("print(15 * 10)"), "There are 150 rows.", check)
+    name = replies(folder / "replies.jsonl", *said, call("print(6 * 7)"), "It is 42.")
     more = {"NBAGENT_STATE_DIR": str(folder / "state"), "NBAGENT_ENGINE": "bubblewrap"}
+    more["NBAGENT_CHECK"] = "true"
     manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, **more})
     client.manager = manager
     try:
@@ -261,24 +270,36 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelC
         manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.parametrize("code", ["%agent Run on", "def ask():\n    %agent Run on\nask()"])
-def test_an_interrupt_stops_a_question_at_once(kernel: BlockingKernelClient, code: str) -> None:
-    """Awaited, and in a function, where the question is waited for; the notebook goes on."""
+@pytest.mark.parametrize(
+    ("code", "error", "told"),
+    [
+        ("%agent Run on", "Stopped.", ""),
+        ("def ask():\n    %agent Run on\nask()", "Stopped.", ""),
+        ("%agent Heed nothing", "Stopped.", "has not ended yet"),
+        ("%agent How many rows?", "Stopped. The answer above was not checked to the end.", "Not checked"),
+    ],
+)
+def test_an_interrupt_stops_a_question_at_once(kernel: BlockingKernelClient, code: str, error: str, told: str) -> None:
+    """Awaited, and in a function, where the question is waited for; an answer stays if its check is stopped."""
     pressed = ended = 0.0
-    errors = []
+    errors, shown = [], []
 
     def hear(message: dict[str, Any]) -> None:
         nonlocal pressed, ended
         content = message["content"]
-        if not pressed and ".\n.\n." in content.get("data", {}).get("text/plain", ""):
+        shown.append(content.get("data", {}).get("text/plain", ""))
+        if not pressed and ".\n.\n." in shown[-1]:
             pressed = time.monotonic()
             kernel.manager.interrupt_kernel()
         if message["msg_type"] == "error":
             ended = time.monotonic()
             errors.append(content["evalue"])
 
+    patience = 0.8 if "not ended" in told else 300 * machine.pace()
+    kernel.execute(f"from nbagent.faces.magic import asking; asking.STOP_SECONDS = {patience}")
     kernel.execute_interactive(code, timeout=200, output_hook=hear)
-    assert errors == ["Stopped."]
+    assert errors == [error]
+    assert told in "".join(shown)
     assert ended - pressed <= 300 * machine.pace()
     found = kernel.execute_interactive("1 + 1", timeout=100, output_hook=lambda _: None)
     assert found["content"]["status"] == "ok"
