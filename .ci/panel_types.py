@@ -13,14 +13,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from nbagent.core import events
-from nbagent.faces.lab import channel_messages, messages
+from nbagent.faces.lab import channel_messages, job_messages, messages
 
 PLAIN: dict[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Path: "string",
     Any: "any", msgspec.Raw: "unknown", object: "unknown",
 }  # fmt: skip
 HEAD = "// Made by .ci/panel_types.py of nbagent/core/events and the messages in nbagent/faces/lab: change those.\n"
-MESSAGES = (messages, channel_messages)
+MESSAGES = (messages, job_messages, channel_messages)
 
 
 class Writer:

@@ -70,7 +70,8 @@ class Agent:
             ReplayError: The recording ran out.
             SandboxError: A tool could not run.
         """
-        turn.emit(Asked(turn=turn.number, question=question, model=self.model.name, replay=self.model.is_replay))
+        model, budget = self.model, str(self.spending.budget)
+        turn.emit(Asked(turn=turn.number, question=question, model=model.name, replay=model.is_replay, budget=budget))
         turn.phases.comprehend(question, self.data)
         text, ended = "", False
         try:

@@ -104,6 +104,9 @@ def claims(
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
+    claimed = quantities(_prose(answer[:MAX_ANSWER]))
+    if not claimed and len(answer) <= MAX_ANSWER:
+        return []  # what cells have shown need not be read
     room = _Room()
     told = [each for text in given for each in room.read(text)]
     said = _DIGITS.findall("\n".join((*given, *notes)))
@@ -115,7 +118,7 @@ def claims(
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
-    for readings in quantities(_prose(answer[:MAX_ANSWER])):
+    for readings in claimed:
         text = readings[0].text
         if text in looked:
             continue

@@ -25,6 +25,8 @@ const AGAIN = 500;
 export class Asking {
   step: Step = 'starting';
   stopped = false;
+  /** In milliseconds of this page's clock. */
+  readonly began = Date.now();
   private halt: (problem: Problem) => void = () => undefined;
   private readonly halted: Promise<never>;
   private upload: AbortController | null = null;

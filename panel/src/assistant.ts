@@ -1,18 +1,19 @@
 /**
- * What the panel works with: the server's status, and the session that is open. Commands and notebooks use it too.
+ * What the panel works with: the session that is open, and what the next question goes off with. Commands and notebooks
+ * use it too.
  */
 import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Asking, type Attached, type Subject } from './asking';
-import { PROTOCOL, type Created, type EngineEntry, type EngineList, type FileEntry, type FileList, type FoundTexts, type ModelList, type PageRecord, type SessionEntry, type SessionList, type Status } from './events';
+import { Attachments } from './attachments';
+import type { Created, FoundTexts, PageRecord, SessionEntry, SessionList } from './events';
 import type { Cell } from './items';
+import { Machine } from './machine';
 import type { Documents } from './notebook';
 import { Problem, Server, problemOf } from './request';
 import { OpenSession } from './session';
 import type { Trans } from './translate';
-
-const MIB = 1024 * 1024;
 
 /** What the panel works with, for plugins that ask in the person's stead. */
 export const IAssistant = new Token<Assistant>('@nbagent/panel:IAssistant', 'The session that is open in the panel of nbagent.');
@@ -30,15 +31,6 @@ export interface Choices {
 
 /** The panel's state beside the sessions' own. */
 export class Assistant {
-  status: Status | null = null;
-  /** The engines; empty until the server has tried them. */
-  engines: readonly EngineEntry[] = [];
-  /** The model that is meant if none is named; null if there is none, undefined until the server has looked. */
-  defaultModel: string | null | undefined = undefined;
-  /** How many models can be chosen. */
-  modelCount = 0;
-  /** Why nothing can be done at all; null if something can. */
-  problem: Problem | null = null;
   session: OpenSession | null = null;
   /** What was asked last, until it is in the log. */
   pending: Asking | null = null;
@@ -46,15 +38,15 @@ export class Assistant {
   failure: Problem | null = null;
   /** What the person chose for new sessions. */
   choices: Choices = {};
-  /** The files that go along with the next question. */
-  attached: readonly Attached[] = [];
   /** Whether a stop is on its way. */
   stopping = false;
-
   /** What the next question is about; null for nothing. */
   subject: Subject | null = null;
   /** The notebooks that are open; null where there are none, as in a page for a file. */
   documents: Documents | null = null;
+  readonly machine: Machine;
+  /** The files that go along with the next question. */
+  readonly attachments = new Attachments(this);
   /** Emitted with a question when it is sent off, before anything is done for it. */
   readonly submitted = new Signal<this, string>(this);
   /** Emitted when a question of this page is in the log. */
@@ -67,6 +59,8 @@ export class Assistant {
 
   constructor(readonly server: Server) {
     this.trans = server.trans;
+    this.machine = new Machine(server);
+    this.machine.changed.connect(() => this._changed.emit());
   }
 
   /** Something of it, or of the session that is open, changed. */
@@ -86,45 +80,9 @@ export class Assistant {
 
   /** The model that answers next; null if there is none, undefined until the server has looked. */
   get model(): string | null | undefined {
-    const { session, status, defaultModel } = this;
+    const { session } = this;
+    const { status, defaultModel } = this.machine;
     return session?.model || session?.conversation.about.model || this.wanted.model || status?.model || defaultModel;
-  }
-
-  /** Ask the server what it is. */
-  async load(): Promise<void> {
-    try {
-      const status = await this.server.get<Status>('status');
-      this.status = status;
-      this.problem = null;
-      if (status.protocol !== PROTOCOL) {
-        const older = status.protocol < PROTOCOL 
-          ? this.trans.__('The server part of nbagent is older than this panel.')
-          : this.trans.__('This panel is older than its server part.');
-        const mend = this.trans.__('Install one nbagent only, start JupyterLab again, and load this page again.');
-        this.problem = new Problem(older, mend, 'Version');
-      }
-    } catch (error) {
-      this.problem = problemOf(error);
-    }
-    this._changed.emit();
-    if (this.problem === null) {
-      // These take seconds, for which nothing waits.
-      await Promise.all([this.loadEngines(), this.loadDefaultModel()]);
-    }
-  }
-
-  /** Ask which engines would start a sandbox. */
-  async loadEngines(): Promise<void> {
-    const told = await this.server.get<EngineList>('engines').catch(() => null);
-    this.engines = told?.engines ?? [];
-    this._changed.emit();
-  }
-
-  private async loadDefaultModel(): Promise<void> {
-    const told = await this.models('', 1).catch(() => null);
-    this.defaultModel = told?.default;
-    this.modelCount = told?.total ?? 0;
-    this._changed.emit();
   }
 
   /** Open a session that is there; null for none, so that the next question begins a new one. */
@@ -140,23 +98,32 @@ export class Assistant {
     return this.session;
   }
 
-  /** Start a session, and open it. */
-  async create(choices: Choices = {}): Promise<OpenSession> {
-    const wanted = { ...this.wanted, ...choices };
-    if (this.documents?.isShared && !choices.demo) {
-      const { kernel } = this.documents;
-      if (!kernel) {
-        throw new Problem(
-          this.trans.__('The kernel in which the code was to run is gone.'),
-          this.trans.__('Open its notebook or start its kernel, or choose a sandbox of its own.')
-        );
-      }
-      // What isolates it was decided when it was started; a level that the person chose here must hold.
-      Object.assign(wanted, { kernel: kernel.id, engine: undefined, trust: this.choices.trust });
+  /** Start a session for a question, and open it; if that is stopped meanwhile, the session goes again. */
+  private async create(pending: Asking, options: Choices): Promise<Created> {
+    const creating = this.server.send<Created>('POST', 'sessions', options);
+    creating.then(
+      ({ id }) => pending.stopped && this.server.send('DELETE', `sessions/${encodeURIComponent(id)}`).catch(() => undefined),
+      () => undefined
+    );
+    const created = await pending.unlessStopped(creating);
+    this.open(created.id);
+    return created;
+  }
+
+  /** What a new session begins with, and where its code runs. */
+  private options(): Choices {
+    if (!this.documents?.isShared) {
+      return this.wanted;
     }
-    const { id } = await this.server.send<Created>('POST', 'sessions', wanted);
-    delete this.choices.data;
-    return this.open(id)!;
+    const { kernel } = this.documents;
+    if (!kernel) {
+      throw new Problem(
+        this.trans.__('The kernel in which the code was to run is gone.'),
+        this.trans.__('Open its notebook or start its kernel, or choose a sandbox of its own.')
+      );
+    }
+    // What isolates it was decided when it was started; a level that the person chose here must hold.
+    return { ...this.wanted, kernel: kernel.id, engine: undefined, trust: this.choices.trust };
   }
 
   /** Start the demo, which needs no key, and ask its question. */
@@ -166,8 +133,7 @@ export class Assistant {
     }
     const pending = this.begin('');
     try {
-      const { id, question } = await pending.unlessStopped(this.server.send<Created>('POST', 'sessions', { demo: true }));
-      this.open(id);
+      const { question } = await this.create(pending, { demo: true });
       this.set(null);
       await this.ask(question);
     } catch (error) {
@@ -188,8 +154,11 @@ export class Assistant {
     this.submitted.emit(question);
     const pending = this.begin(question);
     try {
-      // A session that is stopped while it starts is open nevertheless, for the next question.
-      const session = this.session ?? (await this.create());
+      if (!this.session) {
+        await this.create(pending, this.options());
+        delete this.choices.data;
+      }
+      const session = this.session!;
       await pending.resume(session, this.wanted.model);
       const uploaded = await pending.send(session, files);
       const whole = subject ? `${question}\n\n${subject.text}` : question;
@@ -259,58 +228,9 @@ export class Assistant {
     this._changed.emit();
   }
 
-  /** Have files go along with the next question; those that are larger than the server takes are refused. */
-  attach(files: Iterable<File>): void {
-    const most = this.status?.max_upload_mb || Infinity;
-    const large: string[] = [];
-    for (const file of files) {
-      if (file.size > most * MIB) {
-        large.push(file.name);
-      } else {
-        this.attached = [...this.attached, { name: this.freeName(file.name || 'pasted'), content: file }];
-      }
-    }
-    if (large.length) {
-      this.failure = new Problem(
-        this.trans.__('Larger than the %1 MB that can be uploaded: %2.', most, large.join(', ')),
-        this.trans.__('Put it into the list of files at the left, and drag it here: data of a new session may be of any size.')
-      );
-    }
-    this._changed.emit();
-  }
-
-  /** Have what was dropped or pasted go along. A browser hands over no folder. */
-  attachFrom({ items }: DataTransfer): void {
-    const found = [...items].filter(item => item.kind === 'file');
-    const folders = found.flatMap(item => item.webkitGetAsEntry()).filter(entry => entry?.isDirectory);
-    if (folders.length) {
-      this.failure = new Problem(
-        this.trans.__('%1 is a folder.', folders[0]!.name),
-        this.trans.__('Drop the files in it, or drag it here from the list of files at the left, as data of a new session.')
-      );
-    }
-    this.attach(found.filter(item => !item.webkitGetAsEntry()?.isDirectory).flatMap(item => item.getAsFile() ?? []));
-  }
-
-  /** A name that no attached file has: browsers give all pasted pictures the same. */
-  private freeName(name: string): string {
-    const [, stem, ending] = /^(.*?)(\.[^.]*)?$/s.exec(name)!;
-    let free = name;
-    for (let number = 2; this.attached.some(each => each.name === free); number++) {
-      free = `${stem}-${number}${ending ?? ''}`;
-    }
-    return free;
-  }
-
   /** Have the next session see files and folders of the server, by their paths. */
   setData(data: readonly string[]): void {
     this.choose({ data: [...new Set(data)] });
-  }
-
-  /** Leave a file out again; without a name, all of them. */
-  leaveOut(name?: string): void {
-    this.attached = name === undefined ? [] : this.attached.filter(each => each.name !== name);
-    this._changed.emit();
   }
 
   /** Have new sessions begin with something else. */
@@ -337,11 +257,6 @@ export class Assistant {
     if (this.session?.channel.state === 'running') {
       void this.call('set_approvals', { mode });
     }
-  }
-
-  /** Models whose names have these letters. */
-  models(search: string, limit: number): Promise<ModelList> {
-    return this.server.get<ModelList>('models', { search, limit });
   }
 
   /** Call something of the open session's; what goes wrong is in `failure`. */
@@ -388,25 +303,6 @@ export class Assistant {
     const { hits } = await this.server.get<FoundTexts>('sessions', { search });
     const byId = new Map(hits.map(({ session }) => [session.id, session]));
     return [...byId.values()];
-  }
-
-  /** The variables of the session's kernel, each as `name: type`; none while it is at work, for which nothing waits. */
-  async variables(): Promise<string[]> {
-    const { session } = this;
-    if (session?.channel.state !== 'running' || this.busy || session.conversation.running) {
-      return [];
-    }
-    return session.channel.call<string[]>('variables').catch(() => []);
-  }
-
-  /** The session's files whose paths have these letters. */
-  async files(word: string): Promise<FileEntry[]> {
-    const { session } = this;
-    if (session?.channel.state !== 'running') {
-      return [];
-    }
-    const { files } = await this.server.get<FileList>(`sessions/${encodeURIComponent(session.id)}/files`);
-    return files.filter(each => each.kind === 'file' && each.path.toLowerCase().includes(word.toLowerCase()));
   }
 
   private begin(question: string): Asking {

@@ -44,6 +44,7 @@ export interface Asked {
   question: string;
   model?: string;
   replay?: boolean;
+  budget?: string;
 }
 /** A person took back what a question had done to the kernel, or (`undone` is False) wants it after all. */
 export interface TurnUndone {
@@ -534,6 +535,7 @@ export interface Status {
   trust: string;
   engine: string | null;
   approvals: string;
+  budget: string;
   max_upload_mb: number;
   problem: string;
   making: string;

@@ -10,6 +10,9 @@ import { Job } from './jobs';
 import { agentIcon } from './view/icons';
 import { VerdictWidget } from './view/verdict';
 
+/** Pixels of a notebook's width in which there is room for a verdict beside it. */
+const ROOM = 800;
+
 /** The commands on files. */
 export namespace FileCommandIDs {
   export const exportNotebook = 'nbagent:export';
@@ -118,7 +121,8 @@ async function verify(app: JupyterFrontEnd, assistant: Assistant, panel: Noteboo
   widget.title.label = trans.__('Verify: %1', PathExt.basename(path));
   widget.title.icon = agentIcon;
   widget.title.closable = true;
-  app.shell.add(widget, 'main', { mode: 'split-right', ref: panel.id });
+  const mode = panel.node.clientWidth > ROOM ? 'split-right' : 'tab-after';
+  app.shell.add(widget, 'main', { mode, ref: panel.id });
   app.shell.activateById(widget.id);
   void job.run();
 }

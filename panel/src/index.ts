@@ -9,7 +9,6 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, type TranslationBundle, nullTranslator } from '@jupyterlab/translation';
-import { ServerConnection } from '@jupyterlab/services';
 
 import { Assistant, IAssistant } from './assistant';
 import { notebook } from './extension';
@@ -59,8 +58,8 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
       rendermime: sealed(rendermime),
       languages,
       editors,
-      mentions: word => findMentions(word, assistant),
-      attach: paths => attachPaths(app, assistant, paths, trans),
+      mentions: word => findMentions(word, assistant, app.serviceManager.contents, folderInFront(app)),
+      attach: paths => assistant.attachments.addPaths(paths, app.serviceManager),
       run: (command, given) => void commands.execute(command, given),
       enterSends: () => enterSends
     });
@@ -107,7 +106,7 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
       read();
       loaded.changed.connect(read);
     });
-    void assistant.load();
+    void assistant.machine.load();
     if (state) {
       void remember(app, assistant, state);
     }
@@ -115,36 +114,10 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
   }
 };
 
-/**
- * Fetch files of the server, as a browser would download them, and have them go along with the question. Folders and
- * large files are data of a session that begins with it.
- */
-async function attachPaths(
-  app: JupyterFrontEnd,
-  assistant: Assistant,
-  paths: readonly string[],
-  trans: TranslationBundle
-): Promise<void> {
-  const { contents, serverSettings } = app.serviceManager;
-  for (const path of paths) {
-    try {
-      const { type, size } = await contents.get(path, { content: false });
-      if (type === 'directory' || (size ?? 0) > (assistant.status?.max_upload_mb || Infinity) * 1024 * 1024) {
-        if (assistant.session !== null) {
-          throw new Problem(trans.__('%1 can only be data of a new session.', path), trans.__('Begin one, and drag it there.'));
-        }
-        assistant.setData([...(assistant.choices.data ?? []), path]);
-        continue;
-      }
-      const response = await ServerConnection.makeRequest(await contents.getDownloadUrl(path), {}, serverSettings);
-      if (!response.ok) {
-        throw new Problem(trans.__("%1 can't be read.", path), trans.__('Look whether it is still there.'));
-      }
-      assistant.attach([new File([await response.blob()], PathExt.basename(path))]);
-    } catch (error) {
-      assistant.fail(error);
-    }
-  }
+/** The folder of the document in front; the server's root folder if none is. */
+function folderInFront({ shell }: JupyterFrontEnd): string {
+  const document = shell.currentWidget as { readonly context?: { readonly path: string } } | null;
+  return PathExt.dirname(document?.context?.path ?? '');
 }
 
 /** A notebook whose kernel is in the sandbox that new sessions get; if none works here, the panel says why. */
@@ -155,14 +128,15 @@ function addNotebook(app: JupyterFrontEnd, assistant: Assistant, trans: Translat
     caption: trans.__('A notebook whose code runs in a sandbox without a network'),
     icon: shieldIcon,
     execute: async (args: { cwd?: string }) => {
-      if (assistant.engines.length === 0) {
-        await assistant.loadEngines();
+      const { machine } = assistant;
+      if (machine.engines.length === 0) {
+        await machine.loadEngines();
       }
       const known = (await app.serviceManager.kernelspecs.ready, app.serviceManager.kernelspecs.specs?.kernelspecs) ?? {};
-      const able = assistant.engines.filter(each => each.starts && `nbagent-${each.name}` in known);
+      const able = machine.engines.filter(each => each.starts && `nbagent-${each.name}` in known);
       const engine = able.find(each => each.chosen) ?? able[0];
       if (engine === undefined) {
-        const why = assistant.engines.map(each => `${each.name}: ${each.why_not} ${each.mend}`).join(' ');
+        const why = machine.engines.map(each => `${each.name}: ${each.why_not} ${each.mend}`).join(' ');
         assistant.fail(new Problem(trans.__('No sandboxed kernel can start here.'), why));
         return commands.execute(CommandIDs.open);
       }

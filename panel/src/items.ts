@@ -61,6 +61,8 @@ export interface Host extends Base {
   readonly id: string;
   readonly host: string;
   readonly port: number;
+  /** When it was asked, in milliseconds of this page's clock. */
+  readonly began: number;
   decision: '' | 'allowed' | 'denied' | 'dropped';
   by: string;
 }
@@ -99,3 +101,26 @@ export interface Notice extends Base {
 }
 
 export type Item = Question | Words | Cell | Approval | Host | Answer | Files | Notice;
+
+/** What the session is. */
+export interface About {
+  engine: string;
+  trust: string;
+  /** What isolates a kernel that ran before the session, in words; empty for a sandbox of the session's own. */
+  isolation: string;
+  approvals: string;
+  model: string;
+  replay: boolean;
+  /** What a question may use, in words. */
+  budget: string;
+  title: string;
+  data: string[];
+}
+
+/** What models have used in it. */
+export interface Spent {
+  tokens: number;
+  calls: number;
+  /** In US dollars; null if a price isn't known. */
+  cost: number | null;
+}

@@ -1,33 +1,58 @@
-/** What `@` can stand for in a question: the session's files, variables and cells. */
+/** What `@` can stand for in a question: files, and the session's variables and cells. */
+import type { Contents } from '@jupyterlab/services';
+
 import type { Assistant } from './assistant';
+import type { FileEntry, FileList } from './events';
+import type { Cell } from './items';
 import { Mention, bytes } from './view/env';
 
 const MOST = 12;
 
-/** The files, variables and cells that have these letters in their names. */
-export async function findMentions(word: string, assistant: Assistant): Promise<Mention[]> {
+/**
+ * The files, variables and cells that have these letters in their names.
+ *
+ * @param folder The folder of the server whose files can go along with the question.
+ */
+export async function findMentions(word: string, assistant: Assistant, contents: Contents.IManager, folder: string): Promise<Mention[]> {
   const { session } = assistant;
-  if (session === null) {
-    return [];
-  }
-  const found: Mention[] = [];
-  for (const item of session.conversation.items) {
-    if (item.kind === 'cell') {
-      found.push({ kind: 'cell', text: `cell ${item.number}`, about: item.code.split('\n')[0].slice(0, 40) });
-    }
-  }
-  found.reverse();
-  for (const path of session.conversation.about.data) {
-    found.push({ kind: 'file', text: path, about: assistant.server.trans.__('data') });
-  }
-  const [variables, files] = await Promise.all([assistant.variables(), assistant.files(word)]);
-  for (const each of variables) {
-    const [text, about = ''] = each.split(/: (.*)/);
-    found.push({ kind: 'variable', text, about });
-  }
-  for (const { path, size } of files) {
-    found.push({ kind: 'file', text: path, about: bytes(size) });
-  }
+  const about = assistant.server.trans.__('data');
+  const [variables, files, listed] = await Promise.all([variablesOf(assistant), filesOf(assistant), listedIn(folder, contents)]);
+  const items = session?.conversation.items ?? [];
+  const cells = items.filter((item): item is Cell => item.kind === 'cell').reverse();
+  const attached = assistant.attachments.files;
+  const data = session?.conversation.about.data ?? assistant.choices.data ?? [];
+  const found: Mention[] = [
+    ...cells.map(({ number, code }) => ({ kind: 'cell', text: `cell ${number}`, about: code.split('\n')[0].slice(0, 40) }) as const),
+    ...data.map(text => ({ kind: 'file', text, about }) as const),
+    ...variables.map(each => each.split(/: (.*)/)).map(([text, about = '']) => ({ kind: 'variable', text, about }) as const),
+    ...attached.map(({ name, content }) => ({ kind: 'file', text: name, about: bytes(content.size) }) as const),
+    ...files.map(({ path, size }) => ({ kind: 'file', text: path, about: bytes(size) }) as const),
+    ...listed.filter(each => !attached.some(({ name }) => name === each.text))
+  ];
   const letters = word.toLowerCase();
   return found.filter(each => each.text.toLowerCase().includes(letters)).slice(0, MOST);
+}
+
+/** The files in a folder of the server, which go along if they are named. */
+async function listedIn(folder: string, contents: Contents.IManager): Promise<Mention[]> {
+  const found: Contents.IModel[] = await contents.get(folder).then(({ content }) => content, () => []);
+  return found
+    .filter(each => each.type === 'file')
+    .map(({ name, path, size }) => ({ kind: 'file', text: name, about: bytes(size ?? 0), path }));
+}
+
+/** The variables of the session's kernel, each as `name: type`; none while it is at work, for which nothing waits. */
+async function variablesOf({ session, busy }: Assistant): Promise<string[]> {
+  if (session?.channel.state !== 'running' || busy || session.conversation.running) {
+    return [];
+  }
+  return session.channel.call<string[]>('variables').catch(() => []);
+}
+
+async function filesOf({ session, server }: Assistant): Promise<FileEntry[]> {
+  if (session?.channel.state !== 'running') {
+    return [];
+  }
+  const { files } = await server.get<FileList>(`sessions/${encodeURIComponent(session.id)}/files`);
+  return files.filter(each => each.kind === 'file');
 }

@@ -7,29 +7,10 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 
 import type { CellFinished, Event, PageRecord, Usage } from './events';
-import type { Answer, Approval, Base, Cell, Host, Item, Notice, SavedFile } from './items';
+import type { About, Answer, Approval, Base, Cell, Host, Item, Notice, SavedFile, Spent } from './items';
 import { addOutput, updateDisplay } from './outputs.js';
-import { sentences } from './sentences.js';
+import { sentences, statusWord } from './sentences.js';
 import { type Trans, untranslated } from './translate.js';
-
-/** What the session is. */
-export interface About {
-  engine: string;
-  trust: string;
-  /** What isolates a kernel that ran before the session, in words; empty for a sandbox of the session's own. */
-  isolation: string;
-  approvals: string;
-  model: string;
-  replay: boolean;
-  title: string;
-  data: string[];
-}
-
-export interface Spent {
-  tokens: number;
-  calls: number;
-  cost: number | null;
-}
 
 /** A session, as far as its records were read. */
 export class Conversation {
@@ -41,6 +22,7 @@ export class Conversation {
     approvals: 'never-ask',
     model: '',
     replay: false,
+    budget: '',
     title: '',
     data: []
   };
@@ -148,7 +130,7 @@ export class Conversation {
         this.askedAt = now;
         this.phase = 'thinking';
         this.news = ''; // what is said twice is heard twice
-        Object.assign(this.about, { model: event.model || this.about.model, replay: event.replay ?? false });
+        Object.assign(this.about, { model: event.model || this.about.model, replay: event.replay ?? false, budget: event.budget ?? '' });
         this.about.title ||= event.question.split('\n')[0].slice(0, 120);
         this.push({
           kind: 'question', ...place, text: event.question, model: event.model ?? '', replay: event.replay ?? false
@@ -212,7 +194,7 @@ export class Conversation {
         break;
       case 'HostAsked':
         this.phase = 'host';
-        this.ask(event.id, { kind: 'host', ...place, id: event.id, host: event.host, port: event.port, decision: '', by: '' });
+        this.ask(event.id, { kind: 'host', ...place, id: event.id, host: event.host, port: event.port, began: now, decision: '', by: '' });
         this.news = this.trans.__('The code asks for the host %1', event.host);
         break;
       case 'HostDecided':
@@ -287,7 +269,7 @@ export class Conversation {
       cell.displayIds = event.display_ids ?? [];
     });
     if (event.status !== 'ok') {
-      this.news = this.trans.__('Cell %1: %2', event.cell, event.status);
+      this.news = this.trans.__('Cell %1: %2', event.cell, statusWord(event.status, this.trans));
     }
   }
 

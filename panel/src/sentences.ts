@@ -1,6 +1,6 @@
 /** What nbagent itself says of an event that is shown as nothing else. Pure. */
 import type { Event } from './events';
-import type { Notice } from './items';
+import type { Notice, Status } from './items';
 import type { Trans } from './translate';
 
 type Sentence = readonly [tone: Notice['tone'], text: string];
@@ -45,5 +45,23 @@ export function sentences(event: Event, trans: Trans): Sentence[] {
       return [['warning', event.reason]];
     default:
       return [];
+  }
+}
+
+/** How a cell is. */
+export function statusWord(status: Status, trans: Trans): string {
+  switch (status) {
+    case 'running':
+      return trans.__('running');
+    case 'ok':
+      return trans.__('done');
+    case 'error':
+      return trans.__('failed');
+    case 'timeout':
+      return trans.__('ran too long');
+    case 'interrupted':
+      return trans.__('stopped');
+    case 'died':
+      return trans.__('took the kernel with it');
   }
 }

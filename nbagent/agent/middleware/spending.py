@@ -59,14 +59,14 @@ class Spending(Middleware):
         consent: Consent | None = None,
     ) -> None:
         super().__init__()
-        self._budget = budget or Budget()
+        self.budget = budget or Budget()
         self._models = models
         self.consent = consent
         self.begin()
 
     def begin(self) -> None:
         """Begin a question, with the whole budget."""
-        self._granted = self._budget
+        self._granted = self.budget
         self._used, self._last = Spent(money=0.0), NO_USAGE
         self._started = self._clock()
 
@@ -121,7 +121,7 @@ class Spending(Middleware):
 
     def _note(self, kinds: Sequence[Kind], spent: Spent) -> str:
         """What a person must know to decide whether the question goes on."""
-        grant = " and ".join(amount(kind, getattr(self._budget, kind)) for kind in kinds)
+        grant = " and ".join(amount(kind, getattr(self.budget, kind)) for kind in kinds)
         tokens, cost = self._last.input_tokens + self._last.output_tokens, self._last.cost
         last = LAST.format(tokens=tokens, money=f" and {dollars(cost)}" if cost is not None else "") if tokens else ""
         untold = UNTOLD if any(getattr(spent, kind) is None for kind in kinds) else ""
@@ -150,7 +150,7 @@ class Spending(Middleware):
         action = Action(kind="budget", tool="model", what=f"this question has used {told}", note=note, turn=turn.number)
         if self.consent is None or not (await self.consent.ask(action)).granted:
             raise BudgetUsedUp(ENDED.format(told=told))
-        self._granted = self._granted.with_more(kinds, self._budget, spent=spent)
+        self._granted = self._granted.with_more(kinds, self.budget, spent=spent)
 
 
 def usage_of(message: AIMessage, models: Sequence[Model] = ()) -> Usage:

@@ -265,6 +265,8 @@ class Asked(Fact, frozen=True, kw_only=True):
     question: str
     model: str = ""
     replay: bool = False
+    budget: str = ""
+    """What it may use, in words."""
 
 
 class TurnUndone(Fact, frozen=True, kw_only=True):

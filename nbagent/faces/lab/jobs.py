@@ -19,7 +19,8 @@ import msgspec
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.faces.lab import programs
 from nbagent.faces.lab.config import Config
-from nbagent.faces.lab.messages import Exported, JobEntry, Refusal, Verified
+from nbagent.faces.lab.job_messages import Exported, JobEntry, Verified
+from nbagent.faces.lab.messages import Refusal
 
 SETTING = "nbagent_jobs"
 """The setting of the web application that has the `Jobs`."""

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from nbagent.faces.lab.files import FileHandler
 from nbagent.faces.lab.handler import contents
-from nbagent.faces.lab.messages import ExportWanted, VerifyWanted
+from nbagent.faces.lab.job_messages import ExportWanted, VerifyWanted
 
 
 class ExportHandler(FileHandler):

@@ -21,6 +21,7 @@ class StatusHandler(Handler):
         try:
             options = settings.override(settings.load(), **self.lab.defaults)
             holds = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
+            holds["budget"] = str(options.budget)
         except UsageError as error:
             problem, holds = str(error), {}
         most, making = self.lab.max_upload_mb, folders.progress()

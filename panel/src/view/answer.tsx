@@ -1,32 +1,45 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Check } from '../events';
+import type { Check, Usage } from '../events';
 import type { Answer } from '../items';
 import { visible } from '../safe';
-import { count, duration, useEnv } from './env';
+import { count, dollars, duration, useEnv } from './env';
 import { LiveMarkdown, Markdown } from './markdown';
-import { TurnActions } from './turn';
+import { TurnActions, Undo } from './turn';
 
-/** How the second computation of an answer's numbers ended. */
-function checked({ cells, again = [], alone = [], new: first = [], reused = [], changed }: Check, trans: TranslationBundle): string {
-  if (!cells.length) {
-    return trans.__('Not checked: no cell computed it again.');
-  }
-  if (!again.length && !alone.length && !first.length) {
-    return trans.__('Not checked: it has no number that a cell shows.');
-  }
+/** How the second computation of an answer's numbers ended, and what that took. */
+function Checked({ check }: { check: Check }): JSX.Element {
+  const { trans } = useEnv();
+  const { cells, again = [], alone = [], new: first = [], reused = [], changed, usage, seconds = 0 } = check;
   const named = (names: string[]) => visible(names.join(', '));
-  return [
-    trans.__('Checked by cell %1.', cells.join(', ')),
+  const isChecked = cells.length > 0 && again.length + alone.length + first.length > 0;
+  const isWhole = isChecked && alone.length + first.length + reused.length === 0;
+  const verdict = isChecked
+    ? isWhole
+      ? trans.__('Checked by cell %1.', cells.join(', '))
+      : trans.__('Checked in part by cell %1.', cells.join(', '))
+    : cells.length
+      ? trans.__('Not checked: it has no number that a cell shows.')
+      : trans.__('Not checked: no cell computed it again.');
+  const told = [
     again.length ? trans.__('Found again: %1.', named(again)) : '',
     alone.length ? trans.__('Not found again: %1.', named(alone)) : '',
-    first.length ? trans.__('Found for the first time: %1.', named(first)) : '',
+    first.length ? trans.__('Shown there only: %1.', named(first)) : '',
     reused.length ? trans.__('It used %1 of earlier cells.', named(reused)) : '',
     changed ? trans.__('The answer was another one before.') : ''
-  ]
-    .filter(Boolean)
-    .join(' ');
+  ];
+  const took = [duration(seconds), ...tokens(usage, trans)];
+  return (
+    <div className={`nba-Notice nba-mod-${isWhole ? 'good' : 'warning'}`}>
+      <strong>{verdict}</strong> {told.filter(Boolean).join(' ')} <span className="nba-Elapsed">{took.join(', ')}</span>
+    </div>
+  );
+}
+
+function tokens(usage: Usage | null | undefined, trans: TranslationBundle): string[] {
+  const all = (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);
+  return all ? [trans.__('%1 tokens', count(all))] : [];
 }
 
 /** An answer, with what it took, and the numbers in it that no output shows. */
@@ -42,9 +55,8 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
   const unsupported = item.claims.filter(claim => !claim.cell && !claim.noted).map(claim => claim.text);
   const noted = item.claims.filter(claim => claim.noted).map(claim => claim.text);
   const { usage } = item;
-  const tokens = usage ? (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0) : 0;
   return (
-    <article className={`nba-Answer${item.success ? '' : ' nba-mod-failed'}`} aria-label={trans.__('Answer')}>
+    <article tabIndex={-1} className={`nba-Answer${item.success ? '' : ' nba-mod-failed'}`} aria-label={trans.__('Answer')}>
       <Markdown text={item.text} />
       {unsupported.length > 0 && (
         <p className="nba-Notice nba-mod-warning">
@@ -54,11 +66,12 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
       {noted.length > 0 && (
         <p className="nba-Notice">{trans.__('Only notes beside the data say: %1', visible(noted.join(', ')))}</p>
       )}
-      {item.check && <p className="nba-Notice">{checked(item.check, trans)}</p>}
+      {item.check && <Checked check={item.check} />}
       <footer className="nba-Took">
         {item.seconds > 0 && <span>{duration(item.seconds)}</span>}
-        {tokens > 0 && <span>{trans.__('%1 tokens', count(tokens))}</span>}
-        {usage?.cost != null && usage.cost > 0 && <span>${usage.cost.toFixed(usage.cost < 0.1 ? 4 : 2)}</span>}
+        {tokens(usage, trans).map(each => <span key={each}>{each}</span>)}
+        {usage?.cost != null && usage.cost > 0 && <span>{dollars(usage.cost)}</span>}
+        <Undo turn={item.turn} />
       </footer>
       <TurnActions turn={item.turn} answer={item.text} />
     </article>

@@ -11,9 +11,8 @@ export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: A
   const { trans } = useEnv();
   const { asked } = item;
   const waits = item.decision === '';
-  const card = React.useRef<HTMLElement>(null);
   return (
-    <section ref={card} tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Approval')}>
+    <section role="group" tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Approval')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{title(item, trans)}</span>
         <span className="nba-Space" />
@@ -32,26 +31,20 @@ export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: A
           {asked.note && <p className="nba-Note">{visible(asked.note)}</p>}
         </>
       )}
-      {waits && <Choice item={item} stay={() => card.current?.focus({ preventScroll: true })} />}
+      {waits && <Choice item={item} />}
       {!waits && item.reason && <p className="nba-Note">{visible(item.reason)}</p>}
     </section>
   );
 });
 
-/** `stay` keeps the keyboard at the card, whose buttons go with the answer. */
-function Choice({ item, stay }: { item: Approval; stay: () => void }): JSX.Element {
+function Choice({ item }: { item: Approval }): JSX.Element {
   const { assistant, trans } = useEnv();
   const { asked } = item;
-  const [mode, turn] = React.useState<'' | 'edit' | 'reject'>('');
+  const [mode, setMode] = React.useState<'' | 'edit' | 'reject'>('');
   const [code, setCode] = React.useState(asked.code ?? '');
   const [reason, setReason] = React.useState('');
   const [sent, setSent] = React.useState(false);
-  const setMode = (next: typeof mode) => {
-    stay();
-    turn(next);
-  };
   const answer = async (decision: string, more: object = {}) => {
-    stay();
     setSent(true);
     const done = await assistant.call('approve', { id: asked.id, decision, ...more });
     if (done === undefined) {
@@ -93,7 +86,7 @@ function Choice({ item, stay }: { item: Approval; stay: () => void }): JSX.Eleme
             <button className="nba-Button" disabled={sent} onClick={() => setMode('reject')}>{trans.__('Reject')}</button>
             {rules.length > 0 && (
               <button
-                className="nba-Button nba-mod-quiet"
+                className="nba-Button"
                 disabled={sent}
                 title={trans.__('For the rest of this session, without a question: %1', visible(rules.join(', ')))}
                 onClick={() => void answer('approve', { always: true })}

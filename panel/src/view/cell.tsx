@@ -1,10 +1,10 @@
 import { caretDownIcon, caretRightIcon, checkIcon, closeIcon, copyIcon, stopIcon } from '@jupyterlab/ui-components';
 import { Clipboard } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { Cell, Status } from '../items';
 import { visible } from '../safe';
+import { statusWord } from '../sentences';
 import { Code } from './code';
 import { duration, useEnv, useNow } from './env';
 import { Outputs } from './outputs';
@@ -18,7 +18,7 @@ export const CellCard = React.memo(function CellCard({ cell, version }: { cell: 
   const word = statusWord(cell.status, trans);
   const outputs = React.useMemo(() => withoutStop(cell), [cell, version]);
   return (
-    <article className={`nba-Card nba-Cell nba-mod-${cell.status}`} aria-label={`${title}: ${word}`}>
+    <article tabIndex={-1} className={`nba-Card nba-Cell nba-mod-${cell.status}`} aria-label={`${title}: ${word}`}>
       <header className="nba-CardHead">
         <button
           className="nba-IconButton"
@@ -90,21 +90,4 @@ function StatusIcon({ status }: { status: Status }): JSX.Element {
   }
   const Icon = status === 'ok' ? checkIcon : status === 'error' ? closeIcon : stopIcon;
   return <Icon.react tag="span" className="nba-StatusIcon" aria-hidden="true" />;
-}
-
-function statusWord(status: Status, trans: TranslationBundle): string {
-  switch (status) {
-    case 'running':
-      return trans.__('running');
-    case 'ok':
-      return trans.__('done');
-    case 'error':
-      return trans.__('failed');
-    case 'timeout':
-      return trans.__('ran too long');
-    case 'interrupted':
-      return trans.__('stopped');
-    case 'died':
-      return trans.__('took the kernel with it');
-  }
 }

@@ -11,7 +11,8 @@ export function Choices(): JSX.Element {
   const [shown, show] = React.useState<'' | 'model' | 'safety'>('');
   const place = React.useRef<HTMLDivElement>(null);
   const about = assistant.session?.conversation.about;
-  const { status, wanted } = assistant;
+  const { wanted } = assistant;
+  const { status } = assistant.machine;
   const model = assistant.model || trans.__('Model');
   const shared = !about && assistant.documents?.isShared ? assistant.documents.kernel : null;
   const trust = about?.trust || (shared && !shared.isSandboxed ? trans.__('not isolated') : wanted.trust || status?.trust || '');
@@ -77,7 +78,8 @@ const APPROVALS = ['ask', 'auto-edit', 'allow-list', 'never-ask'];
 
 function Safety({ done }: { done: () => void }): JSX.Element {
   const { assistant, trans } = useEnv();
-  const { session, status, wanted } = assistant;
+  const { session, wanted } = assistant;
+  const { status, engines } = assistant.machine;
   const about = session?.conversation.about;
   const [trust, setTrust] = React.useState(about?.trust || wanted.trust || status?.trust || 'isolated');
   const [engine, setEngine] = React.useState(about?.engine || wanted.engine || status?.engine || '');
@@ -93,7 +95,6 @@ function Safety({ done }: { done: () => void }): JSX.Element {
     'allow-list': trans.__('asked about what is not allowed yet'),
     'never-ask': trans.__('never asked; the sandbox alone protects you')
   };
-  const { engines } = assistant;
   const apply = (next: { trust?: string; engine?: string }) => {
     if (session === null) {
       assistant.choose(next);
@@ -131,12 +132,12 @@ function Safety({ done }: { done: () => void }): JSX.Element {
           {engine && !engines.some(each => each.name === engine) && <option>{engine}</option>}
         </select>
       </label>
+      {engines.filter(each => each.kernel && each.name === engine).map(each => (
+        <p key={each.name} className="nba-Note">{trans.__('It runs on: %1', each.kernel)}</p>
+      ))}
       {engines.filter(each => each.why_not).map(each => (
         <p key={each.name} className="nba-Note">{each.name}: {each.why_not} {each.mend}</p>
       ))}
-      {engines.some(each => each.kernel && each.name === engine) && (
-        <p className="nba-Note">{trans.__('It runs on: %1', engines.find(each => each.name === engine)!.kernel)}</p>
-      )}
       <label>
         <span>{trans.__('Approvals')}</span>
         <select value={approvals} onChange={event => assistant.setApprovals(event.target.value)}>
@@ -144,16 +145,21 @@ function Safety({ done }: { done: () => void }): JSX.Element {
         </select>
       </label>
       <p className="nba-Note">{words[approvals]}</p>
-      {session === null && (
-        <label>
-          <span>{trans.__('Budget of a question')}</span>
-          <input
-            className="nba-Input"
-            placeholder={trans.__('0.50usd, 20steps')}
-            defaultValue={wanted.budget ?? ''}
-            onBlur={event => assistant.choose({ budget: event.target.value.trim() || undefined })}
-          />
-        </label>
+      {session === null ? (
+        <>
+          <label>
+            <span>{trans.__('Budget')}</span>
+            <input
+              className="nba-Input"
+              placeholder={status?.budget}
+              defaultValue={wanted.budget ?? ''}
+              onBlur={event => assistant.choose({ budget: event.target.value.trim() || undefined })}
+            />
+          </label>
+          <p className="nba-Note">{trans.__('of each question, such as: 0.50usd, 20steps')}</p>
+        </>
+      ) : (
+        about?.budget && <p className="nba-Note">{trans.__('A question may use: %1', about.budget)}</p>
       )}
       {renewed && (
         <>

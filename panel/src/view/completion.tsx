@@ -26,7 +26,7 @@ export function useCompletion(
   text: string,
   setText: (text: string) => void
 ): CompletionState {
-  const { mentions } = useEnv();
+  const { mentions, attach } = useEnv();
   const [word, setWord] = React.useState<string | null>(null);
   const [found, setFound] = React.useState<readonly Mention[]>([]);
   const [chosen, choose] = React.useState(0);
@@ -53,7 +53,11 @@ export function useCompletion(
     const area = input.current!;
     const at = area.selectionStart;
     const start = at - (word?.length ?? 0) - 1;
-    write(`${area.value.slice(0, start)}${found[place].text} `, area.value.slice(at));
+    const { text: name, path } = found[place];
+    write(`${area.value.slice(0, start)}${name} `, area.value.slice(at));
+    if (path !== undefined) {
+      void attach([path]);
+    }
     setWord(null);
   };
   const begin = () => {

@@ -17,7 +17,8 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
   const [text, setText] = React.useState(() => sessionStorage.getItem(DRAFT) ?? '');
   const picker = React.useRef<HTMLInputElement>(null);
   const completion = useCompletion(input, text, setText);
-  const { busy, attached: files, subject } = assistant;
+  const { busy, subject, attachments, machine } = assistant;
+  const { files } = attachments;
   const data = (assistant.session === null && assistant.choices.data) || [];
 
   React.useLayoutEffect(() => {
@@ -32,20 +33,20 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
   }, [text, input]);
 
   const attach = (found: Iterable<File>) => {
-    assistant.attach(found);
+    attachments.add(found);
     input.current?.focus();
   };
   const ask = async () => {
     const question = text.trim();
-    if (!question || busy || assistant.problem) {
+    if (!question || busy || machine.problem) {
       return;
     }
     setText('');
-    assistant.leaveOut();
+    attachments.remove();
     if (!(await assistant.ask(question, files, subject))) {
       // Nothing a person wrote is lost.
       setText(now => now || question);
-      assistant.attach(files.map(file => file.content));
+      attachments.add(files.map(file => file.content));
     }
   };
   const key = (event: React.KeyboardEvent) => {
@@ -79,7 +80,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
             <Chip key={`/${path}`} name={path} about={trans.__('data')} leave={() => assistant.setData(data.filter(each => each !== path))} />
           ))}
           {files.map(({ name, content }) => (
-            <Chip key={name} name={name} about={bytes(content.size)} leave={() => assistant.leaveOut(name)} />
+            <Chip key={name} name={name} about={bytes(content.size)} leave={() => attachments.remove(name)} />
           ))}
         </ul>
       )}
@@ -100,7 +101,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
         onPaste={event => {
           if (event.clipboardData.files.length) {
             event.preventDefault();
-            assistant.attachFrom(event.clipboardData);
+            attachments.addFrom(event.clipboardData);
           }
         }}
       />
@@ -137,6 +138,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
         <span className="nba-Space" />
         {busy ? (
           <button
+            key="stop"
             type="button"
             className="nba-Button nba-mod-warn nba-Stop"
             title={trans.__('Stop the answer and its cell (Escape)')}
@@ -147,7 +149,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
             {assistant.stopping ? trans.__('Stopping…') : trans.__('Stop')}
           </button>
         ) : (
-          <button type="submit" className="nba-Button nba-mod-accept nba-Ask" disabled={!text.trim() || assistant.problem !== null}>
+          <button key="ask" type="submit" className="nba-Button nba-mod-accept" disabled={!text.trim() || machine.problem !== null}>
             <sendIcon.react tag="span" />
             {trans.__('Ask')}
           </button>

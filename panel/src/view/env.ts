@@ -16,6 +16,8 @@ export interface Mention {
   /** What it is, for the person. */
   readonly about: string;
   readonly kind: 'file' | 'variable' | 'cell';
+  /** The path of a file of the server that goes along if it is named. */
+  readonly path?: string;
 }
 
 /** The parts of JupyterLab that the view uses. */
@@ -134,4 +136,9 @@ export function bytes(size: number): string {
 /** A count of tokens as a person says it. */
 export function count(number: number): string {
   return number < 10_000 ? number.toLocaleString() : `${Math.round(number / 1000).toLocaleString()}k`;
+}
+
+/** An amount of US dollars; small ones with two significant digits. */
+export function dollars(amount: number): string {
+  return `$${amount < 0.1 ? Number(amount.toPrecision(2)) : amount.toFixed(2)}`;
 }

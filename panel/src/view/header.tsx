@@ -2,7 +2,7 @@ import { addIcon, historyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { visible } from '../safe';
-import { count, useEnv } from './env';
+import { count, dollars, useEnv } from './env';
 
 /** The session's name, what it is and what it has used; the list of sessions, and a new one. */
 export function Header({ listed, list }: { listed: boolean; list: (shown: boolean) => void }): JSX.Element {
@@ -11,7 +11,7 @@ export function Header({ listed, list }: { listed: boolean; list: (shown: boolea
   const conversation = session?.conversation;
   const title = visible(conversation?.about.title ?? '');
   return (
-    <header className="nba-Header">
+    <div className="nba-Header">
       <div className="nba-HeaderText">
         <h2 title={title}>{listed ? trans.__('Sessions') : title || trans.__('New session')}</h2>
         {!listed && conversation && <Facts />}
@@ -36,7 +36,7 @@ export function Header({ listed, list }: { listed: boolean; list: (shown: boolea
       >
         <addIcon.react tag="span" />
       </button>
-    </header>
+    </div>
   );
 }
 
@@ -48,7 +48,7 @@ function Facts(): JSX.Element {
     facts.push(trans.__('%1 tokens', count(spent.tokens)));
   }
   if (spent.cost) {
-    facts.push(`$${spent.cost.toFixed(spent.cost < 0.1 ? 4 : 2)}`);
+    facts.push(dollars(spent.cost));
   }
   return <p className="nba-Facts">{facts.join(' · ')}</p>;
 }

@@ -11,15 +11,13 @@ export const HostCard = React.memo(function HostCard({ item }: { item: Host; ver
   const { assistant, trans } = useEnv();
   const waits = item.decision === '';
   const now = useNow(waits, 1000);
-  const left = Math.max(0, Math.ceil(item.at + ASK_SECONDS - now / 1000));
-  const card = React.useRef<HTMLElement>(null);
+  const left = Math.max(0, Math.ceil(ASK_SECONDS - (now - item.began) / 1000));
   const answer = (allow: boolean, remember: boolean) => () => {
-    card.current?.focus({ preventScroll: true }); // the buttons go with the answer
     void assistant.call('approve_host', { id: item.id, allow, remember });
   };
   const outcome = { allowed: trans.__('allowed'), denied: trans.__('denied'), dropped: trans.__('no longer asked'), '': '' };
   return (
-    <section ref={card} tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
+    <section role="group" tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{trans.__('May the code reach this host?')}</span>
         <span className="nba-Space" />

@@ -19,7 +19,7 @@ export function ModelPicker({ current, done }: { current: string; done: () => vo
     fail('');
     choose(0);
   };
-  useAnswer(() => assistant.models(search, MOST), found ? 120 : 0, [search, assistant], take, fail);
+  useAnswer(() => assistant.machine.models(search, MOST), found ? 120 : 0, [search, assistant], take, fail);
   React.useEffect(() => {
     list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);

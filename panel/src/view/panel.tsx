@@ -6,6 +6,7 @@ import * as React from 'react';
 import { Composer } from './composer';
 import { ConversationView } from './conversation';
 import { Env, EnvContext, useChanged, useEnv } from './env';
+import { FocusKeeper } from './focus';
 import { Header } from './header';
 import { Hold } from './hold';
 import { agentIcon } from './icons';
@@ -22,6 +23,7 @@ const DRAGS = ['lm-dragenter', 'lm-dragover', 'lm-dragleave', 'lm-drop', 'dragov
 export class Panel extends ReactWidget {
   private readonly input = React.createRef<HTMLTextAreaElement>();
   private readonly hold = new Hold(() => this.input.current);
+  private readonly keeper = new FocusKeeper(this.node, () => this.input.current);
 
   constructor(private readonly env: Env) {
     super();
@@ -66,13 +68,14 @@ export class Panel extends ReactWidget {
     if (type === 'lm-drop') {
       void this.env.attach(drag.mimeData.getData(PATHS) as string[]);
     } else if (type === 'drop') {
-      this.env.assistant.attachFrom(dataTransfer!);
+      this.env.assistant.attachments.addFrom(dataTransfer!);
       this.focus();
     }
   }
 
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
+    this.keeper.begin();
     for (const type of DRAGS) {
       this.node.addEventListener(type, this);
     }
@@ -80,6 +83,7 @@ export class Panel extends ReactWidget {
 
   protected override onBeforeDetach(message: Message): void {
     this.hold.end();
+    this.keeper.end();
     for (const type of DRAGS) {
       this.node.removeEventListener(type, this);
     }

@@ -23,7 +23,7 @@ export function QuestionPart({ item }: { item: Question }): JSX.Element {
           {whole ? trans.__('Show less') : trans.__('Show all %1 lines', lines.length)}
         </button>
       )}
-      {item.replay && <span className="nba-Tag">{trans.__('recorded replies; everything else is live')}</span>}
+      {item.replay && <span className="nba-Note">{trans.__('recorded replies; everything else is live')}</span>}
     </article>
   );
 }

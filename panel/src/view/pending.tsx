@@ -3,28 +3,47 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { Assistant } from '../assistant';
+import type { Status } from '../events';
 import { useEnv, useNow, duration } from './env';
+
+/** Milliseconds between two looks at what a first sandbox waits for. */
+const LOOK_MS = 1500;
 
 /** What happens now, in a line: what was asked and is on its way, what runs, what waits for the person. */
 export function Progress(): JSX.Element | null {
   const { assistant, trans } = useEnv();
   const { pending, busy, session } = assistant;
   const now = useNow(busy, 500);
+  const making = useMaking(pending?.step === 'starting' || pending?.step === 'resuming');
   if (!busy) {
     const rests = session?.ready && session.channel.connection === 'open' && !['running', 'gone'].includes(session.channel.state);
     return rests ? <Rests waits={session.channel.state === 'waiting'} /> : null;
   }
-  const since = pending ? 0 : session!.conversation.askedAt;
+  const since = pending?.began ?? session!.conversation.askedAt;
   return (
     <div className="nba-Progress">
       {pending?.question && <article className="nba-Question"><p>{pending.question}</p></article>}
       <p role="status">
         <span className="nba-Spinner" aria-hidden="true" />
         <span>{doing(assistant, trans)}</span>
+        {making && <span className="nba-Note" aria-hidden="true">{making}</span>}
         {since > 0 && <span className="nba-Elapsed" aria-hidden="true">{duration(Math.max(0, (now - since) / 1000))}</span>}
       </p>
     </div>
   );
+}
+
+/** What is made for a first sandbox, and how far that is, while one starts; empty if nothing is. */
+function useMaking(starts: boolean): string {
+  const { server } = useEnv().assistant;
+  const [making, set] = React.useState('');
+  React.useEffect(() => {
+    set('');
+    const look = () => void server.get<Status>('status').then(status => set(status.making), () => undefined);
+    const timer = starts ? window.setInterval(look, LOOK_MS) : 0;
+    return () => window.clearInterval(timer);
+  }, [starts, server]);
+  return starts ? making : '';
 }
 
 /** The session does not run: the next question starts it again. */
@@ -79,10 +98,11 @@ export function Failure(): JSX.Element | null {
   const { failure, session } = assistant;
   const channel = session?.channel;
   const loadAgain = <button className="nba-Button" onClick={() => window.location.reload()}>{trans.__('Load again')}</button>;
-  if (assistant.problem && session) {
+  const { problem } = assistant.machine;
+  if (problem && session) {
     return (
-      <Banner message={assistant.problem.message} mend={assistant.problem.mend}>
-        <button className="nba-Button" onClick={() => void assistant.load()}>{trans.__('Look again')}</button>
+      <Banner message={problem.message} mend={problem.mend}>
+        <button className="nba-Button" onClick={() => void assistant.machine.load()}>{trans.__('Look again')}</button>
       </Banner>
     );
   }

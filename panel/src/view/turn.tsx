@@ -7,30 +7,32 @@ import { useChanged, useEnv } from './env';
 /** What can be done with an answer: its cells are put into the notebook, or the one that failed is changed. */
 export function TurnActions({ turn, answer }: { turn: number; answer: string }): JSX.Element | null {
   const { documents, session } = useEnv().assistant;
-  const isUndone = session?.conversation.undone.has(turn) ?? false;
+  if (!documents || session?.conversation.undone.has(turn)) {
+    return null;
+  }
   return (
     <>
-      {documents && !isUndone && <Fix documents={documents} turn={turn} answer={answer} />}
-      {documents && !isUndone && <Insertion documents={documents} turn={turn} />}
-      <Undo turn={turn} isUndone={isUndone} />
+      <Fix documents={documents} turn={turn} answer={answer} />
+      <Insertion documents={documents} turn={turn} />
     </>
   );
 }
 
 /** Takes back what an answer's cells did to the kernel, and that again; a kernel of somebody else's can't be rebuilt. */
-function Undo({ turn, isUndone }: { turn: number; isUndone: boolean }): JSX.Element | null {
+export function Undo({ turn }: { turn: number }): JSX.Element | null {
   const { assistant, trans } = useEnv();
   const conversation = assistant.session?.conversation;
   if (!conversation || conversation.about.isolation || !conversation.items.some(each => each.kind === 'cell' && each.turn === turn)) {
     return null;
   }
+  const isUndone = conversation.undone.has(turn);
   return (
-    <p className="nba-Turn">
+    <>
       {isUndone && <span>{trans.__('Undone: the kernel is as if it had not been asked.')}</span>}
       <button className="nba-Link" onClick={() => void assistant.undo(turn, !isUndone)}>
         {isUndone ? trans.__('Bring it back') : trans.__('Undo this question')}
       </button>
-    </p>
+    </>
   );
 }
 
@@ -46,7 +48,7 @@ function Fix({ documents, turn, answer }: { documents: Documents; turn: number; 
     return <p className="nba-Turn" role="status">{found.told}</p>;
   }
   return (
-    <section className="nba-Card nba-Approval nba-mod-waits" aria-label={trans.__('Change of a cell')}>
+    <section role="group" tabIndex={-1} className="nba-Card nba-Approval nba-mod-waits" aria-label={trans.__('Change of a cell')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{trans.__('Change the cell in %1?', found.name)}</span>
       </header>
@@ -99,7 +101,7 @@ function Insertion({ documents, turn }: { documents: Documents; turn: number }):
     );
   }
   return (
-    <section className="nba-Card nba-Approval nba-mod-waits" aria-label={trans.__('Cells for the notebook')}>
+    <section role="group" tabIndex={-1} className="nba-Card nba-Approval nba-mod-waits" aria-label={trans.__('Cells for the notebook')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{trans._n('Insert this cell into %2?', 'Insert these %1 cells into %2?', cells.length, name)}</span>
       </header>

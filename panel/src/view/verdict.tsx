@@ -60,9 +60,10 @@ function Verdict({ job, name, trans }: Given & { name: string }): JSX.Element {
 }
 
 function Found({ found, job, trans }: Given & { found: Verified }): JSX.Element {
+  const bad = found.cells.filter(each => each.result === 'differs').length;
   const said = {
     same: trans.__('It shows the same.'),
-    differs: trans.__('It differs.'),
+    differs: bad ? trans.__('%1 of %2 cells differ.', bad, found.cells.length) : trans.__('It differs.'),
     'not run': trans.__('It could not be run.')
   }[found.result];
   return (

@@ -7,7 +7,7 @@ import { agentIcon } from './icons';
 /** What a person sees before the first question: what is ready, what is missing, and what to click next. */
 export function Welcome({ ask }: { ask: () => void }): JSX.Element {
   const { assistant, trans } = useEnv();
-  const { problem, status } = assistant;
+  const { problem, status, engines, modelCount } = assistant.machine;
   if (problem) {
     return (
       <div className="nba-Welcome">
@@ -16,14 +16,13 @@ export function Welcome({ ask }: { ask: () => void }): JSX.Element {
           <h3>{problem.message}</h3>
           <p>{problem.mend}</p>
         </div>
-        <button className="nba-Button" onClick={() => void assistant.load()}>
+        <button className="nba-Button" onClick={() => void assistant.machine.load()}>
           <refreshIcon.react tag="span" />
           {trans.__('Look again')}
         </button>
       </div>
     );
   }
-  const { engines } = assistant;
   const chosen = engines.find(each => each.chosen && each.starts) ?? engines.find(each => each.starts);
   const { model } = assistant;
   const hasModel = Boolean(model);
@@ -31,7 +30,7 @@ export function Welcome({ ask }: { ask: () => void }): JSX.Element {
     <div className="nba-Welcome">
       <agentIcon.react tag="div" className="nba-Mark" aria-hidden="true" />
       <h3>{trans.__('Ask about your data')}</h3>
-      <p>{trans.__('The code runs in a sandbox, where you see it. Every answer is a notebook that runs again.')}</p>
+      <p>{trans.__('You see the code, and it runs in a sandbox. Every answer is a notebook that runs again.')}</p>
       {status && (
         <ul className="nba-Checks">
           {engines.length > 0 && (
@@ -43,10 +42,10 @@ export function Welcome({ ask }: { ask: () => void }): JSX.Element {
             good={model === undefined ? null : hasModel}
             text={model ? trans.__('A model: %1', model) : model === undefined ? trans.__('Looking for a model…') : trans.__('No model yet')}
           >
-            {model === null && assistant.modelCount > 0 && <p>{trans._n('Choose it below: there is one.', 'Choose one of %1 below.', assistant.modelCount)}</p>}
-            {model === null && assistant.modelCount === 0 && <p>{trans.__('Start JupyterLab with a key such as OPENAI_API_KEY in its environment, or start Ollama; then choose a model below.')}</p>}
+            {model === null && modelCount > 0 && <p>{trans._n('Choose it below: there is one.', 'Choose one of %1 below.', modelCount)}</p>}
+            {model === null && modelCount === 0 && <p>{trans.__('Start JupyterLab with a key such as OPENAI_API_KEY in its environment, or start Ollama; then choose a model below.')}</p>}
           </Check>
-          <Check good={null} text={trans.__('Data: attach, drag or paste files into the question')} />
+          <Check good={null} text={trans.__('Data: attach, drag or paste files into the question, or name one after @')} />
         </ul>
       )}
       {status?.problem && <p className="nba-Notice nba-mod-warning">{status.problem}</p>}

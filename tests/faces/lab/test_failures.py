@@ -12,8 +12,8 @@ import pytest
 
 from nbagent.core.folders import LOG_FILE
 from nbagent.faces.lab.contents import Contents
+from nbagent.faces.lab.job_messages import Exported
 from nbagent.faces.lab.jobs import Job
-from nbagent.faces.lab.messages import Exported
 from nbagent.faces.lab.relay import Relay
 
 

@@ -325,6 +325,15 @@ JSON: list[tuple[str, Any]] = [
             "layout": {},
         },
     ),
+    (
+        "application/vnd.plotly.v1+json",
+        {
+            "data": [{"type": "scattermapbox", "lat": [1], "lon": [1]}, {"type": "choropleth", "geojson": URL}],
+            "layout": {"mapbox": {"style": URL}, "annotations": [{"text": f"<a href='{URL}'>x</a>"}]},
+            "config": {"topojsonURL": URL, "plotlyServerURL": URL, "showSendToCloud": True},
+        },
+    ),
+    ("application/vnd.jupyter.widget-view+json", {"model_id": URL, "version_major": 2, "version_minor": 0}),
     ("application/geo+json", {"type": "Point", "coordinates": [1, 2], "name": URL}),
     ("application/javascript", f"fetch('{URL}')"),
     ("text/vnd.mermaid", f'graph TD\n  A@{{{{ img: "{URL}", label: "x" }}}}'),

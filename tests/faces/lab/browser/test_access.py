@@ -52,10 +52,13 @@ def test_a_newcomer_sees_the_demo_by_keyboard_alone(panel: Panel) -> None:
     assert serious(panel) == []
     panel.page.keyboard.press("Escape")
     panel.place.get_by_role("button", name="Try the demo").press("Enter")
+    # The keyboard is lost with no button that goes.
+    expect(panel.question).to_be_focused()
     panel.place.get_by_role("button", name="Approve", exact=True).wait_for()
     assert serious(panel) == []
     panel.picture("approval")
     panel.place.get_by_role("button", name="Always in this session").press("Enter")
+    expect(panel.place.locator("[aria-label=Approval]:focus")).to_have_count(1)
     # The demo also installs a package, which is another rule.
     panel.place.get_by_label("Packages").wait_for()
     panel.picture("install")

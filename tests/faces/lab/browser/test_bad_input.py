@@ -67,7 +67,7 @@ def test_a_server_that_is_away_and_an_expired_login(lab: Lab, panel: Panel) -> N
     panel.ask("One?")
     panel.place.get_by_text("First.").wait_for()
     panel.page.route("**/nbagent/api/status*", lambda route: route.abort())
-    panel.page.evaluate(f"() => {ASSISTANT}.load()")
+    panel.page.evaluate(f"() => {ASSISTANT}.machine.load()")
     expect(panel.place.get_by_role("alert")).to_contain_text("does not answer")
     panel.page.unroute("**/nbagent/api/status*")
     panel.place.get_by_role("button", name="Look again").click()

@@ -54,8 +54,17 @@ def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Br
             panel.page.evaluate(f"() => void {context}.changeKernel({{name: 'nbagent-bubblewrap'}})")
             told = panel.page.locator(".Toastify__toast")
             expect(told).to_have_text("nbagent: 12 of 200 MB")
+            # The panel says it too, for a sandbox of its own.
+            panel.place.get_by_role("button", name="New session").click()
+            choice.select_option("a sandbox of its own")
+            panel.ask("Is it there?")
+            panel.place.get_by_text("12 of 200 MB").wait_for()
             panel.picture("first-start")
+            panel.question.press("Escape")
+            expect(panel.question).to_have_value("Is it there?")
             (making / made.name).symlink_to(made)
         panel.page.wait_for_function(IDLE)
         expect(told).to_have_count(0)
+        while len(list((tmp_path / "home" / "state" / "sessions").iterdir())) > 1:
+            panel.page.wait_for_timeout(200)  # the session that was stopped while it started goes again
         panel.close()

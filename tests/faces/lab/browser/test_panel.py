@@ -125,7 +125,15 @@ def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
     panel.command("filebrowser:refresh")
     item = panel.page.locator(".jp-DirListing-item", has_text="of-the-server.txt")
     item.drag_to(panel.question, steps=10)
-    panel.place.locator(".nba-Chip", has_text="of-the-server.txt").wait_for()
+    chip = panel.place.locator(".nba-Chip", has_text="of-the-server.txt")
+    chip.wait_for()
+    # Or named, before there is a session.
+    panel.place.get_by_role("button", name="Leave out of-the-server.txt").click()
+    panel.question.press_sequentially("Read @of-the")
+    panel.place.get_by_role("option", name="of-the-server.txt").wait_for()
+    panel.question.press("Enter")
+    chip.wait_for()
+    assert panel.question.input_value() == "Read of-the-server.txt "
     (lab.root / "folder-of-the-server").mkdir()
     panel.command("filebrowser:refresh")
     panel.page.locator(".jp-DirListing-item", has_text="folder-of-the-server").drag_to(panel.question, steps=10)

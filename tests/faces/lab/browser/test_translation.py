@@ -57,7 +57,7 @@ def test_what_goes_wrong_is_translated(marked: Panel) -> None:
     marked.place.get_by_label(f"{MARK}Your question").press("Enter")
     marked.place.get_by_text("First.").wait_for()
     marked.page.route("**/nbagent/api/status*", lambda route: route.abort())
-    marked.page.evaluate(f"() => {ASSISTANT}.load()")
+    marked.page.evaluate(f"() => {ASSISTANT}.machine.load()")
     _told(marked, "The Jupyter server does not answer.", "The panel goes on by itself once it does.")
     marked.page.unroute("**/nbagent/api/status*")
     marked.place.get_by_role("button", name=f"{MARK}Look again").click()
@@ -67,7 +67,7 @@ def test_what_goes_wrong_is_translated(marked: Panel) -> None:
     marked.page.route("**/nbagent/api/**", lambda route: route.fulfill(status=403, body="{}"))
     _told(marked, "Your login to this Jupyter server has expired.", "Load the page again to log in.")
     marked.page.route("**/nbagent/api/**", lambda route: route.fulfill(status=500, body="no JSON"))
-    marked.page.evaluate(f"() => {ASSISTANT}.load()")
+    marked.page.evaluate(f"() => {ASSISTANT}.machine.load()")
     expect(marked.place.get_by_role("alert")).to_contain_text(f"{MARK}The Jupyter server answered with 500.")
 
 
