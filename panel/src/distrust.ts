@@ -1,13 +1,18 @@
 /**
  * Outputs of sandboxed kernels. JupyterLab trusts what a cell shows that was run, and lets scripts in it do all that the
- * page can: also start a kernel that nothing isolates. So what a sandboxed kernel's cells show is not trusted.
+ * page can: also start a kernel that nothing isolates. So what a sandboxed kernel's cells show is not trusted. Of what is
+ * not trusted, JupyterLab still draws charts whose grammar runs scripts, buttons for its commands, and pictures from
+ * anywhere, by which secrets leave. So a sandboxed kernel's outputs are drawn as in the panel.
  */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ISessionContext } from '@jupyterlab/apputils';
+import type { IMimeBundle } from '@jupyterlab/nbformat';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import { harmless, sealed } from './safe';
 import { SANDBOXED } from './shared';
 
 type CellModel = NotebookPanel['content']['widgets'][number]['model'];
@@ -16,6 +21,7 @@ type CellModel = NotebookPanel['content']['widgets'][number]['model'];
 interface ConsolePanel extends Widget {
   readonly console?: {
     readonly sessionContext: ISessionContext;
+    readonly rendermime: IRenderMimeRegistry;
     readonly cells: Iterable<{ readonly model: CellModel }> & { readonly changed: ISignal<unknown, unknown> };
   };
 }
@@ -26,9 +32,10 @@ export class Distrust {
   allowed = false;
   private readonly known = new WeakSet<object>();
 
-  constructor(app: JupyterFrontEnd, tracker: INotebookTracker) {
+  constructor(private readonly app: JupyterFrontEnd, tracker: INotebookTracker) {
     tracker.widgetAdded.connect((_, { content, sessionContext }) => {
-      const look = this.guard(sessionContext, () => content.model?.cells ?? []);
+      const saved = () => content.model?.defaultKernelName; // while it is being opened
+      const look = this.guard(sessionContext, content.rendermime, () => content.model?.cells ?? [], saved);
       const listen = () => {
         content.model?.cells.changed.connect(look);
         look();
@@ -40,19 +47,31 @@ export class Distrust {
       for (const { console: found } of app.shell.widgets('main') as Iterable<ConsolePanel>) {
         if (found?.cells && !this.known.has(found)) {
           this.known.add(found);
-          found.cells.changed.connect(this.guard(found.sessionContext, () => [...found.cells].map(cell => cell.model)));
+          found.cells.changed.connect(this.guard(found.sessionContext, found.rendermime, () => [...found.cells].map(cell => cell.model)));
         }
       }
     };
     app.shell.currentChanged?.connect(consoles);
+    (app.shell as { readonly layoutModified?: ISignal<unknown, unknown> }).layoutModified?.connect(consoles); // one that was opened behind others
     consoles();
   }
 
+  /** Whether what a kernel shows is not trusted; a person may have made a kernel of another name that is sandboxed, too. */
+  private suspects(name: string): boolean {
+    const facts = this.app.serviceManager.kernelspecs.specs?.kernelspecs[name]?.metadata?.kernel_provisioner as { provisioner_name?: unknown } | undefined;
+    return !this.allowed && [name, facts?.provisioner_name].some(each => typeof each === 'string' && each.startsWith(SANDBOXED));
+  }
+
   /** Distrust the cells of a kernel, now and whenever one becomes trusted; returns what is to be called for more cells. */
-  private guard(context: ISessionContext, cells: () => Iterable<CellModel>): () => void {
+  private guard(
+    context: ISessionContext, rendermime: IRenderMimeRegistry, cells: () => Iterable<CellModel>, saved?: () => string | undefined
+  ): () => void {
+    const isUnder = () => {
+      const kernel = context.session?.kernel?.name || context.kernelPreference.name || saved?.() || '';
+      return this.suspects(kernel);
+    };
     const check = (model: CellModel) => {
-      const kernel = context.session?.kernel?.name ?? context.kernelPreference.name ?? '';
-      if (model.trusted && model.type === 'code' && !this.allowed && kernel.startsWith(SANDBOXED)) {
+      if (model.trusted && model.type === 'code' && isUnder()) {
         model.trusted = false;
         model.deleteMetadata('trusted'); // by which the server would sign the notebook
       }
@@ -66,8 +85,51 @@ export class Distrust {
         check(model);
       }
     };
-    context.kernelChanged.connect(look);
-    look();
+    const arrived = () => {
+      const kernel = context.session?.kernel;
+      if (kernel && !this.known.has(kernel)) {
+        this.known.add(kernel);
+        const isIt = () => this.suspects(kernel.name);
+        // The models of widgets can run scripts before anything is shown.
+        const { handleComms } = kernel;
+        Object.defineProperty(kernel, 'handleComms', { get: () => handleComms && !isIt() });
+        kernel.anyMessage.connect((_, { msg: { content } }) => {
+          if ('payload' in content && isIt()) {
+            content.payload = []; // by which it would write cells, which may run elsewhere next
+          }
+        });
+      }
+      look();
+    };
+    if (!this.known.has(rendermime)) {
+      this.known.add(rendermime);
+      seal(rendermime, isUnder);
+    }
+    context.kernelChanged.connect(arrived);
+    arrived();
     return look;
   }
+}
+
+/** Have a registry draw outputs without what loads or runs, whatever JupyterLab trusts, as long as a kernel is under suspicion. */
+function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean): void {
+  const strict = sealed(rendermime);
+  const shown = (data: unknown) => harmless({ output_type: 'display_data', data: data as IMimeBundle }).data as IMimeBundle;
+  const { clone, createRenderer, preferredMimeType, sanitizer, markdownParser } = rendermime;
+  // By these, the table of contents reads headings in outputs. The person's own cells of Markdown have clones.
+  Object.defineProperty(rendermime, 'sanitizer', { get: () => (isUnder() ? strict.sanitizer : sanitizer) });
+  Object.defineProperty(rendermime, 'markdownParser', { get: () => (isUnder() ? strict.markdownParser : markdownParser) });
+  rendermime.clone = options => clone.call(rendermime, { sanitizer, markdownParser: markdownParser ?? undefined, ...options });
+  rendermime.preferredMimeType = (bundle, safe) =>
+    isUnder() ? strict.preferredMimeType(shown(bundle)) : preferredMimeType.call(rendermime, bundle, safe);
+  rendermime.createRenderer = mime => {
+    if (!isUnder()) {
+      return createRenderer.call(rendermime, mime);
+    }
+    const renderer = strict.createRenderer(mime);
+    const { renderModel } = renderer;
+    renderer.renderModel = model =>
+      renderModel.call(renderer, Object.create(model, { trusted: { value: false }, data: { get: () => shown(model.data) } }) as IRenderMime.IMimeModel);
+    return renderer;
+  };
 }

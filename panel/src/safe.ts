@@ -7,7 +7,8 @@ import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 /** The kinds that are shown. Others may load something from elsewhere, as the specification of a chart can. */
 const SHOWN = [
   'text/plain', 'text/html', 'text/markdown', 'text/latex', 'application/json',
-  'image/png', 'image/jpeg', 'image/gif', 'image/bmp', 'image/webp'
+  'image/png', 'image/jpeg', 'image/gif', 'image/bmp', 'image/webp',
+  'application/vnd.jupyter.stdout', 'application/vnd.jupyter.stderr'
 ];
 
 /** Attributes by which an element loads something, or is moved over the page. */

@@ -102,18 +102,35 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
 
 
 def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
-    """It runs no script there, and puts no cells into the notebook, whose next kernel may not be isolated."""
+    """It runs and loads nothing there, and puts no cells into the notebook, whose next kernel may not be isolated.
+
+    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too.
+    """
     panel = lab.open(browser, workspace="planted")
+    asked: list[str] = []
+    panel.page.on("request", lambda request: asked.append(request.url))
+    bind = {"input": "text", "style": "content-visibility: auto", "oncontentvisibilityautostatechange": "ran = 3"}
+    chart = {"width": 9, "height": 9, "signals": [{"name": "s", "value": "", "bind": bind}]}
+    shown = [
+        {"application/vnd.vega.v5+json": chart, "text/plain": "a chart"},
+        {"text/html": f"<h1>a<img src=http://h901.invalid></h1><video src=http://h902.invalid></video>{FORMULA}"},
+        {"text/markdown": f"# b ![](http://h3.invalid)\n{FORMULA}\n```mermaid\ngraph LR\nA[<img src=//h4.invalid>]"},
+    ]
     code = (
         "from comm import create_comm\ncomm = create_comm(target_name='nbagent.cells')\n"
-        "comm.send({'cells': ['planted']})\nfrom IPython.display import HTML, Javascript, display\n"
-        "display(Javascript('window.ran = 1'), HTML('<img src=x onerror=\"window.ran = 2\">'))\nprint('sent', 'all')"
+        "comm.send({'cells': ['planted']})\ncreate_comm(target_name='seen')\n"
+        "from IPython.display import HTML, Javascript, display\nget_ipython().set_next_input('planted')\n"
+        "display(Javascript('window.ran = 1'), HTML('<img src=x onerror=\"window.ran = 2\">'))\n"
+        f"for each in {shown}:\n    display(each, raw=True)\nprint('sent', 'all')"
     )
     beside(lab, panel, "planted.ipynb", code, kernel="nbagent-bubblewrap")
     panel.page.wait_for_function(IDLE)
+    seen = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.registerCommTarget"
+    panel.page.evaluate(f"{seen}('seen', () => {{ window.ran = 4 }})")
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
     assert panel.page.evaluate("window.ran") is None
+    assert [each for each in asked if MARKS.search(each)] == []
     panel.close()
