@@ -193,7 +193,7 @@ class Document:
         if self.lock and self.lock.data and self.facts.get("data") != msgspec.to_builtins(self.lock.data):
             found.append("What the notebook says of its data was edited since nbagent wrote it.")
         known, ids = self.facts.get("cells"), [cell.get("id") for cell in self.raw.cells]
-        moves = list(_moves(known, ids)) if isinstance(known, list) else []
+        moves = list(_moves([str(each) for each in known], ids)) if isinstance(known, list) else []
         written = self.facts.get("cells_sha256")
         if (
             same

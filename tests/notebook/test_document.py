@@ -32,7 +32,8 @@ ODD: tuple[Any, ...] = (None, 5, "version", ["version"], {"version": 5}, [[]])
 PLACES = (
     ("metadata",), ("metadata", "nbagent"), ("metadata", "nbagent", "lock"), ("metadata", "nbagent", "lock", "machine"),
     ("metadata", "nbagent", "lock", "packages"), ("metadata", "nbagent", "data"), ("metadata", "nbagent", "verified"),
-    ("metadata", "nbagent", "cells_sha256"), ("metadata", "x"), ("cells",), ("cells", 0), ("cells", 0, "metadata"),
+    ("metadata", "nbagent", "cells"), ("metadata", "nbagent", "cells_sha256"), ("metadata", "x"), ("cells",),
+    ("cells", 0), ("cells", 0, "metadata"),
     ("cells", 0, "metadata", "nbagent"), ("cells", 1, "metadata", "nbagent"), ("cells", 0, "metadata", "tags"),
     ("cells", 0, "metadata", "execution"), ("cells", 0, "source"), ("cells", 1, "source"), ("cells", 0, "outputs"),
     ("cells", 0, "outputs", 0), ("cells", 0, "outputs", 0, "text"), ("cells", 0, "outputs", 0, "data"),
