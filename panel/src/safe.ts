@@ -4,7 +4,9 @@
 import type { IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
-/** The kinds that are shown. Others may load something from elsewhere, as the specification of a chart can. */
+import { plain, PLOTLY } from './plotly';
+
+/** The kinds that are shown, beside figures of Plotly's that load nothing. Others may load something from elsewhere, as the specification of a chart can. */
 const SHOWN = [
   'text/plain', 'text/html', 'text/markdown', 'text/latex', 'application/json',
   'image/png', 'image/jpeg', 'image/gif', 'image/bmp', 'image/webp',
@@ -119,6 +121,10 @@ export function harmless(output: IOutput): IOutput {
     return output;
   }
   const kept = Object.fromEntries(Object.entries(data).filter(([mime]) => SHOWN.includes(mime)));
+  const figure = plain(data[PLOTLY]);
+  if (figure !== null) {
+    kept[PLOTLY] = figure as IMimeBundle[string];
+  }
   if (Object.keys(kept).length === 0) {
     kept['text/plain'] = `[${Object.keys(data).map(visible).join(', ')}]`;
   }
