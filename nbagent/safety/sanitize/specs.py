@@ -37,15 +37,17 @@ def draw(figure: object) -> dict[str, Any] | None:
         return None
     frames = figure.get("frames")
     kept = {"data": data, "layout": layout} | ({"frames": frames} if isinstance(frames, list) else {})
-    # A template has the looks of each type, also of those that are not there.
+    # A template has the looks of each type, also of those that are not there. A button may give a type as an argument.
     plain = {**kept, "layout": {name: each for name, each in layout.items() if name != "template"}}
-    if any(_last(key) == "type" and _TILES.search(kind) and kind not in _NOT_TILES for key, kind in _strings(plain)):
+    kinds = [text for key, text in _strings(plain) if _last(key) in ("type", "args")]
+    if any(_TILES.search(kind) and kind not in _NOT_TILES for kind in kinds):
         return None
     for key, written in _strings(kept):
         text = unescape(written)  # Plotly does so with attributes in its texts
         if is_data_image(text):
             continue
-        if _ELSEWHERE.search(text) or _last(key) in _ADDRESSES:
+        name = _last(text if _last(key) == "args" else key)
+        if _ELSEWHERE.search(text) or name in _ADDRESSES:
             return None
     # `config` names servers, and isn't shown.
     return kept

@@ -314,6 +314,13 @@ JSON: list[tuple[str, Any]] = [
             },
         },
     ),
+    *(
+        (
+            "application/vnd.plotly.v1+json",
+            {"data": [], "layout": {"updatemenus": [{"buttons": [{"method": "update", "args": args}]}]}},
+        )
+        for args in (["images[0].source", "x{h}{n}"], ["type", "scattergeo"])
+    ),
     (
         "application/vnd.plotly.v1+json",
         {"data": [], "layout": {"images": [{"source": URL, "x": 0, "y": 0, "sizex": 1, "sizey": 1}]}},
