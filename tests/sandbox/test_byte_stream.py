@@ -8,6 +8,7 @@ import mmap
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,5 +116,28 @@ async def test_who_says_nothing_is_not_waited_for(stream: ByteStream) -> None:
     thread = inside(stream, lambda connection: connection.recv(1))
     with pytest.raises(TimeoutError):
         await stream.receive(SIZE, lambda _: None, seconds=0.2)
+    stream.close()
+    await asyncio.to_thread(thread.join)
+
+
+async def test_lent_memory_stays_open_until_it_has_its_room(
+    stream: ByteStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who cancels waits for that: after a close, the descriptor's number may be another file's."""
+    begun, over = threading.Event(), threading.Event()
+
+    def allocate(*_: int) -> None:
+        begun.set()
+        time.sleep(0.2)
+        over.set()
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    thread = inside(stream, lambda connection: connection.sendall(SIZE.to_bytes(8, "big")))
+    lending = asyncio.ensure_future(stream.lend(SealedMemory(), SIZE, seconds=10))
+    await asyncio.to_thread(begun.wait)
+    lending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await lending
+    assert over.is_set()
     stream.close()
     await asyncio.to_thread(thread.join)

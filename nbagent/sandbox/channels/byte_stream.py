@@ -20,6 +20,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from nbagent.core.concurrency import to_the_end
 from nbagent.core.fileio import refuse_files, write
 
 WINDOW_BYTES = 8 * 1024 * 1024
@@ -162,6 +163,7 @@ class ByteStream:
 
         Raises:
             ConnectionError: Code inside has closed the socket.
+            OSError: This machine has no such room.
             TimeoutError: A step took longer.
         """
         connection, loop = await self._connected(), asyncio.get_running_loop()
@@ -170,7 +172,8 @@ class ByteStream:
         if not wanted:
             raise ConnectionError
         if room := min(bound, int.from_bytes(wanted, "big")):
-            await asyncio.to_thread(os.posix_fallocate, memory.descriptor, 0, room)
+            # To the end: the descriptor's number may be another file's once the memory is closed.
+            await to_the_end(os.posix_fallocate, memory.descriptor, 0, room)
         socket.send_fds(connection, [DESCRIPTOR], [memory.descriptor])
         async with asyncio.timeout(seconds):
             said = await loop.sock_recv(connection, 1)
