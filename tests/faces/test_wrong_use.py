@@ -11,6 +11,7 @@ import pytest
 from program import ANSWER_KEYS, PROGRAM, Forks, environment, nbagent, sentence
 
 from nbagent.core.errors import UsageError
+from nbagent.faces.cli import program
 from nbagent.faces.cli.flags import with_output_dir
 
 ENGINE = ("--engine", "bubblewrap")
@@ -183,6 +184,8 @@ def test_a_folder_that_was_deleted_is_told(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "was deleted" in done.stderr
+    # Of a socket that is gone, the error names no file either.
+    assert "was deleted" not in program._unforeseen(FileNotFoundError(2, "No such file or directory")).message
 
 
 def test_a_terminal_without_unicode_loses_nothing(tmp_path: Path) -> None:

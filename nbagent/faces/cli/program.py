@@ -106,12 +106,20 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _is_folder_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def _unforeseen(error: Exception) -> NbagentError:
     if isinstance(error, OSError) and error.errno in _FULL:
         return StoreError(f"The output can't be written: {error.strerror}.", mend="Send it elsewhere, or make room.")
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return SandboxError("This process may open no more files.", mend="Raise the limit, for example: ulimit -n 1024")
-    if isinstance(error, FileNotFoundError) and error.filename is None:  # as only that of the current folder has none
+    if isinstance(error, FileNotFoundError) and error.filename is None and _is_folder_gone():
         return UsageError("The folder in which you are was deleted.", mend="Go to another one, for example: cd")
     return NbagentError(
         f"nbagent itself failed: {type(error).__name__}: {error}", mend="Run it again with --debug, and report that."
