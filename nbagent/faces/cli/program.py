@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
@@ -108,7 +109,7 @@ def _drop_output() -> None:
 
 def _is_folder_gone() -> bool:
     try:
-        os.getcwd()
+        Path.cwd()
     except FileNotFoundError:
         return True
     return False
