@@ -5,7 +5,7 @@
  * anywhere, by which secrets leave. So a sandboxed kernel's outputs are drawn as in the panel.
  */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { ISessionContext } from '@jupyterlab/apputils';
+import { type ISessionContext, Notification } from '@jupyterlab/apputils';
 import type { IMimeBundle } from '@jupyterlab/nbformat';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -14,6 +14,13 @@ import type { Widget } from '@lumino/widgets';
 
 import { harmless, sealed } from './safe';
 import { SANDBOXED } from './shared';
+import type { Trans } from './translate';
+
+/** What is left out of HTML, though a chart may need it. */
+const SCRIPTED = /<(?:script|iframe|object|embed)\b/i;
+
+/** How long the notification is open; later it is behind the bell. */
+const SHOWN_MS = 20_000;
 
 type CellModel = NotebookPanel['content']['widgets'][number]['model'];
 
@@ -26,13 +33,14 @@ interface ConsolePanel extends Widget {
   };
 }
 
-/** Sees to it that nothing is trusted which sandboxed kernels show. */
+/** Sees to it that nothing is trusted which sandboxed kernels show, and says so once where that is seen. */
 export class Distrust {
   /** Whether the person trusts it all the same. */
   allowed = false;
+  private hasTold = false;
   private readonly known = new WeakSet<object>();
 
-  constructor(private readonly app: JupyterFrontEnd, tracker: INotebookTracker) {
+  constructor(private readonly app: JupyterFrontEnd, tracker: INotebookTracker, private readonly trans: Trans) {
     tracker.widgetAdded.connect((_, { content, sessionContext }) => {
       const saved = () => content.model?.defaultKernelName; // while it is being opened
       const look = this.guard(sessionContext, content.rendermime, () => content.model?.cells ?? [], saved);
@@ -103,16 +111,31 @@ export class Distrust {
     };
     if (!this.known.has(rendermime)) {
       this.known.add(rendermime);
-      seal(rendermime, isUnder);
+      seal(rendermime, isUnder, () => this.tell());
     }
     context.kernelChanged.connect(arrived);
     arrived();
     return look;
   }
+
+  private tell(): void {
+    if (this.hasTold) {
+      return;
+    }
+    const { app, trans } = this;
+    this.hasTold = true;
+    // JupyterLab cuts what is longer than 140 characters, and what stays open would cover the panel's Stop.
+    const told = trans.__('A widget or chart is not drawn: its scripts could do all that you can. To trust them: "Trust what sandboxed kernels show" in Settings.');
+    const open = () => void app.commands.execute('settingeditor:open', { query: trans.__('nbagent in notebooks') });
+    Notification.info(told, { autoClose: SHOWN_MS, actions: [{ label: trans.__('Settings'), callback: open }] });
+  }
 }
 
-/** Have a registry draw outputs without what loads or runs, whatever JupyterLab trusts, as long as a kernel is under suspicion. */
-function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean): void {
+/**
+ * Have a registry draw outputs without what loads or runs, whatever JupyterLab trusts, as long as a kernel is under suspicion;
+ * and tell where one looks otherwise for that.
+ */
+function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean, tell: () => void): void {
   const strict = sealed(rendermime);
   const shown = (data: unknown) => harmless({ output_type: 'display_data', data: data as IMimeBundle }).data as IMimeBundle;
   const { clone, createRenderer, preferredMimeType, sanitizer, markdownParser } = rendermime;
@@ -120,8 +143,17 @@ function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean): void {
   Object.defineProperty(rendermime, 'sanitizer', { get: () => (isUnder() ? strict.sanitizer : sanitizer) });
   Object.defineProperty(rendermime, 'markdownParser', { get: () => (isUnder() ? strict.markdownParser : markdownParser) });
   rendermime.clone = options => clone.call(rendermime, { sanitizer, markdownParser: markdownParser ?? undefined, ...options });
-  rendermime.preferredMimeType = (bundle, safe) =>
-    isUnder() ? strict.preferredMimeType(shown(bundle)) : preferredMimeType.call(rendermime, bundle, safe);
+  rendermime.preferredMimeType = (bundle, safe) => {
+    if (!isUnder()) {
+      return preferredMimeType.call(rendermime, bundle, safe);
+    }
+    const best = preferredMimeType.call(rendermime, bundle, 'any');
+    const drawn = strict.preferredMimeType(shown(bundle));
+    if (best !== drawn || (drawn === 'text/html' && SCRIPTED.test(String(bundle[drawn])))) {
+      tell();
+    }
+    return drawn;
+  };
   rendermime.createRenderer = mime => {
     if (!isUnder()) {
       return createRenderer.call(rendermime, mime);

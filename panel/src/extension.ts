@@ -37,7 +37,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('nbagent');
     const documents = new Documents(assistant, tracker, rendermime, trans, saved);
-    const distrust = new Distrust(app, tracker);
+    const distrust = new Distrust(app, tracker, trans);
     new Badges(tracker, trans);
     serveMagic(tracker);
     tellFirstStart(tracker, assistant.server);

@@ -73,7 +73,7 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
     shell.input_transformers_cleanup.insert(0, rewrite)
 
 
-def count_once(shell: Any) -> None:
+def draw_again(shell: Any) -> None:
     """Have a cell that runs again, for a module that it missed, draw the random numbers that it drew before.
 
     Else it would show others in a kernel that has the module from the start.
