@@ -104,7 +104,8 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
 def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
     """It runs and loads nothing there, and puts no cells into the notebook, whose next kernel may not be isolated.
 
-    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too.
+    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The person is told once
+    that something is not drawn, and which setting trusts it.
     """
     panel = lab.open(browser, workspace="planted")
     asked: list[str] = []
@@ -129,6 +130,12 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     panel.page.evaluate(f"{seen}('seen', () => {{ window.ran = 4 }})")
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
+    told = panel.page.locator(".Toastify__toast", has_text='"Trust what sandboxed kernels show"')
+    told.wait_for()
+    panel.picture("distrusted")
+    told.get_by_role("button", name="Settings").click()
+    panel.page.get_by_text("Trust what sandboxed kernels show", exact=True).wait_for()
+    panel.command("docmanager:open", path="planted.ipynb")
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
     assert panel.page.evaluate("window.ran") is None
