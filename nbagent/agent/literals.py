@@ -58,7 +58,9 @@ class Literals:
         self._code = code
         self._told = told
         self._data = data
-        self._read: dict[int, tuple[ast.Module, Known]] = {}
+        self._trees: dict[int, ast.Module] = {}
+        self._learned: dict[int, Known] = {}
+        self._known = Known()
         self._used: set[str] = set()
         self._parameters: set[Decimal] = set()
         self._values: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
@@ -67,9 +69,10 @@ class Literals:
         for cell in cells[recent([code[each] for each in cells]) :]:
             with contextlib.suppress(*UNREADABLE):
                 tree = known.tree(code[cell])
-                known = Learner(known).learned(tree)
+                self._learned[cell] = Learner(known).learned(tree)
+                known.take(self._learned[cell])
                 self._look_for_uses(tree, known)
-                self._read[cell] = tree, known
+                self._trees[cell] = tree
 
     def _look_for_uses(self, tree: ast.Module, known: Known) -> None:
         """Note what is reckoned, compared or called with beside what is not made of constants."""
@@ -104,12 +107,14 @@ class Literals:
         in it.
 
         Args:
-            cell: The cell.
+            cell: The cell; of several, the first one is asked for first.
             known: The sizes of the numbers in the question, and of those that were found out before.
         """
         code = self._code.get(cell, "")
         with contextlib.suppress(*UNREADABLE, KeyError):
-            tree, names = self._read[cell]
+            tree, names = self._trees[cell], self._known
+            for each in [each for each in self._learned if each <= cell]:
+                names.take(self._learned.pop(each))
             names.left[0] = WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
             counts: Counter[Decimal] = Counter()
             is_made_up = False

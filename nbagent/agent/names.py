@@ -58,12 +58,21 @@ class Known:
         fixed: The names whose values are made of constants.
         takes: The names of the parameters of functions.
         left: The steps that may still be taken, as the only item.
+        own: The parameters of the lambda or comprehension that is looked at, which count as made of constants.
     """
 
     values: dict[str, list[ast.expr]] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
     takes: dict[str, list[str]] = field(default_factory=dict)
     left: list[int] = field(default_factory=lambda: [0])
+    own: frozenset[str] = frozenset()
+
+    def take(self, later: Known) -> None:
+        """Have the names that a later cell gives a value mean that from now on."""
+        self.values.update(later.values)
+        self.fixed.difference_update(later.values)
+        self.fixed.update(later.fixed)
+        self.takes.update(later.takes)
 
     def tree(self, code: str) -> ast.Module:
         """The tree of a cell, for which steps are given."""
@@ -101,19 +110,19 @@ class Learner:
         self._handles: dict[str, str] = {}
 
     def learned(self, tree: ast.Module) -> Known:
-        """What is known after the cell with this tree."""
+        """What the cell with this tree gives names."""
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._define(node.name, node.args)
         self._visit(tree)
         before = self._before
         known = Known({**before.values, **self._given}, before.fixed | set(self._given), self._takes, before.left)
+        takes = {name: each for name, each in self._takes.items() if name in self._given}
         for _ in range(ROUNDS):
             wrong = [each for each in self._given if each in known.fixed and not self._stays(each, known)]
             if not wrong:
-                return known
-        known.fixed.difference_update(self._given)
-        return known
+                return Known(self._given, known.fixed & self._given.keys(), takes)
+        return Known(self._given, takes=takes)
 
     def _stays(self, name: str, known: Known) -> bool:
         """Whether a name's values are made of constants, as far as is known; if not, it is taken away at once."""
@@ -279,7 +288,7 @@ def is_fixed(node: ast.AST, known: Known) -> bool:
     known.spend()
     match node:
         case ast.Name(id=name):
-            return name in known.fixed or (name in MAKES and name not in known.values)
+            return name in known.fixed or name in known.own or (name in MAKES and name not in known.values)
         case ast.Call(func=ast.Name(id="eval" | "exec"), args=[code, *_]):
             return isinstance(code, ast.Constant) and is_all_fixed(parse(str(code.value)), known)
         case ast.Call(func=func, args=arguments, keywords=keywords):
@@ -291,10 +300,10 @@ def is_fixed(node: ast.AST, known: Known) -> bool:
             return not _SOURCES.match(attr) and is_fixed(value, known)
         case ast.Lambda(args=arguments, body=body):
             own = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-            return is_fixed(body, replace(known, fixed=known.fixed | own))
+            return is_fixed(body, replace(known, own=known.own | own))
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             own = {each.id for part in node.generators for each in ast.walk(part.target) if isinstance(each, ast.Name)}
-            known = replace(known, fixed=known.fixed | own)
+            known = replace(known, own=known.own | own)
         case ast.Await():
             return False
     inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.comprehension)]
@@ -310,7 +319,7 @@ def _reckons(func: ast.expr, arguments: Sequence[ast.expr], known: Known) -> boo
     match func:
         case ast.Name():
             is_built_in = name in MAKES or name in SHOWS
-            return name in known.fixed if name in known.values else is_built_in
+            return name in known.fixed or name in known.own if name in known.values else is_built_in
         case ast.Attribute(value=value):
             of_module = isinstance(value, ast.Name) and known.values.get(value.id) == [_MODULE]
             return (of_module and name in MAKES) or name in SHOWS or is_fixed(value, known)
@@ -325,7 +334,8 @@ def _is_own(node: ast.expr, known: Known) -> bool:
             return f"file:{path}" in known.fixed
         case ast.Name(id=name):
             values = known.values.get(name, [])
-            return name in known.fixed and bool(values) and all(_is_own(each, known) for each in values)
+            is_known = name in known.fixed or name in known.own
+            return is_known and bool(values) and all(_is_own(each, known) for each in values)
         case ast.Call(func=func, args=[first, *_]) if name_of(func) in ("open", "Path"):
             return _is_own(first, known)
         case ast.Call(func=func):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -217,6 +218,17 @@ def test_hostile_code_is_read_soon(name: str) -> None:
         return time.thread_time() - started
 
     assert seconds(2_000) < 8 * seconds(500) + machine.pace()
+
+
+def test_what_names_mean_is_held_once_for_all_cells() -> None:
+    """The memory for many cells grows with their code, not with each cell's names times the cells."""
+    code = {at: "".join(f"a{at}_{n}=1\n" for n in range(40)) for at in range(1, 201)}
+    tracemalloc.start()
+    try:
+        claims("It is 4217.", {200: printed("4217")[1]}, code=code)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_not_looked_for_is_said() -> None:
