@@ -41,7 +41,7 @@ def options(files: Path, *, model: str = MODEL, jobs: int = 1, minutes: float = 
 
 
 def shown(answer: str) -> tuple[Say, Say]:
-    """A cell that reads data and shows what the answer says, and the answer: one made of constants would be sent back."""
+    """A cell that reads data and shows the answer, and that: one made of constants would be sent back."""
     return Say(calls=(python(f"print(open('/tmp/data/penguins.csv').read(0) + {answer!r})"),)), Say(text=answer)
 
 
