@@ -51,7 +51,7 @@ _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
-_LISTED = re.compile(r"\d,\d")
+_LISTED = re.compile(r"\w,\d")
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
 """A number whose thousands are parted by spaces, or several numbers."""
 _MONTH = (

@@ -395,3 +395,13 @@ def test_code_that_was_written_to_be_read_costs_little() -> None:
         found = claims("They are 40 and 41.", printed("40"), code={1: each})
         assert [(claim.text, claim.supported) for claim in found] == [("40", False), ("41", False)]
     assert time.process_time() - start < 2
+
+
+def test_a_number_in_a_row_of_a_file_is_known() -> None:
+    """A comma parts it from a word, so it may be reckoned with by hand."""
+    outputs = {
+        1: [{"output_type": "stream", "name": "stdout", "text": "name,key\nhorse,17\n"}],
+        2: [{"output_type": "execute_result", "data": {"text/plain": "18"}, "metadata": {}}],
+    }
+    code = {1: "print(open('/tmp/data/a.csv').read())", 2: "17 + 1"}
+    assert [each.cell for each in claims("It is 18, one more than 17.", outputs, code=code)] == [2, 1]

@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 from evals.__main__ import app
 
-COUNT = "import polars as pl\ndf = pl.read_csv('/tmp/data/penguins.csv', null_values='NA')\n"
-COUNT += "print(df.height, df['species'].n_unique())"
+READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/penguins.csv', null_values='NA')\n"
+COUNT = READ + "print(df.height, df['species'].n_unique())"
+MEAN = READ + "df.filter(pl.col('species') == 'Gentoo')['bill_length_mm'].mean()"
 WORDS = "--questions questions.jsonl --labels labels.jsonl --tables tables --out r.jsonl --engine bubblewrap".split()
 RUNNER = "import runpy, sys; sys.path.append({!r}); runpy.run_module('evals', run_name='__main__', alter_sys=True)"
 """As `python -m evals` in the checkout, but with the nbagent that is installed."""
@@ -112,7 +113,7 @@ def test_it_goes_on_after_a_stop(files: Path, provider: Provider, evals: Evals, 
     assert set(leftovers()) <= before
     with (files / "r.jsonl").open("a") as file:
         file.write('{"task_id": 1, "ans')
-    provider.say(Say(calls=(python("95 / 2"),)), Say(text="@mean_bill[47.5]"))
+    provider.say(Say(calls=(python(MEAN),)), Say(text="@mean_bill[47.5]"))
     assert evals("--limit", "2").exit_code == 0
     assert [(each["task_id"], each["correct"]) for each in results(files)] == [(0, False), (1, True)]
 

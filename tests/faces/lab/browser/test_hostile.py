@@ -104,8 +104,8 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
 def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
     """It runs and loads nothing there, and puts no cells into the notebook, whose next kernel may not be isolated.
 
-    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The person is told once
-    that something is not drawn, and which setting trusts it.
+    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The person is told
+    once that something is not drawn, and which setting trusts it.
     """
     panel = lab.open(browser, workspace="planted")
     asked: list[str] = []
