@@ -34,8 +34,9 @@ WIDEST = 200
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
-UNSET = "it is what was in memory before, as an array is that nobody has filled"
+UNSET = "it may be what was in memory before, as in an array that nobody has filled"
 NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
+UNSET_AGAIN = f"{EVERY_RUN}, as an array does that nobody has filled"
 ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
 REORDERED = f"{ORDER}; {EVERY_RUN}"
@@ -64,7 +65,7 @@ class Difference(NamedTuple):
     @property
     def is_unstable(self) -> bool:
         """Whether two fresh runs differ in it, too."""
-        return self.cause in (EVERY_RUN, NO_SEED, UNSET, REORDERED)
+        return self.cause in (EVERY_RUN, NO_SEED, UNSET_AGAIN, REORDERED)
 
     def __str__(self) -> str:
         where = f"{self.what}, {self.where}" if self.where else self.what
@@ -252,7 +253,7 @@ def cause(reads: Reads, *, again: bool) -> str:
         again: Whether two fresh runs differ in it, too.
     """
     if reads.unset:
-        return UNSET
+        return UNSET_AGAIN if again else UNSET
     if not again:
         return ""
     return NO_SEED if reads.random else EVERY_RUN
