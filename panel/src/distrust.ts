@@ -161,7 +161,7 @@ function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean, tell: () 
     const renderer = strict.createRenderer(mime);
     const { renderModel } = renderer;
     renderer.renderModel = model =>
-      renderModel.call(renderer, Object.create(model, { trusted: { value: false }, data: { get: () => shown(model.data) } }) as IRenderMime.IMimeModel);
+      renderModel.call(renderer, Object.create(model, { trusted: { value: false }, data: { value: shown(model.data) } }) as IRenderMime.IMimeModel);
     return renderer;
   };
 }
