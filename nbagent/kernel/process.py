@@ -17,6 +17,7 @@ from nbagent.kernel.precedence import Precedence
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.registry import refuse_unisolated
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
@@ -91,8 +92,11 @@ class KernelProcess:
         """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet.
 
         Raises:
+            UsageError: The engine isolates nothing, and the code isn't trusted.
             SandboxError: It can't be started, or has ended.
         """
+        if lease is None:
+            refuse_unisolated(self.engine, self.spec)
         sandbox = self.engine.sandbox(hooks)
         if lease is None:
             await sandbox.start(self.spec)
