@@ -288,7 +288,7 @@ class Running:
         wanted = {number: state.known[number] for number in before if turns[number] not in undone}
         has_run = turn in {turns[number] for number in before}
         if has_run:
-            self.files.check_again(wanted)
+            self.files.kept.check_again(wanted)
         self.log.emit(TurnUndone(turn=turn, cells=before, undone=undo))
         if has_run:
             what = "undone: what its cells did to variables and files is" if undo else "brought back: its cells are run"

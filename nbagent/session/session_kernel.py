@@ -98,7 +98,7 @@ class SessionKernel:
         Raises:
             SandboxError: The new one did not start.
         """
-        async with self._alone, self._files.carried() as put_back:
+        async with self._alone, self._files.kept.carried() as put_back:
             await self._kernel.rebuild(cells, reason, prepare=put_back)
 
     # -- for agents, the session's own and other people's -------------------------------------------------------
