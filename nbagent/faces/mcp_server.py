@@ -26,7 +26,8 @@ from nbagent import __version__
 from nbagent.agent.cell_view import cut, installed, render
 from nbagent.agent.tools import scripts
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.session.protocol import AnySession, export_last
+from nbagent.session.exports import export_last
+from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from nbagent.core import fileio, folders, settings
+from nbagent.core import fileio, settings
 from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.core.events import Answer, Cell, FileSaved, Package, Record, Renamed, SessionEnded
+from nbagent.core.events import Answer, Cell, Package, Record, Renamed, SessionEnded
 from nbagent.core.options import Keywords, Options
 from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
-    from nbagent.core.events import DataSeen, Decision
+    from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
@@ -427,31 +425,17 @@ class Session(AnySession):
         environment: bool = False,
         keep_attempts: bool | None = None,
     ) -> Path:
-        from nbagent.notebook.export import export, write
+        from nbagent.session.exports import export
 
-        work, place = self._started(), Path(path)
-        await work.data_hashed()
-        if work.files is not None and self.status == "running":
-            await work.files.keep_given(work.log.folder / "variables")
-        if keep_attempts is None:
-            made = partial(write, work.recording.snapshot(), place, force=force, environment=environment)
-            written = await asyncio.to_thread(made)
-        else:
-            cells = work.cells if self.status == "running" and work.kernel.is_alive else None
-            done = await export(
-                work.recording,
-                place,
-                spec=lambda: self._plan.spec,
-                keep_attempts=keep_attempts,
-                force=force,
-                environment=environment,
-                learn=cells.learn_schemas if cells else None,
-            )
-            written = done.path
-        saved = await asyncio.to_thread(_remember, written, work.recording.needed)
-        if self.status == "running":
-            work.log.emit(saved)
-        return written
+        return await export(
+            self._started(),
+            Path(path),
+            spec=self._plan.spec,
+            is_running=lambda: self.is_running,
+            force=force,
+            environment=environment,
+            keep_attempts=keep_attempts,
+        )
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         return self._started().log.follow(reader)
@@ -479,12 +463,3 @@ class Session(AnySession):
         if part is None:
             raise UsageError("This session is still starting.", mend="Wait for start().")
         return part
-
-
-def _remember(written: Path, needed: list[DataSeen]) -> FileSaved:
-    """Note where an exported notebook is, and what it needs; returns the event of it."""
-    # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-    folders.remember_export(folders.state_root(settings.load().state_dir), written, needed)
-    with written.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileSaved(path=str(written), size=written.stat().st_size, sha256=digest)

@@ -88,7 +88,7 @@ class Tally:
     def __init__(self, name: str) -> None:
         self.name = name
         self.dtype = ""
-        self.filled = self.empty = self.numbers = self.integers = self.zeros = self.dated = self.padded = 0
+        self.filled = self.empty = self.numbers = self.integers = self.zeros = self.padded = 0
         self.forms: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         self.sentinels: Counter[str] = Counter()

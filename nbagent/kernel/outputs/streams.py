@@ -15,6 +15,7 @@ from typing import Final
 
 from nbagent.core.events import Output
 from nbagent.core.policy import MIB
+from nbagent.core.text import SURROGATES
 from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 Spill = Callable[[str, str], None]
@@ -22,7 +23,6 @@ Spill = Callable[[str, str], None]
 
 _BLOCK: Final = 256 * 1024
 """Longer messages are worked on in pieces of so many characters, so that copies stay small."""
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CURSOR: Final = re.compile("[\r\b]")
 _BACKSPACES: Final = re.compile("\b+|[^\b]+")
 
@@ -37,7 +37,7 @@ def clean_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
+        return SURROGATES.sub("\ufffd", text)
     return text
 
 
