@@ -13,7 +13,7 @@ from nbagent.core.concurrency import finished
 from nbagent.core.errors import KernelDied, KernelStartError, SandboxError, UsageError
 from nbagent.core.limits import Limits
 from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS, KernelConnection
-from nbagent.kernel.precedence import Precedence
+from nbagent.kernel.cpu_weight import CpuWeight
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.leases.lease import Lease
@@ -45,7 +45,7 @@ class KernelProcess:
         self.gone = ""
         self._started: Sandbox | None = None
         self._connection: KernelConnection | None = None
-        self._precedence = Precedence()
+        self._weight = CpuWeight()
         self._kills = 0
         self._may_be_dying = False
 
@@ -65,7 +65,7 @@ class KernelProcess:
         """The connection to the process.
 
         Raises:
-            KernelDied: There is none.
+            KernelDied: No process is connected.
         """
         if self._connection is None:
             raise KernelDied("The kernel is not running.")
@@ -162,7 +162,7 @@ class KernelProcess:
         """Send a cell's code, and give its sandbox precedence for a moment; returns the message id."""
         connection = self.connection
         self._kills, self._may_be_dying = self._oom_kills(), False
-        self._precedence.begin(self.sandbox.usage())
+        self._weight.begin(self.sandbox.usage())
         return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
@@ -217,7 +217,7 @@ class KernelProcess:
 
     def disconnect(self) -> None:
         """Close the connection to the process, which is then ended or left to others."""
-        self._precedence.end()
+        self._weight.end()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

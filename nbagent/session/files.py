@@ -40,7 +40,7 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA, OUTPUT, VARIABLES
 from nbagent.sandbox.results.folder import safe_name
-from nbagent.session.given import Given, free_name
+from nbagent.session.given_variables import Given, free_name
 from nbagent.session.kept_files import KeptFiles
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
 

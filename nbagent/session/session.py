@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
-    from nbagent.session.door import Door
     from nbagent.session.files import Attachment
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
+    from nbagent.session.server import SessionServer
 
 Status = Literal["new", "starting", "running", "stopped"]
 Part = TypeVar("Part")
@@ -54,7 +54,7 @@ class Session(AnySession):
         status: Where it is in its life.
         consent: What the model must ask for; its mode may be changed at any time.
         ask_hosts: Whether a person is asked about hosts that aren't listed; to be changed only before the start.
-        door: Serves the session to other processes; None before the start.
+        server: Serves the session to other processes; None before the start.
 
     Raises:
         UsageError: Something of this is wrong.
@@ -86,7 +86,7 @@ class Session(AnySession):
         self.ask_hosts = plan.options.ask_hosts
         self.consent = plan.consent(lambda event: self._started().log.emit(event))
         self.status: Status = "new"
-        self.door: Door | None = None
+        self.server: SessionServer | None = None
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Session(AnySession):
 
     @property
     def metrics(self) -> Metrics:
-        """What this session has done so far, in numbers."""
+        """Counts and durations of this session so far."""
         return self._telemetry.metrics.snapshot()
 
     @property
@@ -151,12 +151,12 @@ class Session(AnySession):
         self.status = "starting"
         try:
             await self._begin()
-            from nbagent.session.door import Door
+            from nbagent.session.server import SessionServer
 
             self._still_starting()
             self.status = "running"
-            self.door = Door(self, consent=self.consent)
-            await self.door.open()
+            self.server = SessionServer(self, consent=self.consent)
+            await self.server.open()
         except BaseException:
             await self.stop()
             raise
@@ -242,8 +242,8 @@ class Session(AnySession):
     async def stop(self, reason: str = "") -> None:
         if self._ending is None or self._ending.done():
             ran, self.status = self.is_running, "stopped"
-            if self.door is not None:
-                self.door.shut()
+            if self.server is not None:
+                self.server.shut()
             self._ending = asyncio.create_task(self._end(reason, ran=ran, by=asyncio.current_task()))
         await asyncio.shield(self._ending)
 
@@ -254,8 +254,8 @@ class Session(AnySession):
             ends.callback(self._telemetry.close)
             if work is not None:
                 ends.callback(work.close)
-                if self.door is not None:
-                    ends.callback(self.door.close)
+                if self.server is not None:
+                    ends.callback(self.server.close)
                 if ran:
                     ends.callback(self._tell_end, work, reason)
             ends.push_async_callback(self._plan.model.aclose)
@@ -273,8 +273,8 @@ class Session(AnySession):
     @property
     def is_busy(self) -> bool:
         """Whether anybody is attached, or something that they have asked for goes on by itself."""
-        door = self.door
-        return door is not None and (door.visitors > 0 or (door.is_working and not self.consent.is_waiting))
+        server = self.server
+        return server is not None and (server.visitors > 0 or (server.is_working and not self.consent.is_waiting))
 
     def rename(self, title: str) -> None:
         from nbagent.session.summary import line_of
@@ -325,7 +325,7 @@ class Session(AnySession):
         return self._work.conversation.unfinished if self._work and self._work.conversation else None
 
     async def ledger(self) -> Ledger:
-        """What of this session left for models so far: which bytes of which outputs, to whom, with what hidden.
+        """What this session has sent to models: which bytes of which outputs, to which model, and what was hidden.
 
         Raises:
             UsageError: The session was not started.
@@ -452,7 +452,7 @@ class Session(AnySession):
         return self._work
 
     def _running(self) -> Running:
-        """The same, unless it was stopped."""
+        """As `_started`, but an error once the session was stopped."""
         work = self._started()
         if self.status == "stopped":
             raise UsageError("This session was stopped.", mend="Use it in `async with`, or call start() first.")

@@ -10,7 +10,7 @@ from nbagent.agent.ports import Evidence, Surroundings
 from nbagent.agent.turn import Turn, approver
 from nbagent.core.events import Cell, DataDescribed, DataSeen, Event, Package, WidgetsChanged
 from nbagent.kernel.describe import Profiles, describe, schemas
-from nbagent.kernel.find import Hits, find
+from nbagent.kernel.find_text import Hits, find
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.notebook.record import Recording

@@ -13,8 +13,8 @@ from nbclient import NotebookClient
 
 from nbagent.core.events import Output
 from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.outputs import CellOutputs
-from nbagent.kernel.outputs.streams import OutputLimits
 
 v4: Any = nbformat.v4
 

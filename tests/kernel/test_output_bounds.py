@@ -13,8 +13,9 @@ import pytest
 from kernel.iopub import cell, display, message, stream, validate
 
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
+from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.outputs import CellOutputs, Cleared
-from nbagent.kernel.outputs.streams import OutputLimits, left_out
+from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 
 def test_long_streams_keep_head_and_tail() -> None:

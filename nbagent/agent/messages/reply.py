@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.core.text import SURROGATES
 
 ANSWERED_BY: Final = "nbagent_model"
@@ -75,7 +75,7 @@ def bound(reply: AIMessage) -> None:
     for call in [call for call in reply.tool_calls if not _can_be_encoded(call["args"])]:
         refuse(reply, call, BROKEN)
     for invalid in reply.invalid_tool_calls:
-        invalid["args"] = cut(_encodable(invalid["args"] or ""))[0]
+        invalid["args"] = cut_middle(_encodable(invalid["args"] or ""))[0]
 
 
 def _can_be_encoded(args: Any) -> bool:

@@ -197,7 +197,7 @@ class Tally:
         self._numbers(looked, counts, numbers)
 
     def _numbers(self, looked: Any, counts: Any, values: Any) -> None:
-        """Count those that are numbers."""
+        """Count the values that are numbers."""
         if not looked.height:
             return
         numbers = looked["text"]

@@ -238,7 +238,7 @@ class Transfer:
         return answer
 
     async def _do(self, place: SandboxPath, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
-        """One request; returns its answer."""
+        """Send a request to the code inside; returns its answer."""
         source = inside_calls.source_of("transfer_inside.py")
         found = await self._evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)

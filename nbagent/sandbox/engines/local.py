@@ -56,7 +56,7 @@ class Process(Instance):
     _process: subprocess.Popen[bytes] | None = None
 
     def users(self) -> None:
-        """None: it runs as whoever starts it, also as root."""
+        """None: the kernel runs as whoever starts it, even as root."""
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:
         """Folders of the host, and no filter."""
@@ -93,7 +93,7 @@ class Process(Instance):
             raise SandboxError(f"A local kernel can't be started: {error}.") from error
 
     async def take_over(self, plan: InstancePlan) -> None:  # noqa: ARG002 - the interface's
-        """It ends with its controller."""
+        """Refuse: the process ends with its controller."""
         raise SandboxError("A local kernel can't be taken over.")
 
     def poll(self) -> ProcessEnd | None:

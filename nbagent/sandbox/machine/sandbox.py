@@ -73,7 +73,7 @@ class MachineSandbox(Sandbox):
             await to_the_end(self._note_environment)
 
     def _note_environment(self) -> None:
-        """Note which Python it has, for another process that uses its kernel (`engines/existing.py`)."""
+        """Note the kernel's Python in the lease, for other processes that use the kernel (`engines/existing.py`)."""
         with contextlib.suppress(EnvironmentMissing):  # an image that isn't nbagent's
             target = self.instance.target()
             self.lease.write(environment=self.instance.environment, python=target.python, platform=target.platform)
