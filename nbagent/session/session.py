@@ -289,7 +289,9 @@ class Session(AnySession):
         await self._running().use_model(name)
 
     async def undo_turn(self, turn: int, *, undo: bool = True) -> None:
-        await self._running().undo_turn(turn, undo=undo)
+        from nbagent.session.undo import undo_turn
+
+        await undo_turn(self._running(), turn, undo=undo)
 
     def set_approvals(self, mode: str) -> None:
         from nbagent.safety.approvals import Mode
