@@ -17,8 +17,9 @@ from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
 from nbagent.notebook.compare.pictures import Pictures
+from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.volatile import Moments
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
 from nbagent.notebook.lock import Lock

@@ -14,9 +14,10 @@ from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.volatile import Moments
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
@@ -112,6 +113,38 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
     assert compared("rows: 12", "rows: 13", code=TIMED).differences
 
 
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("opens 09:30:00", "opens 09:31:00"),
+        ("opens 09:30", "opens 17:45"),
+        ("11 rows", "23 rows"),
+        ("November", "Monday"),
+        ("mean hours: 37", "mean hours: 38"),
+        ("mean seconds: 37.5 of 50", "mean hour: 38.5 of 50"),
+        ("5 rows", "6 rows"),
+        ("5 rows", "305 rows"),
+        ("ships at 352.5 orders/min", "ships at 353.5 orders/min"),
+        ("grew 3.512x", "grew 3.514x"),
+    ],
+)
+def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) -> None:
+    """What runs agree on and the notebook doesn't is none of a clock's, unless it is what the clock said of each."""
+    for after in (1.0, 300.0, 86_400.0 * 10):
+        moments = Moments(stored=NOW - after, fresh=NOW, elapsed=20.0)
+        assert compared(stored, fresh, fresh, code=TIMED, moments=moments).differences
+
+
+@pytest.mark.parametrize("form", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%A", "%B", "%j", "%U", "day %d of %m"])
+def test_a_part_of_the_moment_is_no_difference(form: str) -> None:
+    """In any time zone, if it is the same part of both, also where two runs agree on it."""
+    for after in (65.0, 3_600.0, 86_400.0 * 40):
+        for shift in (0, 5.75 * 3_600, -8 * 3_600):
+            then, now = (datetime.fromtimestamp(at + shift, UTC).strftime(form) for at in (NOW - after, NOW))
+            moments = Moments(stored=NOW - after, fresh=NOW, elapsed=3.0)
+            assert compared(f"at {then}", f"at {now}", f"at {now}", code=TIMED, moments=moments).differences == []
+
+
 def test_libraries_time_themselves() -> None:
     """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
     assert (
@@ -180,6 +213,20 @@ def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
     assert compared("x = 1", "x = 2", "x = 2").differences[0].cause == ""
     assert compared("a 1\nb 2", "b 2\na 1", "b 2\na 1").differences[0].cause == ORDER
     assert compared("a 1\nb 2", "b 2\na 1", "a 1\nb 2").differences[0].cause == REORDERED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from numpy.random import exponential\nexponential()",
+        "import random as r\nfrom random import gauss as draw\nx = draw(0, 1)\nx",
+        "from scipy import stats\nd = stats.norm(1, 2)\nd.rvs(3)",
+        "from sklearn.utils import resample\nresample([1, 2, 3])[0]",
+    ],
+)
+def test_functions_of_random_modules_draw_without_a_seed(code: str) -> None:
+    """Also by names of their own."""
+    assert [each.cause for each in compared("0.1234", "0.2345", "0.3456", code=code).differences] == [NO_SEED]
 
 
 @pytest.mark.parametrize(

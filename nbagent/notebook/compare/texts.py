@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.masks import Mask, masked
+from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, tokens
 from nbagent.notebook.compare.volatile import (
     Moments,
-    Reads,
     is_age,
     is_clock,
     is_duration,
@@ -267,7 +267,7 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return ""
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
-    if reads.clock and is_now(fresh, moments.fresh) and (moments.stored is None or is_now(stored, moments.stored)):
+    if reads.clock and is_now(stored, fresh, moments):
         return "date"
     if reads.clock and is_age(stored, fresh, moments):
         return "date"
