@@ -32,10 +32,8 @@ _CONCURRENT = re.compile(
 )
 _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
-    r"rvs|resample|permutation_test|monte_carlo_test|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
+    r"\w*rvs|resample|permutation_test|monte_carlo_test|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
-_OWN_SEED = re.compile(r"\b(?:regplot|lmplot|barplot|pointplot|lineplot)\(")
-"""Seaborn's intervals, which no seed of NumPy's holds for."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
@@ -65,7 +63,6 @@ class Code:
     def __post_init__(self) -> None:
         self._modules: set[str] = set()
         self._seeded: set[str] = set()
-        self._all_seeded = False
         self._siblings: dict[str, set[str]] = {}
 
     def take(self, code: str) -> Reads:
@@ -108,15 +105,16 @@ class Code:
         return found or (not any(True for _ in nodes(code)) and pattern.search(code) is not None)
 
     def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
-        """Whether what a statement draws has a seed: its own, that of its generator, or that of all."""
+        """Whether what a statement draws has a seed: its own, or that of its generator.
+
+        That of all, such as `numpy.random.seed` sets, says nothing: libraries have generators of their own.
+        """
         if _WITHOUT_SEED.search(text):
-            self._all_seeded &= "seed()" not in text
             return False
         if _sets_seed(statement):
-            self._all_seeded |= isinstance(statement, ast.Expr) and "seed(" in text
             self._seeded |= set(_bound(statement))
             return True
-        return (self._all_seeded and not _OWN_SEED.search(text)) or bool(_words(text) & self._seeded)
+        return bool(_words(text) & self._seeded)
 
 
 def _sets_seed(statement: ast.stmt) -> bool:
