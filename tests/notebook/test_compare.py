@@ -145,6 +145,30 @@ def test_a_part_of_the_moment_is_no_difference(form: str) -> None:
             assert compared(f"at {then}", f"at {now}", f"at {now}", code=TIMED, moments=moments).differences == []
 
 
+def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
+    """In a sandbox they are small, and runs may agree on them by chance."""
+    code = "def work(x):\n    return x, os.getpid()\nwith Pool(2) as pool:\n    print(pool.map(work, [1, 2]))"
+    told = "[(1, {}), (2, {})]"
+
+    def found(stored: str, fresh: str, code: str = code) -> list[Any]:
+        context = Context(moments=MOMENTS, reads=Code().take(code), process=8)
+        return compare([stream(stored)], [stream(fresh)], context, again=[[stream(fresh)]]).differences
+
+    assert found(told.format(20, 21), told.format(19, 20)) == []
+    assert found("[(1, 20), (3, 21)]", told.format(19, 20))
+    assert found(told.format(20, 61), told.format(19, 20))
+    assert found("20 rows", "19 rows", "print(len(rows), 'rows')")
+
+
+def test_what_programs_say_of_the_machine_may_be_the_same_in_all_fresh_runs() -> None:
+    """Of its disk or its memory, in a cell that shows nothing else."""
+    told = "overlay  252G   {}G  163G  {}% /"
+    now, then = told.format(61, 41), told.format(62, 40)
+    assert compared(then, now, now, code="!df -h / | tail -1\n").excused == {"measure"}
+    assert compared(then, now, now, code="!df -h / | tail -1\nprint(len(rows))").differences
+    assert compared(then.replace("overlay", "tmpfs"), now, now, code="!df -h / | tail -1").differences
+
+
 def test_libraries_time_themselves() -> None:
     """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
     assert (

@@ -22,10 +22,15 @@ _IDS = re.compile(
     r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
     r"ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
+_PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
 _MEASURES = re.compile(
     r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
     r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
 )
+_MEASURED = re.compile(
+    r"(?:\s*!.*(?:\b(?:df|free|ps|top|uptime|vmstat)\b|/proc/(?:meminfo|loadavg|uptime|stat)\b).*\n?)+"
+)
+"""A cell of programs that say nothing but what the machine has left."""
 _CONCURRENT = re.compile(
     r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
     r"multiprocessing|Process|TaskGroup)\b"
@@ -53,12 +58,14 @@ class Code:
         ids: Names that hold or return what depends on an id, or on the process.
         measures: Names that hold or return what depends on how much memory or time the machine has left.
         randoms: Names that hold or return what depends on random numbers without a seed.
+        processes: Names that hold or return numbers of processes that the kernel started.
     """
 
     clocks: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
     measures: set[str] = field(default_factory=set)
     randoms: set[str] = field(default_factory=set)
+    processes: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._modules: set[str] = set()
@@ -82,6 +89,8 @@ class Code:
             ident=ident,
             random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
+            only_measure=_MEASURED.fullmatch(code) is not None,
+            processes=self._reads(code, _PROCESSES, self.processes),
             unset=_shows_unset(code),
             concurrent=_CONCURRENT.search(code) is not None,
         )
@@ -138,6 +147,8 @@ class Reads:
         ident: An id, or something of the process.
         random: Random numbers.
         measure: How much memory or time the machine has left.
+        only_measure: Nothing but that.
+        processes: The numbers of processes that the kernel started.
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
     """
@@ -146,13 +157,15 @@ class Reads:
     ident: bool = False
     random: bool = False
     measure: bool = False
+    only_measure: bool = False
+    processes: bool = False
     unset: bool = False
     concurrent: bool = False
 
     @property
     def is_volatile(self) -> bool:
         """Whether some of its output may differ with every run."""
-        return self.clock or self.ident or self.measure
+        return self.clock or self.ident or self.measure or self.only_measure
 
 
 def _statements(code: str) -> Iterable[ast.stmt]:
@@ -174,6 +187,18 @@ def _shows_unset(code: str) -> bool:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and _UNSET.search(text):
             unset |= set(_bound(statement))
     return False
+
+
+def changes(code: str) -> set[str]:
+    """The names of former cells whose values a cell changes: run twice, it changes them twice."""
+    found, own = set[str](), set[str]()
+    for statement in _statements(code):
+        inner = (each for each in ast.walk(statement) if isinstance(each, ast.AugAssign))
+        found |= {*map(_root, (each.target for each in inner)), *(name for name, _ in _changed(statement))} - own
+        own |= set(_bound(statement))
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            own |= {(each.asname or each.name).partition(".")[0] for each in statement.names}
+    return found - {""}
 
 
 def _without_imports(statement: ast.stmt, text: str) -> str:

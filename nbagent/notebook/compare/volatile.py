@@ -21,6 +21,8 @@ EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
 SURE = 3
 """Significant digits from which on a factor that two fresh runs agree on is none of a clock's."""
+PROCESSES, NEAR = 256, 8
+"""Processes and threads that a kernel may have started before one; by how many two runs may differ there."""
 QUARTER = 900
 """Seconds: time zones are whole quarters of an hour apart."""
 TINY = 1e-4
@@ -237,3 +239,20 @@ def is_id(token: Token) -> bool:
         and len(text) >= 5
         and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
     )
+
+
+def is_process(stored: Token, fresh: Token, kernel: int, *, others: bool) -> bool:
+    """Whether both are the number of a process: that of the kernel, or of one that it started.
+
+    A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run.
+
+    Args:
+        stored: What was shown before.
+        fresh: What is shown now.
+        kernel: The number of the kernel's process in the fresh run; 0 if it isn't known.
+        others: Whether other processes count.
+    """
+    if not (kernel and stored.text.isdecimal() and fresh.text.isdecimal()):
+        return False
+    one, other = int(stored.text[:20]), int(fresh.text[:20])
+    return other == kernel or (others and kernel < other <= kernel + PROCESSES and abs(one - other) <= NEAR)
