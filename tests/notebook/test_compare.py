@@ -169,6 +169,13 @@ def test_what_programs_say_of_the_machine_may_be_the_same_in_all_fresh_runs() ->
     assert compared(then.replace("overlay", "tmpfs"), now, now, code="!df -h / | tail -1").differences
 
 
+def test_each_error_of_a_cell_is_compared() -> None:
+    """Programs that IPython calls after a cell show theirs, too."""
+    one, other, last = ({"output_type": "error", "ename": "E", "evalue": value, "traceback": []} for value in "abc")
+    (found,) = compare([one, last], [other, last], Context(moments=MOMENTS)).differences
+    assert str(found) == "error, line 1: 'a' → 'b'"
+
+
 def test_libraries_time_themselves() -> None:
     """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
     assert (
