@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
+from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness, cause
@@ -257,7 +259,9 @@ def compared(
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
         moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
-        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strictness)
+        masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
+        strict = replace(strictness, masks=masks)
+        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strict)
         found[cell.number] = compare(stored, ours, context, again=more)
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences

@@ -396,3 +396,26 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     fresh = Ran(outputs=dict.fromkeys((1, 2, 3), made("1")), moments=dict.fromkeys((1, 2, 3), (0.0, 1.0)))
     told = compared(found, fresh, [fresh], reads=all_reads(found), strictness=Strictness())
     assert [each.differences[0].cause for each in told.values()] == [TWICE, TWICE, ""]
+
+
+@pytest.mark.parametrize(
+    ("code", "stored", "fresh", "same"),
+    [
+        ("# For the browser\n%pip install -q cycler", "Installed cycler 0.12.1.\n", "Already there: cycler.\n", True),
+        ("%pip install cycler\nprint(3)", "Installed cycler 0.12.1.\n3\n", "Already there: cycler.\n3\n", True),
+        ("!pip install cycler\nprint(3)", "Collecting cycler\nUsing cached cycler-0.12.1.whl\n3\n", "3\n", True),
+        ("%pip install cycler\nprint(3)", "Installed cycler 0.12.1.\n2\n", "Already there: cycler.\n3\n", False),
+        ("print('Installed', n)", "Installed 2.\n", "Installed 3.\n", False),
+    ],
+)
+def test_what_an_install_says_is_no_result(code: str, stored: str, fresh: str, same: bool) -> None:
+    """Whether packages were there already depends on what ran before; what else the cell shows is compared."""
+
+    def made(shown: str) -> list[Any]:
+        return [{"output_type": "stream", "name": "stdout", "text": shown}]
+
+    cell = nbformat.v4.new_code_cell(code, outputs=made(stored), execution_count=1)
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=[cell])), name="n")
+    fresh_run = Ran(outputs={1: made(fresh)}, moments={1: (0.0, 1.0)})
+    told = compared(found, fresh_run, reads=all_reads(found), strictness=Strictness())
+    assert any(each.differences for each in told.values()) is not same
