@@ -12,7 +12,7 @@ import bisect
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -50,6 +50,8 @@ _NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?"
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
+_WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
+"""A word with a digit that may be a file's name."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _LISTED = re.compile(r"\w,\d")
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
@@ -88,6 +90,7 @@ def claims(
     notes: Sequence[str] = (),
     code: Mapping[int, str] | None = None,
     data: bool = True,
+    names: Collection[str] = (),
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -100,11 +103,12 @@ def claims(
             stands there is no evidence.
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
+        names: Names of files: `bracket-62` claims nothing.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    claimed = quantities(_prose(answer[:MAX_ANSWER]))
+    claimed = quantities(_prose(answer[:MAX_ANSWER], names))
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
     room = _Room()
@@ -147,7 +151,7 @@ def numbers_to_check(found: Sequence[Claim]) -> list[Claim]:
     return [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)][:CHECKED]
 
 
-def _prose(answer: str) -> str:
+def _prose(answer: str, names: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
         lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
@@ -166,6 +170,7 @@ def _prose(answer: str) -> str:
     text = _LABEL.sub(label, text)
     for pattern in (_DATES, _NAMES, _LEVELS):
         text = pattern.sub(" ", text)
+    text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
     return _SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
 
 

@@ -145,6 +145,13 @@ def test_no_claims(answer: str) -> None:
     assert claims(answer, {}) == []
 
 
+def test_a_name_of_a_file_claims_nothing() -> None:
+    """A number in a word that is no file's name is one all the same."""
+    text = "Kentucky led from bracket-00 to bracket-62, and total-5521 in 2015."
+    found = claims(text, {}, names=["bracket-00", "bracket-62.tsv", "bracket-62", "2015"])
+    assert [each.text for each in found] == ["5521", "2015"]
+
+
 def test_a_unit_is_shared_by_joined_numbers_only() -> None:
     """Words between them part them."""
     found = claims("33 of them, that is 52 %", printed("0.331935 0.5171"))
