@@ -63,6 +63,7 @@ _MONTH = (
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
+_SMALL_ALONE = re.compile(r"-?(?:\d|10)")
 _DATES = re.compile(
     rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
     rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
@@ -78,6 +79,7 @@ _LEVELS = re.compile(
 """The levels of tests and intervals, which are agreed on, not found out."""
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
+    r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
     r"|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
@@ -147,8 +149,12 @@ def claims(
 
 
 def numbers_to_check(found: Sequence[Claim]) -> list[Claim]:
-    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
-    return [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)][:CHECKED]
+    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years.
+
+    Small ones, which stand in most outputs, are among them only if there are no others.
+    """
+    shown = [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)]
+    return ([claim for claim in shown if not _SMALL_ALONE.fullmatch(claim.text)] or shown)[:CHECKED]
 
 
 def _prose(answer: str, names: Collection[str] = ()) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import machine
 import pytest
 
-from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
+from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims, numbers_to_check
 from nbagent.agent.names import MAX_CODE
 from nbagent.agent.numerals import numerals
 from nbagent.core.events import Claim
@@ -50,6 +50,10 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("5.08 kg", "5076.016", "5076.016"),
         ("59,97 T€", "59974.38", "59974.38"),
         ("12,3 %", "12.34", "12.34"),
+        ("188 k€ in 2021", "188", "188"),
+        ("5,124 k€", "5124", "5124"),
+        ("2.5 Mio. €", "2.52", "2.52"),
+        ("12.3 million visitors", "12.34", "12.34"),
         ("1\u202f234.5", "1234.5", "1234.5"),
         ("150 rows", "100,150,200", "150"),
         ("150 rows", "100 150 200", "150"),
@@ -93,6 +97,8 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("13", "12.3"),
         ("46 %", "0.4512"),
         ("1.3 million", "1234567"),
+        ("45 million", "45"),
+        ("189 k€", "188"),
         ("5 %", "5.46"),
         ("It changed by -3.5.", "3.5"),
         ("5.18 kg", "5076.016"),
@@ -115,6 +121,7 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("There are 7 stations.", "x"),
         ("The answer is 7.", "x"),
         ("7 kg", "x"),
+        ("It has pages 1,234", "x"),
     ],
 )
 def test_not_supported(answer: str, output: str) -> None:
@@ -136,6 +143,7 @@ def test_not_supported(answer: str, output: str) -> None:
         "95-%-Konfidenzintervall, 95% CI, 99 % confidence",
         "\u03b1 = 0.05, at the 5 % level, ein Niveau von 5 %",
         "a scale from -1 to 1",
+        "manual, section 4: as pages 12 and § 17.2 say, Abschnitt 31",
         "Nothing at all",
         "",
     ],
@@ -156,6 +164,13 @@ def test_a_unit_is_shared_by_joined_numbers_only() -> None:
     """Words between them part them."""
     found = claims("33 of them, that is 52 %", printed("0.331935 0.5171"))
     assert [(each.text, each.supported) for each in found] == [("33", False), ("52 %", True)]
+
+
+def test_small_numbers_are_checked_where_there_are_no_others() -> None:
+    """A 4 stands in most outputs, so that it was found again says little."""
+    outputs = printed("4 1483.65 12")
+    assert [each.text for each in numbers_to_check(claims("= 4: 1,483.65 of 12", outputs))] == ["1,483.65", "12"]
+    assert [each.text for each in numbers_to_check(claims("It is 4.", outputs))] == ["4"]
 
 
 def test_what_was_given_is_no_claim() -> None:
