@@ -113,6 +113,8 @@ def documents(folder: Path) -> None:
         connection.execute('create table "we""ird; name\n" ("a b" integer, "q""q" text)')
         connection.execute("create table plain (x real)")
         connection.execute("create view seen as select x from plain")
+        connection.execute("create table late (speed real)")
+        connection.executemany("insert into late values (?)", [(None,)] * 150 + [(0.5,)])
         connection.execute("create table child (id integer primary key, parent real references plain (x))")
         connection.commit()
     (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x", "c": []}, {"a": 2, "c": [1, 7]}]))
@@ -315,9 +317,11 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
         'we"ird; name\n': ["a b", 'q"q'],
         "plain": ["x"],
         "seen": ["x"],
+        "late": ["speed"],
         "child": ["id", "parent"],
     }
-    assert database.tables[3].note == "key: id; parent → plain.x"
+    assert database.tables[3].call.endswith("infer_schema_length=None)")
+    assert database.tables[4].note == "key: id; parent → plain.x"
     assert (found["records.json"].tables[0].rows, columns(found["records.json"])[0]) == (2, ("a", "Int64"))
     items = column(found["records.json"], "c")
     assert (items.values, items.missing) == ({"1": 1, "7": 1}, {"[]": 1})
