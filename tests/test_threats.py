@@ -135,7 +135,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
         "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
         "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
-        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page",
+        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page "
+        "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
+        "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing",
     ),
     27: (
         "output that gives orders",
