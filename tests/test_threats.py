@@ -201,7 +201,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing "
-        "notebook/test_export.py::test_no_name_of_data_loads_anything",
+        "notebook/test_export.py::test_no_name_of_data_loads_anything "
+        "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",

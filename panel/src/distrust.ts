@@ -13,6 +13,7 @@ import type { Kernel } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import { printStill } from './printing';
 import { tame } from './replies';
 import { harmless, sealed } from './safe';
 import { SANDBOXED } from './shared';
@@ -60,13 +61,16 @@ export class Distrust {
   constructor(
     private readonly app: JupyterFrontEnd, tracker: INotebookTracker, factory: NotebookPanel.IContentFactory, private readonly trans: Trans
   ) {
+    // Browsers look up the names in links before anybody follows one, which could tell a secret to a name server.
+    document.head.insertAdjacentHTML('beforeend', '<meta http-equiv="x-dns-prefetch-control" content="off">');
     const { kernels } = app.serviceManager;
     const { connectTo } = kernels;
     kernels.connectTo = options => this.muzzle(connectTo.call(kernels, options));
     const { createCodeCell } = factory;
     factory.createCodeCell = options =>
       createCodeCell.call(factory, { ...options, rendermime: this.ofCell(options.rendermime, options.model) });
-    const add = ({ content, sessionContext }: NotebookPanel) => {
+    const add = (panel: NotebookPanel) => {
+      const { content, sessionContext } = panel;
       const saved = () => content.model?.defaultKernelName; // while it is being opened
       const look = this.guard(sessionContext, content.rendermime, () => content.model?.cells ?? [], saved);
       const listen = () => {
@@ -75,11 +79,14 @@ export class Distrust {
       };
       content.modelChanged.connect(listen);
       listen();
+      const isMarked = () => !this.allowed && [...(content.model?.cells ?? [])].some(model => model.getMetadata(MARK) === true);
+      printStill(panel, () => isMarked() || this.registry(content.rendermime).isUnder());
     };
     tracker.widgetAdded.connect((_, panel) => add(panel));
     tracker.forEach(add);
     const consoles = () => {
-      for (const { console: found } of app.shell.widgets('main') as Iterable<ConsolePanel>) {
+      const areas = ['main', 'down', 'left', 'right']; // a person's settings say where consoles are
+      for (const { console: found } of areas.flatMap(area => [...app.shell.widgets(area)]) as Iterable<ConsolePanel>) {
         if (found?.cells && !this.known.has(found)) {
           this.known.add(found);
           found.cells.changed.connect(this.guard(found.sessionContext, found.rendermime, () => [...found.cells].map(cell => cell.model)));

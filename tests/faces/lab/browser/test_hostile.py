@@ -223,3 +223,26 @@ def test_replies_of_a_sandboxed_kernel_do_nothing(lab: Lab, browser: Browser) ->
     )
     assert found == [[["text/plain"], False]] * 3 + [[[], "python"]] * 2
     panel.close()
+
+
+def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: Listener) -> None:
+    """JupyterLab prints what nbconvert makes of it, and nobody cleans that."""
+    panel = lab.open(browser, workspace="printed")
+    asked: list[str] = []
+    panel.page.on("request", lambda request: asked.append(request.url))
+    html = "<link rel=preconnect href=http://h71.invalid><img src=http://h71.invalid>"
+    html += "<style>@import 'http://h72.invalid'</style><svg><image href=http://h73.invalid></svg>"
+    beside(lab, panel, "printed.ipynb", f"display({{'text/html': {html!r}}}, raw=True)", kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.wait_for_function(f"{FRONT}.content.widgets[0].model.executionCount === 1")
+    panel.page.evaluate("void window.jupyterapp.commands.execute('apputils:print')")
+    printed = panel.page.locator("iframe[sandbox='allow-modals allow-same-origin']")
+    printed.wait_for(state="attached")
+    panel.page.wait_for_timeout(5_000 * machine.pace())
+    assert "<link" not in (printed.get_attribute("srcdoc") or "")
+    lookups = panel.page.locator("meta[http-equiv='x-dns-prefetch-control'][content='off']")
+    assert lookups.count() == 1  # of names in links that nobody has followed
+    assert any("/nbconvert/html/" in each for each in asked)
+    assert [each for each in listener.heard if re.search(r"h7[123]\.invalid", each)] == []
+    panel.close()
