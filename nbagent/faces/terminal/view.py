@@ -311,8 +311,12 @@ class View:
     def _write(self, shown: str) -> None:
         if not shown:
             return
-        self._results.write(shown)
-        self._results.flush()
+        try:
+            self._results.write(shown)
+            self._results.flush()
+        except OSError:
+            self._held = []  # what is stopped for this tells nothing more
+            raise
         if self._colours and "\x1b" in shown:
             # A colour, or text made invisible, must not reach what comes after it.
             self._results.write("\x1b[0m")
