@@ -13,7 +13,8 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
-from nbagent.kernel.outputs.streams import OutputLimits, Stream
+from nbagent.kernel.outputs.limits import OutputLimits
+from nbagent.kernel.outputs.streams import Stream
 from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook.compare.widgets import EVERY, models
 from nbagent.notebook.lock import Lock

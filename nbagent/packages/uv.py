@@ -1,4 +1,4 @@
-"""Runs uv: which binary, with which environment, for which Python; and what its failures mean."""
+"""Runs uv: finds its program, sets its environment, and explains its failures."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ class UnloadableEngine(Engine):
         self._reason = reason
 
     def check(self, *, image: str | None = None) -> EngineReport:
-        """Say that it isn't available."""
+        """Report that the engine can't be used, and why."""
         del image
         return EngineReport(available=False, reason=self._reason, mend=UnloadableEngine.MEND)
 

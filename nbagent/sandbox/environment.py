@@ -42,7 +42,7 @@ def requirements() -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """A kernel environment that is there.
+    """A kernel environment that was built.
 
     Attributes:
         folder: On the host; the sandbox sees it at /opt/kernel.

@@ -269,7 +269,7 @@ async def _run(session: AnySession, code: str, *, as_json: bool) -> int:
 
 async def in_background(session: str | None, **given: Any) -> int:
     """Start a process that owns a session, and leave it running; returns the exit code."""
-    from nbagent.session.host import host
+    from nbagent.session.host_process import host
 
     attached = await host(session, **given)
     minutes = settings.load().keep_minutes

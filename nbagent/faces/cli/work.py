@@ -17,7 +17,7 @@ from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session.protocol import export_last
+from nbagent.session.exports import export_last
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
