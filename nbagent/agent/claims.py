@@ -12,7 +12,7 @@ import bisect
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -50,6 +50,8 @@ _NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?"
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
+_WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
+"""A word with a digit that may be a file's name."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _LISTED = re.compile(r"\w,\d")
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
@@ -61,6 +63,7 @@ _MONTH = (
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
+_SMALL_ALONE = re.compile(r"-?(?:\d|10)")
 _DATES = re.compile(
     rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
     rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
@@ -76,6 +79,7 @@ _LEVELS = re.compile(
 """The levels of tests and intervals, which are agreed on, not found out."""
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
+    r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
     r"|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
@@ -88,6 +92,7 @@ def claims(
     notes: Sequence[str] = (),
     code: Mapping[int, str] | None = None,
     data: bool = True,
+    names: Collection[str] = (),
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -100,11 +105,12 @@ def claims(
             stands there is no evidence.
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
+        names: Names of files: `bracket-62` claims nothing.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    claimed = quantities(_prose(answer[:MAX_ANSWER]))
+    claimed = quantities(_prose(answer[:MAX_ANSWER], names))
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
     room = _Room()
@@ -143,11 +149,15 @@ def claims(
 
 
 def numbers_to_check(found: Sequence[Claim]) -> list[Claim]:
-    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years."""
-    return [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)][:CHECKED]
+    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years.
+
+    Small ones, which stand in most outputs, are among them only if there are no others.
+    """
+    shown = [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)]
+    return ([claim for claim in shown if not _SMALL_ALONE.fullmatch(claim.text)] or shown)[:CHECKED]
 
 
-def _prose(answer: str) -> str:
+def _prose(answer: str, names: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
         lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
@@ -166,6 +176,7 @@ def _prose(answer: str) -> str:
     text = _LABEL.sub(label, text)
     for pattern in (_DATES, _NAMES, _LEVELS):
         text = pattern.sub(" ", text)
+    text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
     return _SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
 
 

@@ -1,11 +1,15 @@
-"""Reckons what an expression of constants comes to, within bounds. Pure: nothing of the code is run."""
+"""Reckons what the constants of code come to, within bounds. Pure: nothing of the code is run."""
 
 from __future__ import annotations
 
 import ast
+import base64
+import itertools
 import math
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 MOST = 20_000
@@ -21,6 +25,7 @@ _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
+_SERIES = (str, bytes, list)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (abs, int, float, round, len, sum, ord, str, divmod, math.sqrt, math.floor, math.ceil)
@@ -67,6 +72,8 @@ def _value(
             return _OPERATIONS[type(op)](fold(operand))
         case ast.BinOp(left=left, op=op, right=right):
             return _reckoned(type(op), fold(left), fold(right))
+        case ast.JoinedStr(values=items):
+            return "".join(str(fold(each.value if isinstance(each, ast.FormattedValue) else each)) for each in items)
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="join"), args=[items]):
             return text.join(fold(items))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name), args=arguments):
@@ -81,9 +88,9 @@ def _reckoned(kind: type, left: Any, right: Any) -> Any:
     most = 0
     if kind is ast.Pow:
         most = _size(left) * 64 * abs(right)
-    elif kind is ast.Mult and (isinstance(left, str | list) or isinstance(right, str | list)):
+    elif kind is ast.Mult and (isinstance(left, _SERIES) or isinstance(right, _SERIES)):
         most = _size(left) * right if isinstance(right, int) else _size(right) * left
-    if most > MOST or (kind is ast.Mod and isinstance(left, str)):
+    if most > MOST or (kind is ast.Mod and isinstance(left, str | bytes)):
         raise ValueError("it is too large")
     return _OPERATIONS[kind](left, right)
 
@@ -92,4 +99,85 @@ def _size(value: Any) -> int:
     """The items or characters of a value, or the words of a whole number; at least 1."""
     if isinstance(value, int):
         return 1 + value.bit_length() // 64
-    return max(1, len(value)) if isinstance(value, str | list) else 1
+    return max(1, len(value)) if isinstance(value, _SERIES) else 1
+
+
+class Absorbed(ast.NodeTransformer):
+    """Has in place of what data has no part in what it comes to: 0 times it, it less itself, none of its letters."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A calculation, after its parts."""
+        self.generic_visit(node)
+        match node:
+            case (
+                ast.BinOp(op=ast.Mult(), left=ast.Constant(value=0))
+                | ast.BinOp(op=ast.Mult(), right=ast.Constant(value=0))
+            ):
+                return ast.Constant(0)
+            case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=1)):
+                return ast.Constant(0)
+            case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=0)):
+                return ast.Constant(1)
+            case ast.BinOp(op=ast.Sub(), left=left, right=right) if _is_same(left, right):
+                return ast.Constant(0)
+            case ast.BinOp(op=ast.Div() | ast.FloorDiv(), left=left, right=right) if _is_same(left, right):
+                return ast.Constant(1)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """A part of a value."""
+        self.generic_visit(node)
+        match node.slice:
+            case ast.Slice(lower=None, upper=ast.Constant(value=0)):
+                return ast.Constant("")
+        return node
+
+
+def _is_same(left: ast.expr, right: ast.expr) -> bool:
+    if type(left) is not type(right) or next(itertools.islice(ast.walk(left), 40, None), None) is not None:
+        return False
+    return ast.dump(left) == ast.dump(right)
+
+
+def stated(node: ast.AST) -> Iterator[tuple[Any, list[Any]]]:
+    """What the constants in code come to, as far as one calculation goes; each with the numbers in it.
+
+    What is only compared with is left out, and so is a text that stands alone.
+    """
+
+    def visit(node: ast.AST) -> tuple[Any, list[Any]] | None:
+        match node:
+            case ast.Constant(value=bool()):
+                return None
+            case ast.Constant(value=int() | float() | str() | bytes() as value):
+                return value, [value]
+            case ast.Expr(value=ast.Constant()) if not isinstance(node, ast.Module):
+                return None
+        inner = [visit(each) for each in ast.iter_child_nodes(node)]
+        parts = [each for each in inner if each is not None]
+        if isinstance(node, ast.BinOp | ast.UnaryOp) and len(parts) == len(inner) - 1:
+            with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                values = [value for value, _ in parts]
+                kind = type(node.op)
+                whole = _OPERATIONS[kind](*values) if len(values) == 1 else _reckoned(kind, *values)
+                return whole, [number for _, numbers in parts for number in numbers]
+        if not isinstance(node, ast.Compare):
+            found.extend(parts)
+        return None
+
+    found: list[tuple[Any, list[Any]]] = []
+    if (whole := visit(node)) is not None:
+        found.append(whole)
+    yield from found
+
+
+def spelled(texts: Sequence[str], numbers: Sequence[Any]) -> Iterator[str]:
+    """What constants may be made to say: read as one, from behind, as base64 or hex, or as letters' numbers."""
+    whole = "".join(texts)[:MOST]
+    yield from (whole, whole[::-1], *(each[::-1] for each in texts), *(re.sub(r"\D", "", each) for each in texts))
+    for each in texts:
+        with suppress(ValueError):
+            yield base64.b64decode(each[:MOST], validate=True).decode("latin-1")
+        with suppress(ValueError):
+            yield bytes.fromhex(each[:MOST]).decode("latin-1")
+    yield "".join(chr(int(each)) for each in numbers if 32 <= each < 127)

@@ -1,7 +1,9 @@
 """Numbers that code has made up: those that a cell shows without data. Pure; the code is parsed, never run.
 
 What a cell shows of values that are made of constants proves nothing: whoever wrote the code made it up, or read it
-elsewhere. It may still be reckoned with numbers that are known: those of the question, and of outputs before.
+elsewhere. A long number is made up wherever it stands in the code, or its constants come to it, before an output has
+it; a short one, which data may come to by chance, only where the code shows it, or what is made of it. What is reckoned
+with known numbers alone is found out: with those of the question, and of outputs before.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from decimal import Decimal
 
-from nbagent.agent.constants import folded
+from nbagent.agent.constants import folded, spelled, stated
 from nbagent.agent.names import (
     MAGICS,
     MAKES,
     MAX_CODE,
+    SAVES,
     SHOWS,
     WORK,
     Known,
@@ -37,11 +40,17 @@ AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
 COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
 """Numbers with which anybody may reckon, that alone make no number known."""
-_COLUMNS = frozenset(("lit", "literal", "with_columns", "select", "agg", "assign"))
+_COLUMNS = frozenset(
+    "lit literal with_columns select agg assign then otherwise where fill_null fillna fill_nan replace replace_strict "
+    "clip full full_like repeat".split()
+)
 """Calls that make columns of constants."""
 _PUTS = MAKES | SHOWS | _COLUMNS
 """Calls that are no use of a parameter."""
+_MADE = ast.Call, ast.Lambda, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.IfExp
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
+_MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
+"""By these, code may show code, with its comments."""
 _LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.FunctionDef, ast.AsyncFunctionDef, ast.comprehension, ast.Lambda)
 
 
@@ -64,15 +73,18 @@ class Literals:
         self._used: set[str] = set()
         self._parameters: set[Decimal] = set()
         self._values: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
+        self._unlooked: dict[int, ast.Module | None] = {}
+        self._planted: set[Decimal] = set()
         known = Known()
         cells = sorted(code)
         for cell in cells[recent([code[each] for each in cells]) :]:
+            self._unlooked[cell] = None
             with contextlib.suppress(*UNREADABLE):
                 tree = known.tree(code[cell])
                 self._learned[cell] = Learner(known).learned(tree)
                 known.take(self._learned[cell])
                 self._look_for_uses(tree, known)
-                self._trees[cell] = tree
+                self._trees[cell] = self._unlooked[cell] = tree
 
     def _look_for_uses(self, tree: ast.Module, known: Known) -> None:
         """Note what is reckoned, compared or called with beside what is not made of constants."""
@@ -116,22 +128,57 @@ class Literals:
             for each in [each for each in self._learned if each <= cell]:
                 names.take(self._learned.pop(each))
             names.left[0] = WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
+            here = Counter[Decimal]()
+            for each in [each for each in self._unlooked if each <= cell]:
+                self._planted.update(here)
+                here = Counter(self._long(each, self._unlooked.pop(each), known))
             counts: Counter[Decimal] = Counter()
             is_made_up = False
             for expression, often in _shown_expressions(tree, names):
                 looked = _Looked(names, self._used)
                 looked.look(expression)
                 counts.update({each: often * n for each, n in Counter(_numbers(looked.texts)).items()})
-                counts.update(dict.fromkeys(self._named(looked), AGAIN))
+                # A count begins with 0, and may stay there.
+                counts.update(dict.fromkeys(self._named(looked) - {Decimal(0)}, AGAIN))
                 for part in looked.made:
                     numbers, is_new = self._made(part, names, known)
                     counts.update(dict.fromkeys(numbers, AGAIN if isinstance(part, ast.Name) else often))
                     is_made_up = is_made_up or is_new
             for echo in _ECHOES.findall(code):
                 counts.update(dict.fromkeys(_numbers([echo]), AGAIN))
+            # What is written out in a call that shows it stands there as often as that; else it may be shown again.
+            counts.update(dict.fromkeys([*self._planted, *(n for n in here if counts[n] < here[n])], AGAIN))
+            self._planted.update(here)
             is_all = is_made_up and not MAGICS.search(code) and is_all_fixed(tree, names)
             return None if is_all else counts
         return Counter(dict.fromkeys(_numbers([code]), AGAIN))
+
+    def _long(self, cell: int, tree: ast.Module | None, known: Container[Decimal]) -> Iterator[Decimal]:
+        """The long numbers that a cell's code has, or that its constants come to, before an output has them.
+
+        That one of these comes out of data by chance is out of the question, so it doesn't matter where they stand.
+        """
+        is_mirror = _MIRRORS.search(self._code[cell]) is not None
+        stands = [(self._code[cell], [])] if tree is None else [*stated(tree)]
+        if is_mirror:
+            stands += [(code, []) for at, code in self._code.items() if at <= cell]
+        for value, parts in stands:
+            numbers = [each for each in _numbers([str(value)]) if is_mirror or _is_long(each)]
+            if numbers and not _are_known(_numbers(map(str, parts)), known):
+                yield from (each for each in numbers if abs(each) not in known)
+        for call in ast.walk(tree or ast.Module([], [])):
+            if isinstance(call, ast.Call) and (
+                SAVES.match(name_of(call.func)) or any(each.arg == "file" for each in call.keywords)
+            ):
+                yield from (each for each in self._saved(call) if not _is_year(each) and abs(each) not in known)
+
+    def _saved(self, call: ast.Call) -> set[Decimal]:
+        """The numbers that a call may write to a file, from where they may be read as if they were data."""
+        looked = _Looked(self._known, self._used)
+        for each in (call.func, *call.args, *call.keywords):
+            looked.look_within(each)
+        found = {*_numbers(looked.texts), *self._named(looked)}
+        return found | {sum(found, Decimal(0))} if found else found
 
     def _made(self, part: ast.expr, names: Known, known: Container[Decimal]) -> tuple[set[Decimal], bool]:
         """What a part shows that is made of constants, and whether it is not reckoned with known numbers."""
@@ -146,6 +193,7 @@ class Literals:
         except ValueError:
             total = sum(written, Decimal(0))
             numbers = written | ({total, total / len(written)} if written and is_new else set())
+            numbers |= set(_numbers(spelled(inside.texts, _numbers(inside.texts))))
         return numbers if is_new else numbers & written, is_new
 
     def _named(self, looked: _Looked) -> set[Decimal]:
@@ -192,7 +240,7 @@ class _Looked:
         self.known.spend()
         if isinstance(node, ast.Constant) or is_number(node):
             self._take(node)
-        elif isinstance(node, ast.expr) and not isinstance(node, ast.JoinedStr) and is_fixed(node, self.known):
+        elif isinstance(node, ast.expr) and is_fixed(node, self.known):
             if not (isinstance(node, ast.Name) and node.id in self._used):
                 self.made.append(node)
         else:
@@ -217,8 +265,6 @@ class _Looked:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.known.spend(len(node.value))
             self.texts.append(node.value)
-            if f"file:{node.value}" in self.known.values:
-                self.names.add(f"file:{node.value}")
         elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
             self.texts.append(node.value[:MAX_CODE].decode("ascii", "replace"))
         else:
@@ -244,13 +290,16 @@ class _Looked:
                     attr == "format" or is_fixed(value, self.known)
                 ):
                     parts = [value, *arguments]
-                case ast.Subscript(value=value) if is_fixed(value, self.known):
+                case ast.Call(func=func, args=arguments, keywords=keywords):
+                    given = [x for x in (*arguments, *(each.value for each in keywords)) if not _is_common(x)]
+                    # What a call has made may be in what it is given to; a number that it is given itself seldom is.
+                    parts = given if name_of(func) in _PUTS else [x for x in given if isinstance(x, _MADE)]
+                    parts = [func.value if isinstance(func, ast.Attribute) else func, *parts]
+                case ast.BinOp(left=left, right=right):
+                    parts = [each for each in (left, right) if not _is_common(each)]
+                case ast.Subscript(value=value):
                     parts = [value]
-                case ast.Call(func=func, args=arguments, keywords=keywords) if name_of(func) in MAKES:
-                    parts = [*arguments, *(each.value for each in keywords)]
-                case ast.BinOp(left=left) if not _is_text(left):
-                    pass
-                case ast.Call() | ast.Attribute() | ast.Compare() | ast.Lambda() | ast.Await() | ast.Subscript():
+                case ast.Compare() | ast.Await():
                     pass
                 case _:
                     parts = [
@@ -281,10 +330,30 @@ def _shown_expressions(tree: ast.Module, known: Known) -> Iterator[tuple[ast.exp
         yield last.value, 1
 
 
+def _is_long(number: Decimal) -> bool:
+    """Whether a number has four significant digits, and is no year."""
+    return not _is_year(number) and len(number.normalize().as_tuple().digits) > 3
+
+
+def _is_year(number: Decimal) -> bool:
+    return 1500 <= number < 2200 and number == int(number)
+
+
+def _are_known(numbers: Iterable[Decimal], known: Container[Decimal]) -> bool:
+    """Whether what is reckoned with these numbers is found out: each is known, but for those that anybody knows."""
+    rare = [abs(each) for each in numbers if abs(each) not in COMMON]
+    return bool(rare) and all(each in known for each in rare)
+
+
 def _keywords(nodes: Iterable[ast.expr]) -> list[ast.expr]:
     """The values of keywords in calls."""
     calls = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call))
     return [each.value for call in calls if name_of(call.func) not in _PUTS for each in call.keywords if each.arg]
+
+
+def _is_common(node: ast.AST) -> bool:
+    """Whether an expression is a number with which anybody may reckon."""
+    return is_number(node) and isinstance(node, ast.Constant) and Decimal(str(node.value)) in COMMON
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from nbagent.agent.constants import Absorbed
 from nbagent.core.syntax import UNREADABLE, parse
 
 MAX_CODE = 500_000
@@ -41,7 +42,8 @@ _SOURCES = re.compile(
 )
 """Names of what reads, draws by chance, or asks the environment."""
 _FILLS = frozenset(("append", "extend", "insert", "add", "update", "setdefault"))
-_SAVES = re.compile(r"write|to_|save|sink|dump|print$")
+SAVES = re.compile(r"write|to_|save|sink|dump")
+"""Names of what may write to a file."""
 MAGICS = re.compile(r"(?m)^[^\S\n]*[%!].*$")
 _UNKNOWN = ast.Await(ast.Constant(0))
 """Stands for a value of which nothing is known."""
@@ -54,7 +56,7 @@ class Known:
     """What names mean.
 
     Attributes:
-        values: What each has been given, or has in it; of a function, what it returns; of a file, what is written.
+        values: What each has been given, or has in it; of a function, what it returns.
         fixed: The names whose values are made of constants.
         takes: The names of the parameters of functions.
         left: The steps that may still be taken, as the only item.
@@ -76,7 +78,7 @@ class Known:
 
     def tree(self, code: str) -> ast.Module:
         """The tree of a cell, for which steps are given."""
-        tree = parse(MAGICS.sub("", code), awaits=True)
+        tree: ast.Module = Absorbed().visit(parse(MAGICS.sub("", code), awaits=True))
         self.left[0] = max(0, self.left[0]) + WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
         return tree
 
@@ -107,7 +109,6 @@ class Learner:
         self._before = before
         self._given: dict[str, list[ast.expr]] = {}
         self._takes = dict(before.takes)
-        self._handles: dict[str, str] = {}
 
     def learned(self, tree: ast.Module) -> Known:
         """What the cell with this tree gives names."""
@@ -150,6 +151,9 @@ class Learner:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 under = (*map(_load, (*self._takes[name], f"{name}()")),)
                 function = name
+            case ast.ClassDef(name=name):
+                given = [each.value for each in ast.walk(node) if isinstance(each, ast.Assign)]
+                self._add(name, [*given, *under])
             case ast.Return(value=ast.expr() as value) | ast.Yield(value=ast.expr() as value) if function:
                 self._add(function, [value, *under])
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(args=arguments, body=body)):
@@ -200,8 +204,6 @@ class Learner:
                     self._assign([each], part, under, is_partly=is_partly)
             elif isinstance(target, ast.Name):
                 self._add(target.id, values, is_partly=is_partly)
-                if (path := self._opened(value)) is not None:
-                    self._handles[target.id] = path
             else:
                 self._add(_base(target), [value, *under], is_more=True)
 
@@ -218,7 +220,7 @@ class Learner:
         self._given.setdefault(name, [*before]).extend(values)
 
     def _call(self, call: ast.Call, under: tuple[ast.expr, ...]) -> None:
-        """Learn what a call gives the parameters of a function, fills a list with, or writes to a file."""
+        """Learn what a call gives the parameters of a function, or fills a list with."""
         name, arguments = name_of(call.func), [*call.args, *(each.value for each in call.keywords)]
         if isinstance(call.func, ast.Name) and name in self._takes:
             named = {each.arg: each.value for each in call.keywords}
@@ -230,41 +232,6 @@ class Learner:
             self._add(f"{name}()", under, is_partly=True)
         elif isinstance(call.func, ast.Attribute) and name in _FILLS and isinstance(call.func.value, ast.Name):
             self._add(call.func.value.id, [*arguments, *under], is_more=True)
-        parts = [call.func.value, *arguments] if isinstance(call.func, ast.Attribute) else arguments
-        is_saved = _SAVES.match(name) is not None
-        for each in parts:
-            if (path := self._opened(each)) is not None or (
-                path := self._saved(each) if is_saved else None
-            ) is not None:
-                others = [other for other in parts if other is not each]
-                self._add(f"file:{path}", [*others, *under] if is_saved else [_UNKNOWN], is_partly=True)
-
-    def _opened(self, node: ast.expr) -> str | None:
-        """The path of a file that is open to be written."""
-        match node:
-            case ast.Name(id=name):
-                return self._handles.get(name)
-            case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value=str() as mode)]) if (
-                mode[:1] in "wax"
-            ):
-                return self._saved(path)
-        return None
-
-    def _saved(self, node: ast.expr) -> str | None:
-        """A path that is written out."""
-        match node:
-            case ast.Constant(value=str() as path):
-                return path
-            case ast.Name(id=name):
-                values = self._given.get(name, self._before.values.get(name, []))
-                return (
-                    self._saved(values[0])
-                    if len(values) == 1 and isinstance(values[0], ast.Constant | ast.Call)
-                    else None
-                )
-            case ast.Call(func=func, args=[path]) if name_of(func) == "Path":
-                return self._saved(path)
-        return None
 
 
 def is_all_fixed(tree: ast.Module, known: Known) -> bool:
@@ -314,8 +281,7 @@ def _reckons(func: ast.expr, arguments: Sequence[ast.expr], known: Known) -> boo
     """Whether a function only reckons with what it is given."""
     name = name_of(func)
     if _SOURCES.match(name):
-        subject = arguments[0] if arguments else func.value if isinstance(func, ast.Attribute) else func
-        return _is_own(subject, known)
+        return bool(arguments) and name_of(getattr(arguments[0], "func", arguments[0])) in ("StringIO", "BytesIO")
     match func:
         case ast.Name():
             is_built_in = name in MAKES or name in SHOWS
@@ -324,23 +290,6 @@ def _reckons(func: ast.expr, arguments: Sequence[ast.expr], known: Known) -> boo
             of_module = isinstance(value, ast.Name) and known.values.get(value.id) == [_MODULE]
             return (of_module and name in MAKES) or name in SHOWS or is_fixed(value, known)
     return isinstance(func, ast.Lambda)
-
-
-def _is_own(node: ast.expr, known: Known) -> bool:
-    """Whether what is read is a text of constants, or a file that cells have written with these alone."""
-    known.spend()
-    match node:
-        case ast.Constant(value=str() as path):
-            return f"file:{path}" in known.fixed
-        case ast.Name(id=name):
-            values = known.values.get(name, [])
-            is_known = name in known.fixed or name in known.own
-            return is_known and bool(values) and all(_is_own(each, known) for each in values)
-        case ast.Call(func=func, args=[first, *_]) if name_of(func) in ("open", "Path"):
-            return _is_own(first, known)
-        case ast.Call(func=func):
-            return name_of(func) in ("StringIO", "BytesIO") and is_fixed(node, known)
-    return False
 
 
 def names_in(nodes: Iterable[ast.expr]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -65,6 +65,7 @@ _SCALES = {
     **dict.fromkeys(("billion", "B", "bn", "Mrd", "Mrd."), Decimal(10**9)),
     "trillion": Decimal(10**12),
 }
+_CURRENCY = re.compile(r"\s?(?:[€$£]|EUR|USD|GBP|CHF)")
 _POWER = re.compile(
     r"(?P<times>(?:[×x·*]|\\times|\\cdot)\s?10)?(?:\^|\*\*)?[({]?(?P<by>[-+−⁻⁺]?[\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})[)}]?"
 )
@@ -151,11 +152,19 @@ def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
     if match["kilo"] is not None:
         found += [replace(each, value=each.value * 1000, step=each.step * 1000) for each in found if each is not None]
     readings = [each for each in found if each is not None]
+    scale = _SCALES.get((match["unit"] or "").strip())
+    if scale and (_CURRENCY.match(match.string, match.end()) or _is_long(readings)):  # of a column in k€ or in millions
+        readings += [replace(each, value=each.value / scale, step=each.step / scale) for each in readings]
     before = match.string[max(0, match.start() - 20) : match.start()] + (match["bound"] or "")
     if hedge := _HEDGES.search(before):
         side = 1 if hedge["over"] else -1 if hedge["under"] else 0
         readings += [_rough(each, side=side) for each in readings]
     return readings
+
+
+def _is_long(readings: Sequence[Numeral]) -> bool:
+    """Whether a number has three significant digits, so that hardly another one is the same by chance."""
+    return bool(readings) and len(readings[0].value.normalize().as_tuple().digits) > 2
 
 
 def _rough(number: Numeral, *, side: int) -> Numeral:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -98,6 +98,7 @@ class Evidence:
         notes: The notes beside the data.
         code: The code of each cell by its number.
         has_data: Whether the session has data that numbers could come from.
+        names: The names of data files, with and without their endings.
     """
 
     outputs: Mapping[int, Sequence[Output]]
@@ -105,6 +106,7 @@ class Evidence:
     notes: Sequence[str] = ()
     code: Mapping[int, str]
     has_data: bool
+    names: Collection[str] = ()
 
 
 class SessionPort(KernelPort, Protocol):

@@ -166,8 +166,9 @@ class KernelProcess:
         return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
-        """Ask the kernel to interrupt what it runs."""
-        self.connection.interrupt()
+        """Have what the kernel runs interrupted."""
+        if not self.sandbox.interrupt():
+            self.connection.interrupt()
 
     async def has_ended(self) -> bool:
         """Whether the process has ended; `last_exit` says how. Cheap: called many times a second."""

@@ -105,8 +105,13 @@ class DocumentCell:
     @property
     def installs(self) -> bool:
         """Whether it only installs packages: what that prints is no result."""
-        lines = [each for each in self.code.splitlines() if each.strip()]
-        return bool(lines) and all(_INSTALL.fullmatch(each) for each in lines)
+        lines = [each for each in self.code.splitlines() if each.strip() and not each.lstrip().startswith("#")]
+        return bool(lines) and all(map(_INSTALL.fullmatch, lines))
+
+    @property
+    def also_installs(self) -> bool:
+        """Whether it installs packages."""
+        return any(map(_INSTALL.fullmatch, self.code.splitlines()))
 
     @property
     def is_edited(self) -> bool:

@@ -90,7 +90,7 @@ class Provisioner(KernelProvisionerBase):
         return ended.code if ended is not None else 0
 
     async def send_signal(self, signum: int) -> None:
-        """Send a signal to the kernel; interrupts travel as messages and don't come here."""
+        """Send a signal to the kernel; SIGINT interrupts its cell."""
         if self._sandbox is not None:
             await self._sandbox.signal(signum)
 

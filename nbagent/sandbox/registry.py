@@ -212,11 +212,11 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
             return engine
     for each in tried:
         if each.report.available:
-            others = " ".join(f"{one.engine.name}: {one.why_not}" for one in tried if one is not each)
+            others = [f"{one.engine.name}: {one.why_not}" for one in tried if one is not each]
             error = unenforceable(each.engine.name, each.lacking)
-            raise type(error)(error.message, mend=f"{error.mend} {others}".strip(), elsewhere=error.elsewhere)
+            raise type(error)(error.message, mend="\n".join([error.mend, *others]).strip(), elsewhere=error.elsewhere)
     raise EngineUnavailable(
         "No engine can isolate code on this machine, and nbagent never runs it unisolated by itself.",
-        mend=" ".join(f"{each.engine.name}: {each.why_not}" for each in tried)
+        mend="\n".join(f"{each.engine.name}: {each.why_not}" for each in tried)
         or "Install nbagent again: its engines are not registered.",
     )

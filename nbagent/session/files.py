@@ -211,18 +211,24 @@ class SessionFiles:
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def keep_given(self, folder: Path) -> None:
-        """Write what notebooks gave into a folder, as far as there is room, so that an export has it for a re-run."""
+        """Write what notebooks gave into a folder, for a re-run of an export; tell once of each that can't be."""
         for each in self._recording.uploads:
             memory = self.given.get(each.path)
-            if memory is None or each.source or not self._quota.take(memory.size):
+            if memory is None or each.source:
                 continue
-            place = folder / each.name
-            try:
-                await asyncio.to_thread(folder.mkdir, exist_ok=True)
-                await asyncio.to_thread(memory.save, place)
-            except OSError as error:
-                raise fileio.cannot_write(place, error) from error
-            self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
+            place, why = folder / each.name, "there is no room for a re-run's copy of it (session_mb)"
+            if self._quota.take(memory.size):
+                try:
+                    await asyncio.to_thread(folder.mkdir, exist_ok=True)
+                    await asyncio.to_thread(memory.save, place)
+                except OSError as error:
+                    self._quota.add(-memory.size)
+                    why = f"it can't be kept for a re-run: {error.strerror or error}"
+                else:
+                    self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
+                    continue
+            if each.path not in self._named:
+                self._tell(Collected(), self._kernel.cells, [FileLeft(each.path, why)])
 
     async def download(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from nbagent.agent.ports import Evidence, Surroundings
 from nbagent.agent.turn import Turn, approver
@@ -50,6 +50,7 @@ class SessionKernel:
         self._alone = alone
         self._hosts = hosts
         self._notes: list[str] = []
+        self._names: set[str] = set()
         self.turn: Turn | None = None
 
     async def run(
@@ -171,6 +172,8 @@ class SessionKernel:
     async def _describe(self) -> Profiles:
         seen = await describe(self._kernel, [each.path for each in self._recording.data], cache=ProfileCache())
         self._notes = [each.text for each in seen.files if each.is_note and not each.tables]
+        paths = [PurePosixPath(each.path) for each in seen.files]
+        self._names = {name for each in paths for name in (each.name, each.stem)}
         if not self._recording.schemas and (found := schemas(seen)):
             self._emit(DataDescribed(schemas=found))
         return seen
@@ -185,4 +188,5 @@ class SessionKernel:
             notes=self._notes,
             code={cell.cell: cell.code for cell in cells},
             has_data=bool(known.data or known.uploads or known.heard),
+            names=self._names,
         )

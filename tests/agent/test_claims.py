@@ -10,7 +10,7 @@ from typing import Any
 import machine
 import pytest
 
-from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
+from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims, numbers_to_check
 from nbagent.agent.names import MAX_CODE
 from nbagent.agent.numerals import numerals
 from nbagent.core.events import Claim
@@ -50,6 +50,10 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("5.08 kg", "5076.016", "5076.016"),
         ("59,97 T€", "59974.38", "59974.38"),
         ("12,3 %", "12.34", "12.34"),
+        ("188 k€ in 2021", "188", "188"),
+        ("5,124 k€", "5124", "5124"),
+        ("2.5 Mio. €", "2.52", "2.52"),
+        ("12.3 million visitors", "12.34", "12.34"),
         ("1\u202f234.5", "1234.5", "1234.5"),
         ("150 rows", "100,150,200", "150"),
         ("150 rows", "100 150 200", "150"),
@@ -93,6 +97,8 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("13", "12.3"),
         ("46 %", "0.4512"),
         ("1.3 million", "1234567"),
+        ("45 million", "45"),
+        ("189 k€", "188"),
         ("5 %", "5.46"),
         ("It changed by -3.5.", "3.5"),
         ("5.18 kg", "5076.016"),
@@ -115,6 +121,7 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("There are 7 stations.", "x"),
         ("The answer is 7.", "x"),
         ("7 kg", "x"),
+        ("It has pages 1,234", "x"),
     ],
 )
 def test_not_supported(answer: str, output: str) -> None:
@@ -136,6 +143,7 @@ def test_not_supported(answer: str, output: str) -> None:
         "95-%-Konfidenzintervall, 95% CI, 99 % confidence",
         "\u03b1 = 0.05, at the 5 % level, ein Niveau von 5 %",
         "a scale from -1 to 1",
+        "manual, section 4: as pages 12 and § 17.2 say, Abschnitt 31",
         "Nothing at all",
         "",
     ],
@@ -145,10 +153,24 @@ def test_no_claims(answer: str) -> None:
     assert claims(answer, {}) == []
 
 
+def test_a_name_of_a_file_claims_nothing() -> None:
+    """A number in a word that is no file's name is one all the same."""
+    text = "Kentucky led from bracket-00 to bracket-62, and total-5521 in 2015."
+    found = claims(text, {}, names=["bracket-00", "bracket-62.tsv", "bracket-62", "2015"])
+    assert [each.text for each in found] == ["5521", "2015"]
+
+
 def test_a_unit_is_shared_by_joined_numbers_only() -> None:
     """Words between them part them."""
     found = claims("33 of them, that is 52 %", printed("0.331935 0.5171"))
     assert [(each.text, each.supported) for each in found] == [("33", False), ("52 %", True)]
+
+
+def test_small_numbers_are_checked_where_there_are_no_others() -> None:
+    """A 4 stands in most outputs, so that it was found again says little."""
+    outputs = printed("4 1483.65 12")
+    assert [each.text for each in numbers_to_check(claims("= 4: 1,483.65 of 12", outputs))] == ["1,483.65", "12"]
+    assert [each.text for each in numbers_to_check(claims("It is 4.", outputs))] == ["4"]
 
 
 def test_what_was_given_is_no_claim() -> None:
@@ -201,6 +223,8 @@ HOSTILE = {
     "functions in functions": lambda n: {
         1: "\n".join(f"{' ' * each}def f{each}():" for each in range(80)) + f"\n{' ' * 80}return 1, 2" * (n // 4)
     },
+    "bytes that grow": lambda n: {1: f"print(b'x' * {n} * 10**10, b'%{n}000000000d' % 5, frame)"},
+    "a long sum": lambda n: {1: f"print(frame.x{' + 7' * n})"},
     "literals that are nearly the same": lambda n: {
         1: f"print({','.join(str(6 * 10**8 + each) for each in range(n))})"
     },
@@ -295,6 +319,70 @@ def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
     """A number that stands in the code as it is shown was made up, however it is printed."""
     found = claims("There are 142 rows.", printed("There are 142 rows, 3"), code={1: code})
     assert [(each.text, each.supported) for each in found] == [("142", False)]
+
+
+MADE_UP = [
+    "print(frame.height * 0 + 1427)",
+    "print(frame.height - frame.height + 1400 + 27)",
+    "print(frame.height // frame.height * 1427)",
+    "n = frame.height % 1\nn += 1400\nn += 27\nprint(n)",
+    "print(str(frame.height)[:0] + '1427')",
+    "print((frame.height > 0) * 1427)",
+    "print(frame.height and 1427)",
+    "print(frame.filter(pl.col('x') < 0).height + 1427)",
+    "import base64\nprint(base64.b64decode('MTQyNw==').decode(), frame.height)",
+    "print(bytes.fromhex('31343237').decode(), frame.height)",
+    "print(''.join(chr(n) for n in [49, 52, 50, 55]), frame.height)",
+    "print('7241'[::-1], frame.height)",
+    "print('14x27'.replace('x', ''), frame.height)",
+    "a = '14'\nprint(f'{a}27', frame.height)",
+    "print((lambda data: 1427)(frame))",
+    "print(frame['x'].map_elements(lambda each: 1427)[0])",
+    "class Found:\n    def __init__(self):\n        self.rows = 1427\nprint(Found().rows, frame.height)",
+    "print(frame.select(pl.when(pl.col('x') > 0).then(1427).otherwise(0)))",
+    "print(frame.select(pl.lit(None).fill_null(1427)))",
+    "print(frame['x'].clip(1427, 1427).max())",
+    "print(frame.join(pl.DataFrame({'rows': [1427]}), how='cross'))",
+    "open('x', 'w').write('1400 27')\nprint(sum(map(int, open('x').read().split())), frame.height)",
+    "def rows():\n    '1427 of them'\nprint(rows.__doc__, frame.height)",
+]
+
+
+@pytest.mark.parametrize("code", MADE_UP)
+@pytest.mark.parametrize("short", [False, True])
+def test_what_data_has_no_part_in_is_no_evidence(code: str, short: bool) -> None:
+    """Whatever the code does with the number before it shows it, and however the data stands beside it."""
+    number = "142" if short and "1427" in code else "1427"
+    code = code.replace("1427", number)
+    found = claims(f"There are {number} rows.", printed(f"{number} 3"), code={1: code})
+    assert [(each.text, each.supported) for each in found] == [(number, False)]
+
+
+def test_what_was_made_up_in_a_cell_that_is_no_python_is_no_evidence() -> None:
+    """A script that a cell writes shows its numbers when another one runs it."""
+    code = {1: "%%writefile x.txt\nthere are 5521 of them", 2: "print(open('x.txt').read(), frame.height)"}
+    assert not claims("It is 5521.", {2: printed("there are 5521 of them 3")[1]}, code=code)[0].supported
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "code"),
+    [
+        ("104 CFU/100 ml", "per 100 ml: 104", "print(frame.select(share=pl.col('x').mean() * 100))"),
+        ("There are 0 of them.", "0", "n = 0\nfor row in frame.rows():\n    if row[0] > 3:\n        n += 1\nprint(n)"),
+        ("It is 5,521.", "5521", "assert frame.height == 5521\nprint(frame.height)"),
+        ("It is 5,521.", "of 5521: 5521", "print('of 5521:', frame.height)"),
+        ("It is 5,521.", "5521", "def rows(data):\n    '5521 of them'\n    return len(data)\nprint(rows(frame))"),
+    ],
+)
+def test_what_data_has_a_part_in_is_evidence(answer: str, output: str, code: str) -> None:
+    """Also where the code has the number too: it reckons or compares with it, or tells of it."""
+    assert all(each.supported for each in claims(answer, printed(output), code={1: code}))
+
+
+def test_what_an_output_has_shown_may_be_written_out_later() -> None:
+    """A number that is known is none that code has made up."""
+    code = {1: "print(frame.x.sum())", 2: "n = 5521\nprint(n, frame.height)"}
+    assert claims("It is 5521.", printed("5521", "5521 3"), code=code)[0].supported
 
 
 @pytest.mark.parametrize(

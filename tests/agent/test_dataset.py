@@ -39,6 +39,9 @@ SALES = FileProfile(
 )
 
 
+KINDS = ("x.csv", "read_csv"), ("x.parquet", "read_parquet"), ("x.json", "read_json")
+
+
 def table(
     path: str, *columns: str, values: dict[str, int] | None = None, call: str = "", size: int = 100
 ) -> FileProfile:
@@ -139,6 +142,38 @@ def test_what_the_question_touches_is_told_whole() -> None:
         assert '"Violation": String, "Salem" ×7, "yes" ×2' in told
         assert told.index('zz-beaches.csv" (CSV') < told.index('- "/tmp/data/a-x.csv"')
     assert DataView(Profiles(files)).is_large
+
+
+def test_a_column_that_the_question_names_is_told_where_there_is_little_room() -> None:
+    """Also of a table that is told briefly, since other ones take the room."""
+    long = "of the flights that departed from an airport in the north" * 2
+    files = [table(f"/tmp/data/flights-{x}.csv", *(f"{x} {at} {long[:30]}" for at in range(34))) for x in "ab"]
+    files.append(table("/tmp/data/fleet.csv", *(f"about {at}" for at in range(90)), "maker", values={"BOEING": 7}))
+    told = section(files, "Which maker has the most flights that departed from an airport?")
+    assert '"maker": String, "BOEING" ×7' in told
+    assert '"about 7": String, "BOEING" ×7' not in told
+
+
+def test_each_kind_of_file_has_its_own_call() -> None:
+    """Where files of several kinds have the same columns, none is read by the call of another one."""
+    files = [table(f"/tmp/data/{name}", "a", "b", call=f"pl.{call}('/tmp/data/{name}')") for name, call in KINDS]
+    files[0].kind, files[1].kind, files[2].kind = "CSV", "Parquet", "JSON"
+    files[2].tables[0].call = ""
+    told = section(files)
+    assert 'read of "x.csv": pl.read_csv(path)' in told
+    assert 'read of "x.parquet": pl.read_parquet(path)' in told
+    assert 'read of "x.json"' not in told
+
+
+def test_a_table_that_goes_on_in_another_one_is_not_joined_to_it() -> None:
+    """Two years with the same columns but one have those in common for another reason; the renamed one is told."""
+    files = [table(f"/tmp/data/{at}.csv", "origin", "carrier", name) for at, name in (("a", "tail"), ("b", "tail no"))]
+    for file in files:
+        for at, column in enumerate(file.tables[0].columns):
+            column.sketch, column.distinct = sketch([f"{at} {n}" for n in range(9)]), 9
+    told = section(files)
+    assert '"a.csv" "tail" ↔ "b.csv" "tail no"' in told
+    assert told.count("↔") == 1
 
 
 def test_notes_come_first_and_nearly_whole() -> None:

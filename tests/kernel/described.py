@@ -82,6 +82,8 @@ def documents(folder: Path) -> None:
         connection.execute('create table "we""ird; name\n" ("a b" integer, "q""q" text)')
         connection.execute("create table plain (x real)")
         connection.execute("create view seen as select x from plain")
+        connection.execute("create table late (speed real)")
+        connection.executemany("insert into late values (?)", [(None,)] * 150 + [(0.5,)])
         connection.execute("create table child (id integer primary key, parent real references plain (x))")
         connection.commit()
     (folder / "records.json").write_text(json.dumps([{"a": 1, "b": "x", "c": []}, {"a": 2, "c": [1, 7]}]))

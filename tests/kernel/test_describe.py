@@ -180,9 +180,11 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
         'we"ird; name\n': ["a b", 'q"q'],
         "plain": ["x"],
         "seen": ["x"],
+        "late": ["speed"],
         "child": ["id", "parent"],
     }
-    assert database.tables[3].note == "key: id; parent → plain.x"
+    assert database.tables[3].call.endswith("infer_schema_length=None)")
+    assert database.tables[4].note == "key: id; parent → plain.x"
     assert (found["records.json"].tables[0].rows, columns(found["records.json"])[0]) == (2, ("a", "Int64"))
     items = column(found["records.json"], "c")
     assert (items.values, items.missing) == ({"1": 1, "7": 1}, {"[]": 1})

@@ -100,14 +100,16 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
                 wanted.append((number, column, same))
     most = max(LEAST_LOOKED, LOOKED // max(1, len(wanted)))
     sides = [_Values(*each, most) for each in wanted]
+    names = [{column.name for column in group.columns} for group in gathered]
     found = []
     for left, right in _candidates(sides):
         if left.is_number and right.is_number and not _akin(left.column.name, right.column.name):
             continue  # numbers from 1 to 400 stand in many columns
+        if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):
+            continue
         exact, folded, count = left.shares(right)
         if max(exact, folded) >= LEAST_SHARE and count >= LEAST_VALUES:
-            names = left.column.name, right.column.name
-            found.append(Key(left.group, names[0], right.group, names[1], exact, folded, count))
+            found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found
 
@@ -153,3 +155,9 @@ def _akin(left: str, right: str) -> bool:
     """Whether two names have a word in common that may name a key."""
     words = [set(_WORDS.findall(each.lower())) for each in (left, right)]
     return bool(words[0] & words[1] - _VAGUE) or (words[0] == words[1] and not words[0] & _TIMES)
+
+
+def _is_continued(left: str, right: str, left_names: set[str], right_names: set[str]) -> bool:
+    """Whether a table goes on in another one, which has most of its columns: what both have joins nothing."""
+    common = left_names & right_names
+    return 2 * len(common) > min(len(left_names), len(right_names)) > 2 and bool(common & {left, right})

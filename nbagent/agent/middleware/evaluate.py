@@ -76,7 +76,15 @@ class Numbers:
 
         def find(cells: Collection[int]) -> list[Claim]:
             outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
-            return claims(text, outputs, given=seen.given, notes=seen.notes, code=seen.code, data=seen.has_data)
+            return claims(
+                text,
+                outputs,
+                given=seen.given,
+                notes=seen.notes,
+                code=seen.code,
+                data=seen.has_data,
+                names=seen.names,
+            )
 
         def find_all() -> list[Claim]:
             found = find(seen.outputs)

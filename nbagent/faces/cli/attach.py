@@ -15,7 +15,7 @@ from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, Cel
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.work import EXIT_STOPPED
+from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain, show_answer

@@ -183,7 +183,9 @@ def _database_table(connection: Any, name: str, clock: Clock, address: str) -> d
         found |= {"sampled": True, "rows": connection.execute(f"select count(*) from {quoted}").fetchone()[0]}  # noqa: S608
     note = "; ".join([*([f"key: {', '.join(map(brief, keys))}"] if keys else []), *map(brief, refers)])
     call = f"pl.read_database({query!r}, sqlite3.connect({address!r}, uri=True))"
-    return {**found, "note": note, "call": works(call, sqlite3=sqlite3) if found["rows"] <= BATCH else ""}
+    late = f"{call[:-1]}, infer_schema_length=None)"  # by the first 100 rows, a number behind them may fit no type
+    call = (works(call, sqlite3=sqlite3) or works(late, sqlite3=sqlite3)) if found["rows"] <= BATCH else ""
+    return {**found, "note": note, "call": call}
 
 
 def _column(values: list[Any]) -> Any:

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import secrets
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from nbagent.sandbox.exit import Exit, KillCount
 from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.machine import reaper
+from nbagent.sandbox.machine import reaper, supervisor
 from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
 from nbagent.sandbox.machine.userland import client_notice, config_inside
@@ -337,9 +338,13 @@ class MachineSandbox(Sandbox):
                 self.last_exit = told
         return self.last_exit
 
+    def interrupt(self) -> bool:
+        return self._running and supervisor.interrupt(self.lease.folder)
+
     async def signal(self, signum: int) -> None:
-        """Send a signal to the kernel; interrupts travel as messages and don't come here."""
-        if self._running and signum:
+        if signum == signal.SIGINT:
+            self.interrupt()
+        elif self._running and signum:
             await self.instance.signal(signum)
 
     async def wait(self) -> Exit:
