@@ -82,7 +82,7 @@ class Installer:
         self.policy = policy
         self.pins = read_pins(target)
         self.installed: dict[str, Package] = {}
-        self._ledger = site.with_name(f"{site.name}.json")
+        self._record = site.with_name(f"{site.name}.json")
         self._allow = {canonicalize_name(name) for name in policy.allow}
         self._deny = {canonicalize_name(name) for name in policy.deny}
         self._answers = {} if answers is None else answers
@@ -93,8 +93,8 @@ class Installer:
         self.tell: Callable[[list[str], list[str]], None] | None = None
         site.mkdir(parents=True, exist_ok=True)
         site.chmod(0o755)  # the sandbox has another uid, and the person's umask may be 077
-        if self._ledger.exists():
-            known = msgspec.json.decode(self._ledger.read_bytes(), type=list[Package])
+        if self._record.exists():
+            known = msgspec.json.decode(self._record.read_bytes(), type=list[Package])
             self.installed = {package.name: package for package in known}
 
     async def install(self, requirements: Sequence[str], *, by_person: bool = False) -> list[Package]:
@@ -351,7 +351,7 @@ class Installer:
         make_readable(staging)
         move_into(staging, self.site)
         self.installed |= {package.name: package for package in packages}
-        fileio.write(self._ledger, msgspec.json.encode(list(self.installed.values())))
+        fileio.write(self._record, msgspec.json.encode(list(self.installed.values())))
 
 
 @contextlib.asynccontextmanager

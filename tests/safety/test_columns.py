@@ -12,7 +12,7 @@ import machine
 import polars as pl
 import pytest
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.safety.columns import secret_columns
 from nbagent.sandbox.inside.message_sizes_inside import left_out
 
@@ -131,7 +131,7 @@ def test_a_table_that_the_kernel_has_cut_goes_on_too() -> None:
 @pytest.mark.parametrize("limit", range(2_000, 2_040, 3))
 def test_a_table_whose_middle_was_left_out_goes_on(table: str, limit: int) -> None:
     """As the model would see it, wherever the cut falls; also in the JSON of a tool."""
-    shown = f"[stdout, truncated]\n{cut(table, limit=limit)[0]}\n[result]\nn is 900"
+    shown = f"[stdout, truncated]\n{cut_middle(table, limit=limit)[0]}\n[result]\nn is 900"
     for text in (shown, json.dumps({"out": shown}), json.dumps({"out": shown}, ensure_ascii=False)):
         found = list(secret_columns(text))
         assert len(found) > 80

@@ -23,6 +23,7 @@ from nbagent.core.session_log import SessionLog, read_log
 from nbagent.notebook import export
 from nbagent.notebook.record import record
 from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.leases import lease
 from nbagent.sandbox.machine import reaper
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_DEATHS", "4"))
@@ -75,7 +76,11 @@ def shown_until_death(engine: str, state: Path, *, seconds: float) -> list[Recor
 
 @pytest.mark.parametrize("number", range(DEATHS))
 async def test_a_death_loses_nothing_that_was_shown(
-    engine: Engine, number: int, tmp_path: Path, leftovers: Callable[[], list[str]]
+    engine: Engine,
+    number: int,
+    tmp_path: Path,
+    leftovers: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every event that was shown stands in the log, the notebook made from that is valid, and no orphan is left."""
     seconds = random.uniform(LONGEST * number / DEATHS, LONGEST * (number + 1) / DEATHS)  # noqa: S311 - no secret
@@ -101,6 +106,7 @@ async def test_a_death_loses_nothing_that_was_shown(
         log.close()
     else:
         assert shown == []
+    monkeypatch.setattr(lease, "STALE_NEW", 0.0)  # it may have been killed while it made its lease
     await asyncio.to_thread(lambda: reaper.sweep(waiting=True))
     end = time.monotonic() + 5
     while leftovers() != before and time.monotonic() < end:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from nbagent.core.budget import amount, dollars
 from nbagent.core.events import Answer, Usage
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import EXIT_STOPPED, objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.view import View, show_answer
 

@@ -13,9 +13,8 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import EXIT_STOPPED, objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain, show_answer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 from nbagent.core.errors import NbagentError, SandboxError, StoreError, UsageError
-from nbagent.faces.cli import wrong_use
+from nbagent.faces.cli import EXIT_STOPPED, wrong_use
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Click's own error, which newer versions of Typer bring with them under another name.
 _WrongUse: Any = typer.BadParameter.__mro__[2]
-EXIT_STOPPED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to standard output; those of files with a name are `StoreError` already."""
 

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from nbagent.core.concurrency import finished
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
+from nbagent.faces.cli import EXIT_STOPPED
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain

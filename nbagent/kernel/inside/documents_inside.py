@@ -19,12 +19,12 @@ from urllib.parse import quote
 import polars as pl
 
 from nbagent.kernel.inside.columns_inside import brief, tallied
+from nbagent.kernel.inside.table_layout_inside import Layout
 from nbagent.kernel.inside.text_tables_inside import (
     MAX_COLUMNS,
     RAW_LINES,
     RAW_WIDTH,
     Clock,
-    Layout,
     encoding_of,
     text_table,
 )

@@ -57,8 +57,8 @@ BUILT_IN = tuple(
 
 INSTALLED = Mask(
     re.compile(
-        r"^(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: .*|(?:Collecting|Downloading|Using cached|Installing|Found|"
-        r"Attempting|Uninstalling|Requirement already|Successfully|Note: you may need to restart) .*)\n?",
+        r"^(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: .*|(?:Collecting|Downloading|Using cached|Installing|"
+        r"Found|Attempting|Uninstalling|Requirement already|Successfully|Note: you may need to restart) .*)\n?",
         re.MULTILINE,
     ),
     "",

@@ -1,0 +1,70 @@
+"""How numbers, dates and missing values are written in tables: a part of `columns_inside.py`.
+
+Never imported on the host.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+
+MISSING = frozenset(
+    "na n/a n.a. n.a nan null none nil - -- --- ? . .. … #n/a #na #value! #ref! #div/0! missing unknown tbd (null) "
+    "<na> <null> not_available no_data".split()
+)
+"""Words that mean a missing value, in lower case."""
+SENTINELS = frozenset(("-999", "-9999", "-99999", "-999.0", "-9999.0", "-999.9", "9999", "99999", "999999"))
+"""Numbers that often mean a missing value."""
+NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+INTEGER = r"^[+-]?\d{1,18}$"
+LEADING_ZERO = r"^0\d"
+FORMS: list[tuple[str, str]] = [
+    ("thousands commas, 1,234.5", r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$"),
+    ("decimal commas", r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"),
+    ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
+    ("a sign of per cent", r"^[+-]?[\d.,]+\s?%$"),
+]
+"""How numbers are written that no parser takes as they are."""
+DATES: list[tuple[str, str]] = [
+    ("%Y-%m-%d", r"^\d{4}-\d{2}-\d{2}$"),
+    ("%Y-%m-%d %H:%M:%S", r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"),
+    ("%Y/%m/%d", r"^\d{4}/\d{1,2}/\d{1,2}$"),
+    ("%d.%m.%Y", r"^\d{1,2}\.\d{1,2}\.\d{4}$"),
+    ("%d/%m/%Y or %m/%d/%Y", r"^\d{1,2}/\d{1,2}/\d{4}$"),
+    ("%d/%m/%Y or %m/%d/%Y with a time", r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?$"),
+    ("%d/%m/%y or %m/%d/%y", r"^\d{1,2}/\d{1,2}/\d{2}$"),
+    ("%d-%b-%Y", r"^\d{1,2}-[A-Za-z]{3}-\d{2,4}$"),
+    ("%B %d, %Y", r"^[A-Za-z]{3,9}\.? \d{1,2}, \d{4}$"),
+    ("%d %B %Y", r"^\d{1,2} [A-Za-z]{3,9} \d{4}$"),
+    ("%H:%M:%S", r"^\d{1,2}:\d{2}(?::\d{2})?$"),
+]
+"""How dates and times are written."""
+UNIT = re.compile(
+    r"[\[(]\s*([^\])]{1,20})\s*[\])]\s*$|_(km|kg|mg|usd|eur|pct|percent|celsius|mph|kmh|ms|sec|mm|cm)$", re.I
+)
+"""The unit in a column's name."""
+
+
+def without_zeros(text: Any) -> Any:
+    """An expression for digits without the zeros in front of them, as another file may have them."""
+    return pl.when(text.str.contains(LEADING_ZERO)).then(text.str.strip_chars_start("0")).otherwise(text)
+
+
+_TEXT = pl.col("value").str.strip_chars()
+_LOWER = _TEXT.str.to_lowercase()
+LOOKS: dict[str, Any] = {
+    "found": pl.col("value"),
+    "text": _TEXT,
+    "there": _TEXT.fill_null("") != "",
+    "is_padded": pl.col("value") != _TEXT,
+    "is_word": _LOWER.is_in(list(MISSING)),
+    "is_number": _TEXT.str.contains(NUMBER),
+    "is_integer": _TEXT.str.contains(INTEGER),
+    "has_zero": _TEXT.str.contains(LEADING_ZERO),
+    "is_sentinel": _TEXT.is_in(list(SENTINELS)),
+    "hash": pl.col("value").hash(),
+    "folded": without_zeros(_LOWER).hash(),
+}
+"""What is asked of each different value of a column of text."""
