@@ -134,6 +134,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_outputs.py::test_javascript_is_left_out "
         "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
         "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
+        "safety/sanitize/test_outputs.py::test_no_figure_changes_what_all_objects_of_a_page_have "
         "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
         "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page "
         "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
