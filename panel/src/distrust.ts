@@ -15,8 +15,9 @@ import type { Widget } from '@lumino/widgets';
 
 import { printStill } from './printing';
 import { tame } from './replies';
+import { isResult, openStill } from './results';
 import { harmless, sealed } from './safe';
-import { RESULTS, SANDBOXED } from './shared';
+import { SANDBOXED } from './shared';
 import type { Trans } from './translate';
 
 /** What is left out of HTML, though a chart may need it. */
@@ -65,6 +66,7 @@ export class Distrust {
   ) {
     // Browsers look up the names in links before anybody follows one, which could tell a secret to a name server.
     document.head.insertAdjacentHTML('beforeend', '<meta http-equiv="x-dns-prefetch-control" content="off">');
+    openStill(app, () => this.allowed);
     const { kernels } = app.serviceManager;
     const { connectTo } = kernels;
     kernels.connectTo = options => this.muzzle(connectTo.call(kernels, options));
@@ -85,7 +87,7 @@ export class Distrust {
       listen();
       const isMarked = () => !this.allowed && [...(content.model?.cells ?? [])].some(model => model.getMetadata(MARK) === true);
       const registry = this.registry(content.rendermime);
-      registry.isResult = () => !this.allowed && panel.context.path.split('/').includes(RESULTS);
+      registry.isResult = () => !this.allowed && isResult(panel.context.path);
       printStill(panel, () => isMarked() || registry.isUnder() || registry.isResult());
     };
     tracker.widgetAdded.connect((_, panel) => add(panel));
