@@ -134,10 +134,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_outputs.py::test_javascript_is_left_out "
         "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
         "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
+        "safety/sanitize/test_outputs.py::test_no_figure_changes_what_all_objects_of_a_page_have "
         "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
-        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page "
-        "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
-        "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing",
+        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page",
     ),
     27: (
         "output that gives orders",
@@ -201,8 +200,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing "
-        "notebook/test_export.py::test_no_name_of_data_loads_anything "
-        "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing",
+        "notebook/test_export.py::test_no_name_of_data_loads_anything",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",
@@ -254,6 +252,14 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/magic/test_variables.py::test_neither_a_column_nor_its_type_says_much_of_itself "
         "session/test_session.py::test_whatever_a_cell_prints_the_turn_ends_well "
         "core/test_session_log.py::test_a_reader_that_fails_costs_nobody_else_an_event",
+    ),
+    39: (
+        "what a sandboxed kernel made acts in a page later or elsewhere: copied, beside another kernel, as a reply, "
+        "printed, or saved as a file",
+        "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
+        "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing "
+        "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing "
+        "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""

@@ -15,6 +15,7 @@ import type { Widget } from '@lumino/widgets';
 
 import { printStill } from './printing';
 import { tame } from './replies';
+import { isResult, openStill } from './results';
 import { harmless, sealed } from './safe';
 import { SANDBOXED } from './shared';
 import type { Trans } from './translate';
@@ -48,6 +49,8 @@ interface Registry {
   readonly strict: Drawing;
   /** Whether its kernel is under suspicion now. */
   isUnder: () => boolean;
+  /** Whether its notebook itself was saved by code under suspicion. */
+  isResult: () => boolean;
 }
 
 /** Sees to it that nothing is trusted which sandboxed kernels show, and says so once where that is seen. */
@@ -63,12 +66,15 @@ export class Distrust {
   ) {
     // Browsers look up the names in links before anybody follows one, which could tell a secret to a name server.
     document.head.insertAdjacentHTML('beforeend', '<meta http-equiv="x-dns-prefetch-control" content="off">');
+    openStill(app, () => this.allowed);
     const { kernels } = app.serviceManager;
     const { connectTo } = kernels;
     kernels.connectTo = options => this.muzzle(connectTo.call(kernels, options));
-    const { createCodeCell } = factory;
+    const { createCodeCell, createMarkdownCell } = factory;
     factory.createCodeCell = options =>
       createCodeCell.call(factory, { ...options, rendermime: this.ofCell(options.rendermime, options.model) });
+    factory.createMarkdownCell = options =>
+      createMarkdownCell.call(factory, { ...options, rendermime: this.ofText(options.rendermime) });
     const add = (panel: NotebookPanel) => {
       const { content, sessionContext } = panel;
       const saved = () => content.model?.defaultKernelName; // while it is being opened
@@ -80,7 +86,9 @@ export class Distrust {
       content.modelChanged.connect(listen);
       listen();
       const isMarked = () => !this.allowed && [...(content.model?.cells ?? [])].some(model => model.getMetadata(MARK) === true);
-      printStill(panel, () => isMarked() || this.registry(content.rendermime).isUnder());
+      const registry = this.registry(content.rendermime);
+      registry.isResult = () => !this.allowed && isResult(panel.context.path);
+      printStill(panel, () => isMarked() || registry.isUnder() || registry.isResult());
     };
     tracker.widgetAdded.connect((_, panel) => add(panel));
     tracker.forEach(add);
@@ -181,7 +189,8 @@ export class Distrust {
   /** The registry of a cell: that of its notebook, which draws outputs of a sandboxed kernel as such after another one has come, too. */
   private ofCell(rendermime: IRenderMimeRegistry, model: CellModel): IRenderMimeRegistry {
     const registry = this.registry(rendermime);
-    const isUnder = () => registry.isUnder() || (!this.allowed && model.getMetadata(MARK) === true);
+    const isOfSandbox = () => model.getMetadata(MARK) === true || (registry.isResult() && !model.trusted);
+    const isUnder = () => registry.isUnder() || (!this.allowed && isOfSandbox());
     return new Proxy(rendermime, {
       get: (_, name) => {
         const drawing = isUnder() ? registry.strict : registry.plain;
@@ -189,6 +198,11 @@ export class Distrust {
         return typeof found === 'function' ? found.bind(rendermime) : found;
       }
     });
+  }
+
+  /** The registry of a cell of Markdown: of a notebook that code under suspicion has saved, its words are no person's. */
+  private ofText(rendermime: IRenderMimeRegistry): IRenderMimeRegistry {
+    return this.registry(rendermime).isResult() ? sealed(rendermime) : rendermime;
   }
 
   private registry(rendermime: IRenderMimeRegistry): Registry {
@@ -201,7 +215,7 @@ export class Distrust {
         sanitizer,
         markdownParser
       };
-      found = { plain, strict: strictly(rendermime, plain, () => this.tell()), isUnder: () => false };
+      found = { plain, strict: strictly(rendermime, plain, () => this.tell()), isUnder: () => false, isResult: () => false };
       this.registries.set(rendermime, found);
     }
     return found;

@@ -4,6 +4,8 @@ export const PLOTLY = 'application/vnd.plotly.v1+json';
 
 /** What begins an address: browsers read `https:host/x` as one, too. */
 const ELSEWHERE = /\/\/|\\|url\s*\(|@import|https?:/i;
+/** By such a path or key, older ones of Plotly's set what all objects of the page have. */
+const OF_ALL = /__proto__|constructor\.prototype/;
 const DATA_IMAGE = /^data:image\/(?:png|jpeg|jpg|gif|webp|bmp|avif)[;,][^<>"'\\()]*$/i;
 const ADDRESSES = new Set('source src url uri href topojsonurl plotlyserverurl accesstoken geojson'.split(' '));
 const TILES = /geo|map|choropleth/i;
@@ -39,7 +41,7 @@ function checked(figure: unknown): Tree | null {
   for (const [key, written] of strings(kept)) {
     const text = decoded(written); // Plotly does so with attributes in its texts
     const name = last(last(key) === 'args' ? text : key);
-    if (!DATA_IMAGE.test(text.trim()) && (ELSEWHERE.test(text) || ADDRESSES.has(name))) {
+    if (!DATA_IMAGE.test(text.trim()) && (ELSEWHERE.test(text) || OF_ALL.test(text) || ADDRESSES.has(name))) {
       return null;
     }
   }
@@ -55,7 +57,7 @@ function last(key: string): string {
   return key.toLowerCase().split('.').pop()!;
 }
 
-/** All strings with their keys. */
+/** All strings with their keys, and all keys. */
 function* strings(value: unknown, key = ''): Generator<[string, string]> {
   if (typeof value === 'string') {
     yield [key, value];
@@ -65,6 +67,7 @@ function* strings(value: unknown, key = ''): Generator<[string, string]> {
     }
   } else if (isTree(value)) {
     for (const [name, item] of Object.entries(value)) {
+      yield ['', name];
       yield* strings(item, name);
     }
   }

@@ -4,6 +4,9 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 /** How the kernels are called whose code is under suspicion. */
 export const SANDBOXED = 'nbagent-';
 
+/** The folder into which files go that their code saves. As `RESULTS` in nbagent/core/folders.py. */
+export const RESULTS = 'nbagent-output';
+
 type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & {
   readonly awareness?: { getStates(): Map<number, { readonly user?: object }> };
 };

@@ -23,7 +23,9 @@ test('a figure that could load something is left out', () => {
     [[{ type: 'scattermap' }], {}], [[line], { map2: {} }], [[line], { images: [{ source: '/x.png' }] }],
     [[line], { title: { text: '<a href="//host.test">x</a>' } }], [[line], { title: { text: 'https:host.test' } }],
     [[line], button([{ 'images[0].source': 'x' }])], [[line], button(['images[0].source', 'x'])],
-    [[line], button([{ type: 'choropleth' }])], [[{ ...line, name: 'url (x)' }], {}], [deep, {}], [{}, {}], [[line], null]
+    [[line], button([{ type: 'choropleth' }])], [[{ ...line, name: 'url (x)' }], {}], [deep, {}],
+    [[line], JSON.parse('{"xaxis": {"__proto__": {"ran": 1}}}')], [[{ ...line, 'marker.constructor.prototype.ran': 1 }], {}],
+    [[line], button(['xaxis.__proto__.ran', 1])], [{}, {}], [[line], null]
   ]) {
     assert.equal(plain({ data, layout }), null, JSON.stringify(layout));
   }

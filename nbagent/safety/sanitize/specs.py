@@ -21,6 +21,8 @@ PLOTLY = "application/vnd.plotly.v1+json"
 
 _ELSEWHERE = re.compile(r"//|\\|url\s*\(|@import|https?:", re.IGNORECASE)
 """What begins an address: browsers read `https:host/x` as one, too."""
+_OF_ALL = re.compile(r"__proto__|constructor\.prototype")
+"""By such a path or key, older ones of Plotly's set what all objects of the page have."""
 _ADDRESSES = frozenset("source src url uri href topojsonurl plotlyserverurl accesstoken geojson".split())
 _TILES = re.compile(r"geo|map|choropleth", re.IGNORECASE)
 _NOT_TILES = frozenset({"heatmap", "treemap", "heatmapgl"})
@@ -47,7 +49,7 @@ def draw(figure: object) -> dict[str, Any] | None:
         if is_data_image(text):
             continue
         name = _last(text if _last(key) == "args" else key)
-        if _ELSEWHERE.search(text) or name in _ADDRESSES:
+        if _ELSEWHERE.search(text) or _OF_ALL.search(text) or name in _ADDRESSES:
             return None
     # `config` names servers, and isn't shown.
     return kept
@@ -59,7 +61,7 @@ def _last(key: str) -> str:
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """All strings with their keys."""
+    """All strings with their keys, and all keys."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, list):
@@ -67,4 +69,5 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from _strings(item, key)
     elif isinstance(value, dict):
         for name, item in value.items():
+            yield "", str(name)
             yield from _strings(item, str(name))

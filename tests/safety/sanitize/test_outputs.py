@@ -8,6 +8,7 @@ import pytest
 from safety.sanitize import cases
 
 from nbagent.safety.sanitize import clean_output, clean_widgets
+from nbagent.safety.sanitize.specs import draw
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 FIGURE = {
@@ -124,6 +125,15 @@ def test_what_styles_a_widget_loads_nothing() -> None:
     assert cleaned("LayoutModel", width=["url(x)"], height="1px", margin=None) == {"height": "1px", "margin": None}
     assert r"\style" not in cleaned("LabelModel", value=r"$\style{background:url(//h.invalid)}{x}$")["value"]
     assert cleaned("LabelModel", _dom_classes=["jp-Dialog", "own"])["_dom_classes"] == ["", "own"]
+
+
+def test_no_figure_changes_what_all_objects_of_a_page_have() -> None:
+    """By its keys, nested or written as a path, or by what a button changes."""
+    button = {"method": "relayout", "args": ["xaxis.__proto__.ran", 1]}
+    paths: list[dict[str, Any]] = [{"xaxis": {"__proto__": {"ran": 1}}}, {"xaxis.constructor.prototype.ran": 1}]
+    for layout in [*paths, {"updatemenus": [{"buttons": [button]}]}]:
+        assert draw({"data": [], "layout": layout}) is None
+    assert draw({"data": [], "layout": {"title": {"text": "A constructor's prototype"}}}) is not None
 
 
 @pytest.mark.parametrize("value", [[], {}, [[]], {"a": []}, 1, "evil", True])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import machine
+import nbformat
 import pytest
 from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, started
 from faces.lab.browser.notebooks import IDLE, beside, cells, sources
@@ -15,6 +17,7 @@ from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
 
 from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Usage
+from nbagent.core.folders import RESULTS
 from nbagent.core.session_log import SessionLog
 
 MARKS = re.compile(r"leakx\d+x|leaky\d+y|h\d+\.invalid|m\d+\.invalid")
@@ -245,4 +248,35 @@ def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: 
     assert lookups.count() == 1  # of names in links that nobody has followed
     assert any("/nbconvert/html/" in each for each in asked)
     assert [each for each in listener.heard if re.search(r"h7[123]\.invalid", each)] == []
+    panel.close()
+
+
+def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
+    """A notebook in the folder of results was made by nobody else: what it shows is not trusted, its words neither.
+
+    Charts that were saved there are opened as text.
+    """
+    panel = lab.open(browser, workspace="result")
+    asked: list[str] = []
+    panel.page.on("request", lambda request: asked.append(request.url))
+    shown = [{"application/vnd.vega.v5+json": CHART, "text/plain": "x"}, {"text/markdown": "![](http://h6.invalid)"}]
+    outputs = [nbformat.v4.new_output("display_data", data=each) for each in shown]
+    both = [
+        nbformat.v4.new_code_cell("1", outputs=outputs),
+        nbformat.v4.new_markdown_cell("# end ![](http://h6.invalid)"),
+    ]
+    spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (lab.root / RESULTS).mkdir(exist_ok=True)
+    made = nbformat.v4.new_notebook(cells=both, metadata={"kernelspec": spec})
+    nbformat.write(made, lab.root / RESULTS / "made.ipynb")
+    panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb", factory="Notebook")
+    panel.page.get_by_role("heading", name="end").first.wait_for()
+    for name in ("chart.vg", "chart.vl.json"):
+        schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
+        (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
+        panel.command("docmanager:open", path=f"{RESULTS}/{name}")
+        panel.page.locator(".jp-FileEditor:visible").get_by_text("content-visibility").wait_for()
+    panel.page.wait_for_timeout(5_000 * machine.pace())
+    assert panel.page.evaluate("window.ran") is None
+    assert [each for each in asked if MARKS.search(each)] == []
     panel.close()
