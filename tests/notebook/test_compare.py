@@ -176,6 +176,20 @@ def test_each_error_of_a_cell_is_compared() -> None:
     assert str(found) == "error, line 1: 'a' → 'b'"
 
 
+def test_rows_of_a_profile_come_in_the_order_of_their_times() -> None:
+    """Which is none of a result's; of the longest few, others may be among them in each run. Counts are compared."""
+
+    def row(count: int, name: str) -> str:
+        return f"{count:9}    0.001    0.000    0.002    0.000 {name}\n"
+
+    one, other, third = row(1, "a.py:3(f)"), row(20, "{built-in method builtins.exec}"), row(7, "b.py:9(g)")
+    code = "%prun -l 2 f()"
+    assert compared(one + other, other + one, other + one, code=code).differences == []
+    assert compared(one + other, other + third, one + third, code=code).excused == {"timing"}
+    assert compared(one + other, other + third, other + third, code=code).differences
+    assert compared(one + other, other + row(2, "a.py:3(f)"), code=code).differences
+
+
 def test_libraries_time_themselves() -> None:
     """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
     assert (
