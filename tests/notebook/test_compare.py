@@ -93,6 +93,17 @@ def test_the_date_of_the_run_is_no_difference_and_any_other_is(form: str) -> Non
     assert compared(f"Report of {then}: 3 rows", f"Report of {now}: 4 rows").differences
 
 
+def test_dates_of_both_runs_are_those_of_one_time_zone() -> None:
+    """Just before midnight in UTC it may be tomorrow or today; not the one in a run and the other in the next."""
+    late = datetime(2026, 11, 23, 21, 0, tzinfo=UTC).timestamp()
+    moments = Moments(stored=late, fresh=late + 3_600, elapsed=20.0)
+    assert compared("Mon 23 Nov 2026", "Tue 24 Nov 2026", moments=moments).differences == []  # two hours to the east
+    assert compared("Tue 24 Nov 2026", "Mon 23 Nov 2026", moments=moments).differences
+    assert compared("2026-11-22", "2026-11-23", moments=moments).differences
+    night = Moments(stored=late, fresh=late + 5 * 3_600, elapsed=20.0)
+    assert compared("2026-11-23", "2026-11-24", moments=night).differences == []
+
+
 def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []

@@ -25,6 +25,8 @@ PROCESSES, NEAR = 256, 8
 """Processes and threads that a kernel may have started before one; by how many two runs may differ there."""
 QUARTER = 900
 """Seconds: time zones are whole quarters of an hour apart."""
+ZONES = sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs)
+"""The seconds that time zones are ahead of UTC."""
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -55,8 +57,13 @@ class Moments:
 
 
 def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both show the moment at which they ran: as a date, or in seconds since the epoch."""
-    return is_moment(fresh, moments.fresh) and (moments.stored is None or is_moment(stored, moments.stored))
+    """Whether both show the moment at which they ran: as a date of the same time zone, or in seconds since the epoch."""
+    if not is_moment(fresh, moments.fresh):
+        return False
+    if moments.stored is None or stored.kind != "date":
+        return moments.stored is None or is_moment(stored, moments.stored)
+    pairs = ((stored.text, moments.stored), (fresh.text, moments.fresh))
+    return any(all(_offsets(text, at + zone, range(1)) for text, at in pairs) for zone in ZONES)
 
 
 def is_moment(token: Token, moment: float) -> bool:
