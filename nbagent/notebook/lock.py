@@ -24,6 +24,8 @@ SEEDS = frozenset({"seed", "default_rng", "RandomState", "manual_seed", "set_see
 """Functions whose first argument is a seed."""
 SEED_NAMES = frozenset({"random_state", "seed", "random_seed"})
 """Keywords of a seed."""
+COMMANDS = re.compile(r"(?m)^[^\S\n]*(?:[\w, ]{1,80}= *)?[%!](.*)$")
+"""Lines of a cell that run a magic or a program, and what stands behind the sign."""
 _ASSIGNED = re.compile(r"(?m)^([^\S\n]*[\w, ]{1,80}= *)[%!].*$")
 _MAGICS = re.compile(r"(?m)^([^\S\n]*)(?:[%!?].*|[\w.]{1,80}\?{1,2}[^\S\n]*)$")
 """Lines of IPython's that are no Python."""

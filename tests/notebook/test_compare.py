@@ -222,6 +222,9 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
     assert code.take("print(took)").clock
     assert code.take("%%time\nx = 1").clock
     assert not code.take("import time, uuid").clock
+    assert code.take("!echo $$").ident
+    assert code.take("x = 1\nn = !python -c 'import time; print(time.time())'").clock
+    assert not code.take("%matplotlib inline\nx = 1").is_volatile
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nbagent.notebook.lock import SEED_NAMES, SEEDS, statements, unparsed
+from nbagent.notebook.lock import COMMANDS, SEED_NAMES, SEEDS, statements, unparsed
 
 _CLOCKS = re.compile(
     r"\b(?:time|perf_counter|perf_counter_ns|process_time|thread_time|monotonic|time_ns|now|utcnow|today|timeit|"
@@ -110,7 +110,8 @@ class Code:
                 }
                 changed = {*_bound(statement), *(given - self._modules)}
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
-        return found or (not statements(code) and pattern.search(code) is not None)
+        rest = "\n".join(COMMANDS.findall(code)) if statements(code) else code
+        return found or pattern.search(rest) is not None
 
     def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
         """Whether what a statement draws has a seed: its own, or that of its generator.

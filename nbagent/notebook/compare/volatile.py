@@ -57,7 +57,7 @@ class Moments:
 
 
 def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both show the moment at which they ran: as a date of the same time zone, or in seconds since the epoch."""
+    """Whether both show the moment at which they ran: as a date of one time zone, or in seconds since the epoch."""
     if not is_moment(fresh, moments.fresh):
         return False
     if moments.stored is None or stored.kind != "date":
