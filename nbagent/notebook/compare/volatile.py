@@ -131,11 +131,23 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     later = _parts(moments.fresh)
     if moments.stored is None:
         return any(_is_part(fresh, part) for parts in later for part in parts)
+    days = itertools.product(_parts(moments.stored), later)
+    # What shows the time may have read the clock in a cell before.
+    times = (
+        [_time(at - early + zone) for at in (moments.stored, moments.fresh)]
+        for zone, early in itertools.product(ZONES, (0.0, moments.elapsed))
+    )
     return any(
         _is_part(stored, one) and _is_part(fresh, other)
-        for before, after in itertools.product(_parts(moments.stored), later)
+        for before, after in itertools.chain(days, times)
         for one, other in zip(before, after, strict=True)
     )
+
+
+def _time(moment: float) -> tuple[int, ...]:
+    """The hour, of a day of 24 or 12, and the minute."""
+    at = datetime.fromtimestamp(moment, UTC)
+    return at.hour, at.hour % 12 or 12, at.minute
 
 
 def _parts(moment: float) -> list[tuple[int | str, ...]]:
