@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nbagent.core.errors import DataError
 from nbagent.core.folders import RESULTS
-from nbagent.notebook.lock import imports, nodes
+from nbagent.notebook.lock import COMMANDS, imports, nodes, statements
 from nbagent.notebook.place import ENDING
 from nbagent.sandbox.data import mounts, needs
 from nbagent.sandbox.data.locate import locate
@@ -23,7 +23,6 @@ from nbagent.sandbox.paths import DATA
 MOST_BESIDE = 10_000
 """Names of a folder that are held against what code names."""
 _ALL = re.compile(r"\b(?:listdir|scandir|iterdir|getcwd|cwd)\(\s*\)|\bos\.walk\(")
-_COMMANDS = re.compile(r"(?m)^([^\S\n]*)(?:\w{1,80} *= *)?[%!](.*)$")
 
 
 @dataclass
@@ -118,10 +117,10 @@ def _patterns(code: str, folder: Path) -> Iterator[str]:
     """The names directly in a folder that code may mean, or patterns of such names."""
     if _ALL.search(code):
         yield "*"
-    for module in imports(python := _COMMANDS.sub(r"\1pass", code)):
+    for module in imports(code):
         yield from (module, f"{module}.py")
-    texts = [each.value for each in nodes(python) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    commands = "\n".join(found[2] for found in _COMMANDS.finditer(code)) if any(nodes(python)) else code
+    texts = [each.value for each in nodes(code) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    commands = "\n".join(COMMANDS.findall(code)) if statements(code) else code
     for text in (*texts, *(word.strip("\"'") for word in commands.split())):
         if len(text) > 1000 or "\n" in text:
             continue

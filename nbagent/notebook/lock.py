@@ -6,6 +6,7 @@ It stands in `metadata.nbagent.lock`. Its own digest is part of it, so that a la
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ SEEDS = frozenset({"seed", "default_rng", "RandomState", "manual_seed", "set_see
 """Functions whose first argument is a seed."""
 SEED_NAMES = frozenset({"random_state", "seed", "random_seed"})
 """Keywords of a seed."""
+COMMANDS = re.compile(r"(?m)^[^\S\n]*(?:[\w, ]{1,80}= *)?[%!](.*)$")
+"""Lines of a cell that run a magic or a program, and what stands behind the sign."""
+_ASSIGNED = re.compile(r"(?m)^([^\S\n]*[\w, ]{1,80}= *)[%!].*$")
+_MAGICS = re.compile(r"(?m)^([^\S\n]*)(?:[%!?].*|[\w.]{1,80}\?{1,2}[^\S\n]*)$")
+"""Lines of IPython's that are no Python."""
 DAY = 86_400
 LONGEST_SEED = 80
 """Characters of a seed's expression that are kept."""
@@ -163,12 +169,18 @@ def _name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
+def statements(code: str) -> list[ast.stmt]:
+    """The statements of a cell, with `pass` for magics and programs; none if the rest isn't Python."""
+    for each in (code, _MAGICS.sub(r"\1pass", _ASSIGNED.sub(r"\1None", code))):
+        with contextlib.suppress(*syntax.UNREADABLE):
+            return syntax.parse(each).body
+    return []
+
+
 def nodes(code: str) -> Iterator[ast.AST]:
-    """The nodes of a cell's syntax tree; none if it isn't plain Python."""
-    try:
-        yield from ast.walk(syntax.parse(code))
-    except syntax.UNREADABLE:
-        return
+    """The nodes of a cell's syntax tree; none if it isn't Python."""
+    for each in statements(code):
+        yield from ast.walk(each)
 
 
 def unparsed(node: ast.AST) -> str:
@@ -180,7 +192,7 @@ def unparsed(node: ast.AST) -> str:
 
 
 def imports(code: str) -> set[str]:
-    """The top-level modules that a cell imports; empty if it isn't plain Python."""
+    """The top-level modules that a cell imports."""
     found: set[str] = set()
     for node in nodes(code):
         if isinstance(node, ast.Import):

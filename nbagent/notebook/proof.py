@@ -31,6 +31,8 @@ from nbagent.packages.requirements import script_requirements
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
+EDITED = "edited since nbagent wrote it"
+
 
 class Verification:
     """The verification of one notebook.
@@ -97,6 +99,10 @@ class Verification:
             await self._run(sweeps=sweeps)
         except NbagentError as error:
             self.proof.result, self.proof.error = "not run", str(error)
+            edited = (each for each in self._document.cells if each.is_edited)
+            self.proof.cells = [
+                CellProof(id=each.id, number=each.number, result="not run", note=EDITED) for each in edited
+            ]
         self.proof.seconds = time.monotonic() - started
         self.proof.runs, self.proof.cell_seconds = self._runs.count, self._runs.seconds
         return self.proof
@@ -218,7 +224,7 @@ class Verification:
         if ran is not None and ran.status not in RUNS_ON:
             proof.result, proof.note = "differs", ran.note or f"It ended with {ran.status}."
         if cell.is_edited:
-            proof.result, proof.note = "differs", "edited since nbagent wrote it"
+            proof.result, proof.note = "differs", EDITED
         return proof
 
     async def _judge_picture(

@@ -88,10 +88,8 @@ def terms(features: Iterable[str]) -> list[Terms]:
         Terms(
             "the number of threads", (*((f"{each}_NUM_THREADS", "1") for each in threads), ("POLARS_MAX_THREADS", "1"))
         ),
-        Terms(
-            "the locale or the time zone",
-            (("LC_ALL", "tr_TR.UTF-8"), ("LANG", "tr_TR.UTF-8"), ("TZ", "Asia/Kathmandu")),
-        ),
+        Terms("the locale", (("LC_ALL", "tr_TR.UTF-8"), ("LANG", "tr_TR.UTF-8"))),
+        Terms("the time zone", (("TZ", "Asia/Kathmandu"),)),
     ]
     if plain:
         cpu = Terms("the processor's vector instructions", (("NPY_DISABLE_CPU_FEATURES", " ".join(plain)),), sorts=True)

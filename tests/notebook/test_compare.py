@@ -93,6 +93,17 @@ def test_the_date_of_the_run_is_no_difference_and_any_other_is(form: str) -> Non
     assert compared(f"Report of {then}: 3 rows", f"Report of {now}: 4 rows").differences
 
 
+def test_dates_of_both_runs_are_those_of_one_time_zone() -> None:
+    """Just before midnight in UTC it may be tomorrow or today; not the one in a run and the other in the next."""
+    late = datetime(2026, 11, 23, 21, 0, tzinfo=UTC).timestamp()
+    moments = Moments(stored=late, fresh=late + 3_600, elapsed=20.0)
+    assert compared("Mon 23 Nov 2026", "Tue 24 Nov 2026", moments=moments).differences == []  # two hours to the east
+    assert compared("Tue 24 Nov 2026", "Mon 23 Nov 2026", moments=moments).differences
+    assert compared("2026-11-22", "2026-11-23", moments=moments).differences
+    night = Moments(stored=late, fresh=late + 5 * 3_600, elapsed=20.0)
+    assert compared("2026-11-23", "2026-11-24", moments=night).differences == []
+
+
 def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []
@@ -130,12 +141,14 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
 )
 def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) -> None:
     """What runs agree on and the notebook doesn't is none of a clock's, unless it is what the clock said of each."""
-    for after in (1.0, 300.0, 86_400.0 * 10):
+    for after in (1.0, 120.0, 86_400.0 * 10):
         moments = Moments(stored=NOW - after, fresh=NOW, elapsed=20.0)
         assert compared(stored, fresh, fresh, code=TIMED, moments=moments).differences
 
 
-@pytest.mark.parametrize("form", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%A", "%B", "%j", "%U", "day %d of %m"])
+@pytest.mark.parametrize(
+    "form", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%A", "%B", "%j", "%U", "day %d of %m", "%H h", "%I", "%M past"]
+)
 def test_a_part_of_the_moment_is_no_difference(form: str) -> None:
     """In any time zone, if it is the same part of both, also where two runs agree on it."""
     for after in (65.0, 3_600.0, 86_400.0 * 40):
@@ -176,6 +189,20 @@ def test_each_error_of_a_cell_is_compared() -> None:
     assert str(found) == "error, line 1: 'a' → 'b'"
 
 
+def test_rows_of_a_profile_come_in_the_order_of_their_times() -> None:
+    """Which is none of a result's; of the longest few, others may be among them in each run. Counts are compared."""
+
+    def row(count: int, name: str) -> str:
+        return f"{count:9}    0.001    0.000    0.002    0.000 {name}\n"
+
+    one, other, third = row(1, "a.py:3(f)"), row(20, "{built-in method builtins.exec}"), row(7, "b.py:9(g)")
+    code = "%prun -l 2 f()"
+    assert compared(one + other, other + one, other + one, code=code).differences == []
+    assert compared(one + other, other + third, one + third, code=code).excused == {"timing"}
+    assert compared(one + other, other + third, other + third, code=code).differences
+    assert compared(one + other, other + row(2, "a.py:3(f)"), code=code).differences
+
+
 def test_libraries_time_themselves() -> None:
     """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
     assert (
@@ -197,6 +224,9 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
     assert code.take("print(took)").clock
     assert code.take("%%time\nx = 1").clock
     assert not code.take("import time, uuid").clock
+    assert code.take("!echo $$").ident
+    assert code.take("x = 1\nn = !python -c 'import time; print(time.time())'").clock
+    assert not code.take("%matplotlib inline\nx = 1").is_volatile
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from program import TABLE
 
 from nbagent import Session
 from nbagent.core.events import Cell
-from nbagent.notebook.lock import Lock, seeds
+from nbagent.notebook.lock import Lock, imports, seeds
 
 
 def test_seeds_are_found_where_code_sets_them() -> None:
@@ -30,6 +30,23 @@ KMeans(random_state=None); seed(n)
         "random_state=42",
     ]
     assert seeds(Cell(cell=2, code="%time f(", status="ok")) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%matplotlib inline\n{}",
+        "%%time\n{}",
+        "!ls\nfiles = !ls *.csv\n{}\nhelp?",
+        "{}\nif x:\n    %timeit f()",
+        "n = %time f()\n{}",
+    ],
+)
+def test_imports_and_seeds_are_found_beside_magics(code: str) -> None:
+    """As in most notebooks' first cell."""
+    code = code.format("import seaborn as sns\nfrom scipy import stats\nrng = np.random.default_rng(7)")
+    assert imports(code) == {"seaborn", "scipy"}
+    assert [each.code for each in seeds(Cell(cell=2, code=code, status="ok"))] == ["np.random.default_rng(7)"]
 
 
 @pytest.mark.parametrize("engine", ["bubblewrap", "docker"])

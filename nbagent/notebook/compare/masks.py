@@ -64,6 +64,10 @@ INSTALLED = Mask(
     "",
 )
 """What a cell that installs packages says of them, by nbagent's own pip or by the real one."""
+ROW = r" {0,20}\d{1,20}(?:/\d{1,20})? TIMING "
+"""How a row of a profile begins."""
+_ROWS = re.compile(rf"(?:^{ROW}.*\n){{2,}}", re.MULTILINE)
+"""Rows of a profile, which come in the order of their times."""
 _BARS = re.compile(r"(?:^.*%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
 """Lines of bars that follow each other."""
 
@@ -72,6 +76,8 @@ def masked(text: str, rules: Iterable[Mask] = ()) -> str:
     """A text with what is never a result masked."""
     for rule in (*rules, *BUILT_IN):
         text = rule.apply(text)
+    if " TIMING " in text:
+        text = _ROWS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
     return _BARS.sub(_last_bars, text) if "%|BAR|" in text else text
 
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nbagent.core import syntax
-from nbagent.notebook.lock import SEED_NAMES, SEEDS, nodes, unparsed
+from nbagent.notebook.lock import COMMANDS, SEED_NAMES, SEEDS, statements, unparsed
 
 _CLOCKS = re.compile(
     r"\b(?:time|perf_counter|perf_counter_ns|process_time|thread_time|monotonic|time_ns|now|utcnow|today|timeit|"
@@ -74,7 +73,7 @@ class Code:
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
-        for statement in _statements(code):
+        for statement in statements(code):
             bound = set(_bound(statement))
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 found = {(each.asname or each.name).partition(".")[0] for each in statement.names}
@@ -98,7 +97,7 @@ class Code:
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
         found = False
-        for statement in _statements(code):
+        for statement in statements(code):
             text = unparsed(statement)
             reads = pattern.search(_without_imports(statement, text)) is not None
             if pattern is _RANDOM and self._is_seeded(statement, text):
@@ -111,7 +110,8 @@ class Code:
                 }
                 changed = {*_bound(statement), *(given - self._modules)}
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
-        return found or (not any(True for _ in nodes(code)) and pattern.search(code) is not None)
+        rest = "\n".join(COMMANDS.findall(code)) if statements(code) else code
+        return found or pattern.search(rest) is not None
 
     def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
         """Whether what a statement draws has a seed: its own, or that of its generator.
@@ -168,17 +168,10 @@ class Reads:
         return self.clock or self.ident or self.measure or self.only_measure
 
 
-def _statements(code: str) -> Iterable[ast.stmt]:
-    try:
-        return syntax.parse(re.sub(r"(?m)^([^\S\n]*)[%!].*$", r"\1pass", code)).body
-    except syntax.UNREADABLE:
-        return ()
-
-
 def _shows_unset(code: str) -> bool:
     """Whether code shows an array that it makes without values, and hasn't filled before."""
     unset: set[str] = set()
-    for statement in _statements(code):
+    for statement in statements(code):
         text = unparsed(statement)
         shown = (_words(text) & unset) - {name for name, _ in _changed(statement)}
         if isinstance(statement, ast.Expr) and (shown or _UNSET.search(text)):
@@ -192,7 +185,7 @@ def _shows_unset(code: str) -> bool:
 def changes(code: str) -> set[str]:
     """The names of former cells whose values a cell changes: run twice, it changes them twice."""
     found, own = set[str](), set[str]()
-    for statement in _statements(code):
+    for statement in statements(code):
         inner = (each for each in ast.walk(statement) if isinstance(each, ast.AugAssign))
         found |= {*map(_root, (each.target for each in inner)), *(name for name, _ in _changed(statement))} - own
         own |= set(_bound(statement))

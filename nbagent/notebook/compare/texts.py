@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
-from nbagent.notebook.compare.masks import Mask, masked
+from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, tokens
 from nbagent.notebook.compare.volatile import (
@@ -230,6 +230,8 @@ def _is_at(change: Change, spot: tables.Spot) -> bool:
 def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tuple[str, str]:
     """Why a change is none, in a word; else its cause, as far as that is known."""
     reads, both = context.reads, [*change.stored, *change.fresh]
+    if again and reads.clock and all(re.match(ROW, each.row) for each in both):
+        return "timing", ""
     if len(change.stored) != len(change.fresh):
         if reads.clock and all(each.kind in ("quantity", "time") for each in both):
             return "timing", ""

@@ -25,6 +25,8 @@ PROCESSES, NEAR = 256, 8
 """Processes and threads that a kernel may have started before one; by how many two runs may differ there."""
 QUARTER = 900
 """Seconds: time zones are whole quarters of an hour apart."""
+ZONES = sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs)
+"""The seconds that time zones are ahead of UTC."""
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -55,8 +57,13 @@ class Moments:
 
 
 def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both show the moment at which they ran: as a date, or in seconds since the epoch."""
-    return is_moment(fresh, moments.fresh) and (moments.stored is None or is_moment(stored, moments.stored))
+    """Whether both show the moment at which they ran: as a date of one time zone, or in seconds since the epoch."""
+    if not is_moment(fresh, moments.fresh):
+        return False
+    if moments.stored is None or stored.kind != "date":
+        return moments.stored is None or is_moment(stored, moments.stored)
+    pairs = ((stored.text, moments.stored), (fresh.text, moments.fresh))
+    return any(all(_offsets(text, at + zone, range(1)) for text, at in pairs) for zone in ZONES)
 
 
 def is_moment(token: Token, moment: float) -> bool:
@@ -124,11 +131,23 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     later = _parts(moments.fresh)
     if moments.stored is None:
         return any(_is_part(fresh, part) for parts in later for part in parts)
+    days = itertools.product(_parts(moments.stored), later)
+    # What shows the time may have read the clock in a cell before.
+    times = (
+        [_time(at - early + zone) for at in (moments.stored, moments.fresh)]
+        for zone, early in itertools.product(ZONES, (0.0, moments.elapsed))
+    )
     return any(
         _is_part(stored, one) and _is_part(fresh, other)
-        for before, after in itertools.product(_parts(moments.stored), later)
+        for before, after in itertools.chain(days, times)
         for one, other in zip(before, after, strict=True)
     )
+
+
+def _time(moment: float) -> tuple[int, ...]:
+    """The hour, of a day of 24 or 12, and the minute."""
+    at = datetime.fromtimestamp(moment, UTC)
+    return at.hour, at.hour % 12 or 12, at.minute
 
 
 def _parts(moment: float) -> list[tuple[int | str, ...]]:
