@@ -76,11 +76,12 @@ class Known:
         self.fixed.update(later.fixed)
         self.takes.update(later.takes)
 
-    def tree(self, code: str) -> ast.Module:
-        """The tree of a cell, for which steps are given."""
+    def tree(self, code: str) -> tuple[ast.Module, list[ast.AST]]:
+        """The tree of a cell and all of its parts, for which steps are given."""
         tree: ast.Module = Absorbed().visit(parse(MAGICS.sub("", code), awaits=True))
-        self.left[0] = max(0, self.left[0]) + WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
-        return tree
+        parts = [*ast.walk(tree)]
+        self.left[0] = max(0, self.left[0]) + WORK * len(parts) + 2 * len(code)
+        return tree, parts
 
     def only_value(self, name: str) -> ast.expr | None:
         """The value of a name that has been given one only."""
@@ -110,9 +111,9 @@ class Learner:
         self._given: dict[str, list[ast.expr]] = {}
         self._takes = dict(before.takes)
 
-    def learned(self, tree: ast.Module) -> Known:
+    def learned(self, tree: ast.Module, parts: Iterable[ast.AST]) -> Known:
         """What the cell with this tree gives names."""
-        for node in ast.walk(tree):
+        for node in parts:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._define(node.name, node.args)
         self._visit(tree)
