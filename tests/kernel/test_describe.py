@@ -88,6 +88,9 @@ def tables(folder: Path) -> None:
     (folder / "header.csv").write_text("a,b,c\n")
     (folder / "wide.csv").write_text(",".join(f"column {i}" for i in range(1000)) + "\n" + ",".join("1" * 1000) + "\n")
     TABLE.write_parquet(folder / "table.parquet")
+    texts = pl.DataFrame({"when": ["2013-01-01T00:00:00Z", "2013-01-02T00:00:00Z"], "code": ["1", "2"], "n": [1, 2]})
+    texts.write_parquet(folder / "texts.parquet")
+    (folder / "texts.json").write_text(json.dumps(texts.to_dicts()))
     TABLE.with_columns(nested=pl.struct(pl.col("mass"), pl.lit([1, 2]).alias("list"))).write_parquet(
         folder / "nested.parquet"
     )
@@ -302,6 +305,16 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
         )
         assert cell.status == "ok", (table.call, cell.text)
         assert cell.text.startswith(f"{table.rows} ["), table.call
+
+
+@on_one_loop
+@pytest.mark.parametrize("name", ["texts.parquet", "texts.json"])
+async def test_a_text_of_digits_or_a_date_is_told_as_the_text_that_it_is(
+    found: dict[str, FileProfile], name: str
+) -> None:
+    """Where a file has types, whoever reads it gets these."""
+    assert columns(found[name]) == [("when", "String"), ("code", "String"), ("n", "Int64")]
+    assert column(found[name], "code").form == "numbers"
 
 
 @on_one_loop
