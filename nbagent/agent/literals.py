@@ -192,15 +192,16 @@ class Literals:
         """What a part shows that is made of constants, and whether it is not reckoned with known numbers."""
         inside = _Looked(names, self._used)
         inside.look_within(part)
-        written = {*_numbers(inside.texts), *self._named(inside)}
+        listed = [*_numbers(inside.texts), *self._named(inside)]
+        written = set(listed)
         rare = [abs(each) for each in written if abs(each) not in COMMON]
         is_asked = bool(rare) or any(abs(each) in self._told for each in written)
         is_new = self._data and not (is_asked and all(each in known for each in rare))
         try:
             numbers = set(_numbers([str(folded(part, names.only_value))]))
         except ValueError:
-            total = sum(written, Decimal(0))
-            numbers = written | ({total, total / len(written)} if written and is_new else set())
+            total = sum(listed, Decimal(0))
+            numbers = written | ({total, total / len(listed)} if listed and is_new else set())
             numbers |= set(_numbers(spelled(inside.texts, _numbers(inside.texts))))
         return numbers if is_new else numbers & written, is_new
 

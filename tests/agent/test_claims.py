@@ -347,6 +347,8 @@ MADE_UP = [
     "a = '14'\nprint(f'{a}27', frame.height)",
     "print((lambda data: 1427)(frame))",
     "print(frame['x'].map_elements(lambda each: 1427)[0])",
+    "price, count = 203, 7\nprint(price * count + 6, frame.height)",
+    "def cost(price, count):\n    return price * count\nprint(cost(203, 7) + 6, frame.height)",
     "class Found:\n    def __init__(self):\n        self.rows = 1427\nprint(Found().rows, frame.height)",
     "print(frame.select(pl.when(pl.col('x') > 0).then(1427).otherwise(0)))",
     "print(frame.select(pl.lit(None).fill_null(1427)))",
