@@ -42,7 +42,7 @@ _HOMES = {
     "Usage": "nbagent.core.events",
     "SessionManager": "nbagent.session.manager",
     "attach": "nbagent.session.attach",
-    "host": "nbagent.session.host",
+    "host": "nbagent.session.host_process",
     # What `%load_ext nbagent` and `%unload_ext nbagent` call.
     "load_ipython_extension": "nbagent.faces.magic.magic",
     "unload_ipython_extension": "nbagent.faces.magic.magic",

@@ -135,7 +135,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_outputs.py::test_metadata_can_t_steer_a_renderer "
         "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
         "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
-        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page",
+        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page "
+        "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
+        "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing",
     ),
     27: (
         "output that gives orders",
@@ -199,7 +201,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_markup.py::test_nothing_that_loads_is_left "
         "safety/sanitize/test_outputs.py::test_a_widget_is_judged_by_what_draws_it "
         "safety/sanitize/test_outputs.py::test_what_styles_a_widget_loads_nothing "
-        "notebook/test_export.py::test_no_name_of_data_loads_anything",
+        "notebook/test_export.py::test_no_name_of_data_loads_anything "
+        "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing",
     ),
     34: (
         "a server of nbagent's on loopback is reached by another user or a page",

@@ -76,14 +76,14 @@ def _render(cell: Cell, *, images: bool) -> str | list[Block]:
     parts = [_section(heading, texts) for heading, texts in seen.sections.items()]
     if not parts:
         parts = [_nothing(cell)]
-    body, _ = cut("\n".join(parts), limit=TOTAL_BYTES)
+    body, _ = cut_middle("\n".join(parts), limit=TOTAL_BYTES)
     # Before the outputs, which are those of the second run.
     again = [f"{installed(cell.installed)} The cell was then run again:"] if cell.installed else []
     text = "\n".join(part for part in (*again, body, *_remarks(cell)) if part)
     return [{"type": "text", "text": text}, *seen.images] if seen.images else text
 
 
-def cut(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str, bool]:
+def cut_middle(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tuple[str, bool]:
     """The text, or its head and its tail with an exact count of what is missing between them.
 
     Args:
@@ -118,9 +118,9 @@ def cut_blocks(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tu
     """
     blocks = _BLOCK.split(text)
     if gone or len(text.encode("utf-8", "replace")) <= limit or not 1 < len(blocks) <= MAX_BLOCKS:
-        return cut(text, limit=limit, gone=gone)
+        return cut_middle(text, limit=limit, gone=gone)
     most = max(share((len(each.encode("utf-8", "replace")) for each in blocks), limit), MIN_BLOCK)
-    return "\n".join(cut(each, limit=most)[0] for each in blocks), True
+    return "\n".join(cut_middle(each, limit=most)[0] for each in blocks), True
 
 
 def traceback_of(output: Output) -> str:

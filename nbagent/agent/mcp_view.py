@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbagent.agent.cell_view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut
+from nbagent.agent.cell_view import IMAGE_BYTES, IMAGES, STREAM_BYTES, TOTAL_BYTES, cut_middle
 from nbagent.core.text import one_line, plain
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def render(result: Any, *, refused: Sequence[str] = (), images: bool = False) ->
     # The specification asks servers to give structured content as text too; it is shown if they don't.
     if not any(part.type == "text" for part in result.content) and result.structured_content is not None:
         seen.texts.append(_text(json.dumps(result.structured_content, ensure_ascii=False)))
-    body, _ = cut("\n".join(seen.texts), limit=TOTAL_BYTES)
+    body, _ = cut_middle("\n".join(seen.texts), limit=TOTAL_BYTES)
     body = body if body.strip() or seen.images else "The tool returned nothing."
     if refused:
         body += f"\n[The server asked for {' and '.join(refused)}, which no server is given.]"
@@ -116,4 +116,4 @@ def _is_image(data: str, kind: str) -> bool:
 
 def _text(text: str) -> str:
     """The text of a part, without control characters, cut."""
-    return cut(plain(text))[0]
+    return cut_middle(plain(text))[0]

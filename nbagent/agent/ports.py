@@ -8,7 +8,7 @@ from typing import Protocol
 
 from nbagent.core.events import Cell, DataSeen, Output, Package
 from nbagent.kernel.describe import Profiles
-from nbagent.kernel.find import Hits
+from nbagent.kernel.find_text import Hits
 
 
 class KernelPort(Protocol):

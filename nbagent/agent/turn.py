@@ -33,7 +33,7 @@ def _unheard(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Draft:
+class AnswerDraft:
     """An answer while it is checked.
 
     Attributes:
@@ -77,7 +77,7 @@ class Turn:
     installed: list[Package] = field(default_factory=list)
     usage: Usage = NO_USAGE
     answer: Answer | None = None
-    draft: Draft | None = None
+    draft: AnswerDraft | None = None
     reused: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Turn:
 
     def begin_check(self, text: str) -> None:
         """Note the answer that is checked from now on."""
-        self.draft = Draft(text, len(self.cells), self.usage, time.monotonic())
+        self.draft = AnswerDraft(text, len(self.cells), self.usage, time.monotonic())
 
     @property
     def check_cells(self) -> list[Cell]:

@@ -78,7 +78,7 @@ def check_session_id(session: str) -> None:
 
 
 def remember_export(root: Path, notebook: Path, data: list[DataSeen]) -> None:
-    """Remember which data the notebooks in a folder need, so that kernels that any client starts there see it."""
+    """Note which data the notebooks in a folder need, so that kernels of Jupyter's clients there see it, too."""
     path = _exports(root, notebook.parent)
     known = recall_exports(root, notebook.parent)
     known.update({each.path: each.source for each in data})

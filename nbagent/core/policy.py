@@ -258,8 +258,9 @@ def _list(value: Any) -> list[str]:
     return list(value)
 
 
-_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
-_HOST = re.compile(rf"(?P<host>(?:\*\.)?{_LABEL}(?:\.{_LABEL})*)(?::(?P<port>[0-9]{{1,5}}))?")
+HOST_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+"""One part of a host's name, as a pattern."""
+_HOST = re.compile(rf"(?P<host>(?:\*\.)?{HOST_LABEL}(?:\.{HOST_LABEL})*)(?::(?P<port>[0-9]{{1,5}}))?")
 
 
 def allowed_host(entry: str) -> str:

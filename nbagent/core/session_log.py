@@ -7,7 +7,7 @@
     SESSIONS/ID/audit.jsonl   the audit log (`audit/`)
     SESSIONS/ID/sandbox.json  the sandbox that it gets when it is resumed (`session/saved.py`)
     SESSIONS/ID/summary.json  its title, state and cost, for lists (`session/summary.py`)
-    SESSIONS/ID/host.log      what its host process printed, if it has one (`session/host.py`)
+    SESSIONS/ID/host.log      what its host process printed, if it has one (`session/host_process.py`)
 
 A record is in the log before any reader gets it, so a killed process loses no event that anybody saw. Whoever reads a
 log ignores a last line that was cut off.

@@ -183,9 +183,10 @@ def _hint(name: str, *, said: str) -> Any:
     if name not in hints:
         near = difflib.get_close_matches(name, hints, 1)
         named = f"{PREFIX}{near[0].upper()}" if near and said != name else near[0] if near else ""
-        mend = f"Remove that variable; {PREFIX}NAME is for settings." if said != name else f"See {config_file()}."
-        if named:
-            mend = f"Did you mean {named}? {mend}"
+        if said == name:
+            mend = f"Did you mean {named}? See {config_file()}." if named else f"See {config_file()}."
+        else:
+            mend = f"Did you mean {named}?" if named else f"{PREFIX}… is for settings: remove that variable."
         raise UsageError(f"There is no setting {said[:80]!r}.", mend=mend)
     return hints[name]
 

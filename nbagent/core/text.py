@@ -30,6 +30,10 @@ _ESCAPE: Final = re.compile(
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
 )
 
+SURROGATES: Final = re.compile("[\ud800-\udfff]")
+"""What stands for bytes that aren't UTF-8, or is half of a sign: UTF-8 can't encode it."""
+UNUSABLE: Final = re.compile("[\x00\ud800-\udfff]")
+"""What no source of Python's may have."""
 _DIRECTION: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from nbagent.core.policy import allowed_host
+from nbagent.core.policy import HOST_LABEL, allowed_host
 
 By = Literal["list", "person", "policy"]
 """Who decided: the list of allowed hosts, a person who was asked, or a rule that holds for every session."""
@@ -42,8 +42,7 @@ class Denied(Exception):  # noqa: N818 - the name says what happened
         self.address = address
 
 
-_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME = re.compile(rf"{HOST_LABEL}(?:\.{HOST_LABEL})*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 

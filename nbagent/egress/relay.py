@@ -43,10 +43,10 @@ class TrafficBudget:
         self.check()
 
     def check(self) -> None:
-        """Check that there is something left in both directions.
+        """Check that the budgets of both directions are not used up.
 
         Raises:
-            Denied: There isn't.
+            Denied: One of them is used up.
         """
         for direction, left in self._left.items():
             if left < 0:

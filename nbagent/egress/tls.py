@@ -67,7 +67,7 @@ class HelloReader:
 
     @property
     def more(self) -> bytes:
-        """The bytes that came behind it."""
+        """The bytes that came after the hello."""
         return bytes(self.received[self._at :])
 
     def _next_record(self) -> bytes | None:

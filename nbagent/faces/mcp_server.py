@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, ValidationError
 
 from nbagent import __version__
-from nbagent.agent.cell_view import cut, installed, render
+from nbagent.agent.cell_view import cut_middle, installed, render
 from nbagent.agent.tools import scripts
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.session.protocol import AnySession, export_last
+from nbagent.session.exports import export_last
+from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -171,7 +172,7 @@ class Server:
             return _contents([{"type": "image", "base64": base64.b64encode(data).decode(), "mime_type": kind}])
         with contextlib.suppress(UnicodeDecodeError):
             text = data.decode()
-            return _contents(cut(text, limit=MAX_TEXT)[0])
+            return _contents(cut_middle(text, limit=MAX_TEXT)[0])
         return _contents(f"{kind}, base64:\n{base64.b64encode(data).decode()}")
 
     async def list_files(self, folder: str | None = None) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import msgspec
 
 from nbagent.core.errors import ForgeError, InstallRefused
 from nbagent.core.events import Package
+from nbagent.core.text import UNUSABLE
 from nbagent.forge import source
 from nbagent.packages.requirements import parse
 from nbagent.packages.wheels import KERNEL_MODULES
@@ -33,8 +34,6 @@ RESERVED = frozenset(
 _NAME = re.compile(r"[a-z](?:_?[a-z0-9]){1,47}")
 FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}", re.ASCII)
 """The dotted name of a function with its module."""
-# Characters that Python source can't have: NUL and lone surrogates.
-_UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +113,7 @@ def check(draft: Draft) -> None:
     """
     check_name(draft.name)
     words = draft.description
-    if not words.strip() or len(words) > MAX_DESCRIPTION or _UNUSABLE.search(words):
+    if not words.strip() or len(words) > MAX_DESCRIPTION or UNUSABLE.search(words):
         raise ForgeError(f"A tool's description is a text of 1 to {MAX_DESCRIPTION:,} characters.")
     if draft.adapts and not FUNCTION.fullmatch(draft.adapts):
         mend = "Write MODULE.FUNCTION: humanize.naturalsize."
@@ -164,7 +163,7 @@ def check_form(name: str) -> None:
 
 
 def _check_source(what: str, text: str) -> None:
-    if unusable := _UNUSABLE.search(text):
+    if unusable := UNUSABLE.search(text):
         line = text.count("\n", 0, unusable.start()) + 1
         raise ForgeError(f"Line {line} of the {what} has a character that no Python source can hold.")
     size = len(text.encode())

@@ -289,7 +289,7 @@ class Kernel:
         return await self._queries.call(source_of("introduction_inside.py"), [], seconds=INTRODUCTION_SECONDS)
 
     async def variables(self) -> list[str]:
-        """Its variables, the latest first, each as `name: type`, as it says; none if it doesn't."""
+        """The kernel's variables, the latest first, each as `name: type`; untrusted, and empty if it doesn't say."""
         match await self.evaluate(source_of("introduction_inside.py"), [True], seconds=INTRODUCTION_SECONDS):
             case {"variables": list(found)}:
                 return [one_line(each) for each in found if isinstance(each, str)]

@@ -13,10 +13,11 @@ from nbagent.core.concurrency import finished
 from nbagent.core.errors import KernelDied, KernelStartError, SandboxError, UsageError
 from nbagent.core.limits import Limits
 from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS, KernelConnection
-from nbagent.kernel.precedence import Precedence
+from nbagent.kernel.cpu_weight import CpuWeight
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.leases.lease import Lease
+from nbagent.sandbox.registry import refuse_unisolated
 from nbagent.sandbox.spec import SandboxSpec
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class KernelProcess:
         self.gone = ""
         self._started: Sandbox | None = None
         self._connection: KernelConnection | None = None
-        self._precedence = Precedence()
+        self._weight = CpuWeight()
         self._kills = 0
         self._may_be_dying = False
 
@@ -64,7 +65,7 @@ class KernelProcess:
         """The connection to the process.
 
         Raises:
-            KernelDied: There is none.
+            KernelDied: No process is connected.
         """
         if self._connection is None:
             raise KernelDied("The kernel is not running.")
@@ -91,8 +92,11 @@ class KernelProcess:
         """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet.
 
         Raises:
+            UsageError: The engine isolates nothing, and the code isn't trusted.
             SandboxError: It can't be started, or has ended.
         """
+        if lease is None:
+            refuse_unisolated(self.engine, self.spec)
         sandbox = self.engine.sandbox(hooks)
         if lease is None:
             await sandbox.start(self.spec)
@@ -158,12 +162,13 @@ class KernelProcess:
         """Send a cell's code, and give its sandbox precedence for a moment; returns the message id."""
         connection = self.connection
         self._kills, self._may_be_dying = self._oom_kills(), False
-        self._precedence.begin(self.sandbox.usage())
+        self._weight.begin(self.sandbox.usage())
         return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
-        """Ask the kernel to interrupt what it runs."""
-        self.connection.interrupt()
+        """Have what the kernel runs interrupted."""
+        if not self.sandbox.interrupt():
+            self.connection.interrupt()
 
     async def has_ended(self) -> bool:
         """Whether the process has ended; `last_exit` says how. Cheap: called many times a second."""
@@ -213,7 +218,7 @@ class KernelProcess:
 
     def disconnect(self) -> None:
         """Close the connection to the process, which is then ended or left to others."""
-        self._precedence.end()
+        self._weight.end()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -101,7 +101,7 @@ def end(number: int, deadline: float) -> bool:
 
 
 def descendants() -> "list[int]":
-    """The processes below this one."""
+    """The processes that this process and its children have started."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -13,7 +13,8 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
-from nbagent.kernel.outputs.streams import OutputLimits, Stream
+from nbagent.kernel.outputs.limits import OutputLimits
+from nbagent.kernel.outputs.streams import Stream
 from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook.compare.widgets import EVERY, models
 from nbagent.notebook.lock import Lock
@@ -104,8 +105,13 @@ class DocumentCell:
     @property
     def installs(self) -> bool:
         """Whether it only installs packages: what that prints is no result."""
-        lines = [each for each in self.code.splitlines() if each.strip()]
-        return bool(lines) and all(_INSTALL.fullmatch(each) for each in lines)
+        lines = [each for each in self.code.splitlines() if each.strip() and not each.lstrip().startswith("#")]
+        return bool(lines) and all(map(_INSTALL.fullmatch, lines))
+
+    @property
+    def also_installs(self) -> bool:
+        """Whether it installs packages."""
+        return any(map(_INSTALL.fullmatch, self.code.splitlines()))
 
     @property
     def is_edited(self) -> bool:

@@ -9,16 +9,20 @@ notebook doesn't, was changed. Where code reads a clock, two runs may agree by c
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
+from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.reads import Code, Reads, changes
+from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.volatile import Moments
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
 from nbagent.notebook.lock import Lock
@@ -243,8 +247,10 @@ def compared(
     document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
 ) -> dict[int, Comparison]:
     """What differs, by the number of each cell that has run before and now."""
-    found = {}
+    found, twice = {}, set[str]()
     for cell in document.cells:
+        if cell.facts.get("installed"):
+            twice |= changes(cell.code)
         if cell.number not in fresh.outputs or cell.installs or not cell.has_run:
             continue
         stored = document.comparable(cell)
@@ -253,8 +259,13 @@ def compared(
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
         moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
-        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strictness)
+        masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
+        strict = replace(strictness, masks=masks)
+        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strict)
         found[cell.number] = compare(stored, ours, context, again=more)
+        if more and twice & set(re.findall(r"\w+", cell.code)):
+            told = found[cell.number].differences
+            found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
     return found
 
 

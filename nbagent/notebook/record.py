@@ -42,8 +42,7 @@ from nbagent.core.events import (
     WidgetsChanged,
     left_output,
 )
-
-DATA = "/tmp/data"  # noqa: S108 - a path inside
+from nbagent.sandbox.paths import DATA
 
 
 @dataclass

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator
 from typing import Any
 
 from nbagent.core.events import Cell, Output
+from nbagent.notebook.compare.widgets import MODEL
 from nbagent.notebook.record import Recording
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
-
-_MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 
 
 def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
@@ -55,7 +53,7 @@ def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | N
 
 def _models(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        if found := _MODEL.fullmatch(value):
+        if found := MODEL.fullmatch(value):
             yield found[1]
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:

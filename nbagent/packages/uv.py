@@ -1,4 +1,4 @@
-"""Runs uv: which binary, with which environment, for which Python; and what its failures mean."""
+"""Runs uv: finds its program, sets its environment, and explains its failures."""
 
 from __future__ import annotations
 
@@ -242,10 +242,15 @@ def unreachable(error: str) -> bool:
 
 def way_out(error: str) -> str:
     """What a person can do about a failure of the network; empty for any other."""
+    told = environment()
     if re.search(r"certificate|UnknownIssuer", error):
+        if (named := told.get("SSL_CERT_FILE")) and not Path(named).is_file():
+            return f"There is no file {named}, which SSL_CERT_FILE or pip's `cert` names."
         return "Name your organisation's certificates in SSL_CERT_FILE or pip's `cert`, or set UV_SYSTEM_CERTS=1."
     if re.search(r"authentication|credentials|HTTP status[^:]*40[137]", error):
         return "Give the index's user and password in its address, in ~/.netrc or by UV_KEYRING_PROVIDER."
+    if re.search(r"tunnel error|proxy", error, re.IGNORECASE):
+        return "Mend the proxy that HTTPS_PROXY, ALL_PROXY or pip's `proxy` names."
     if unreachable(error):
         return "Name a proxy in HTTPS_PROXY, or a mirror in UV_DEFAULT_INDEX or pip's `index-url`."
     return ""
@@ -254,4 +259,5 @@ def way_out(error: str) -> str:
 def shorten(error: str) -> str:
     """The message of uv on one line of bounded length, without credentials in an index's URL."""
     line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ").partition(" hint: ")[0]
-    return ends(line, head=300, tail=200, mark=lambda _: " … ")
+    shown = ends(line, head=300, tail=200, mark=lambda _: " … ")
+    return shown if shown.endswith(".") else f"{shown}."

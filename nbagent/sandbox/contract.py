@@ -218,6 +218,10 @@ class Sandbox(abc.ABC):
 
     # -- capabilities -------------------------------------------------------------------------------------------
 
+    def interrupt(self) -> bool:
+        """Interrupt the code, though the kernel reads no message meanwhile; False if only a message can do that."""
+        return False
+
     def learn(self, said: object) -> None:  # noqa: B027 - for engines that don't know it already
         """Take in what a kernel that somebody else started says of itself; called once, at the session's start.
 
@@ -396,7 +400,7 @@ class UnloadableEngine(Engine):
         self._reason = reason
 
     def check(self, *, image: str | None = None) -> EngineReport:
-        """Say that it isn't available."""
+        """Report that the engine can't be used, and why."""
         del image
         return EngineReport(available=False, reason=self._reason, mend=UnloadableEngine.MEND)
 

@@ -42,7 +42,7 @@ def requirements() -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """A kernel environment that is there.
+    """A kernel environment that was built.
 
     Attributes:
         folder: On the host; the sandbox sees it at /opt/kernel.
@@ -165,9 +165,9 @@ async def _make(staging: Path, wanted: Environment) -> None:
     loader = os.environ.get("LD_LIBRARY_PATH")
     environment = outside | ({"LD_LIBRARY_PATH": loader} if loader else {})
     for arguments in (
-        ["-B", "-c", "import matplotlib.font_manager"],
         # The paths that tracebacks show are those inside.
         [*COMPILE, "-s", str(staging), "-p", KERNEL, str(site)],
+        ["-B", "-c", "import matplotlib.font_manager"],
     ):
         await asyncio.to_thread(_run, [str(executable), "-P", *arguments], environment, staging)
     _make_readable(staging)

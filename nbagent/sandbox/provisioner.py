@@ -22,7 +22,7 @@ from nbagent.core.errors import EngineUnavailable, NbagentError
 from nbagent.core.events import DataLeftOut
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import HiddenReason, facts
-from nbagent.sandbox.registry import find
+from nbagent.sandbox.registry import find, refuse_unisolated
 from nbagent.sandbox.spec import SandboxSpec, results_for_client, spec_for_client
 
 LOOK_SECONDS = 1.0
@@ -49,6 +49,7 @@ class Provisioner(KernelProvisionerBase):
         with self._telling():
             config, cwd = self._stanza.get("config") or {}, kwargs.get("cwd")
             self._spec = spec or spec_for_client(cwd, config=config)
+            refuse_unisolated(self._engine(), self._spec)
             if self._sandbox is None:
                 file = Path(getattr(self.parent, "connection_file", "")).name
                 results = None if spec else results_for_client(cwd, self._spec, config=config)
@@ -89,7 +90,7 @@ class Provisioner(KernelProvisionerBase):
         return ended.code if ended is not None else 0
 
     async def send_signal(self, signum: int) -> None:
-        """Send a signal to the kernel; interrupts travel as messages and don't come here."""
+        """Send a signal to the kernel; SIGINT interrupts its cell."""
         if self._sandbox is not None:
             await self._sandbox.signal(signum)
 

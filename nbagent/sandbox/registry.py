@@ -78,6 +78,21 @@ def missing(controls: Iterable[Control], spec: SandboxSpec) -> list[Control]:
     return [each for each in controls if not each.enforced and each.name in needed - spec.accept]
 
 
+def _is_unisolated(engine: Engine, spec: SandboxSpec) -> bool:
+    """Whether code that isn't trusted would run where nothing isolates it."""
+    return engine.owns and not engine.isolates and spec.trust.level is not TrustLevel.TRUSTED
+
+
+def refuse_unisolated(engine: Engine, spec: SandboxSpec) -> None:
+    """Refuse to run code that isn't trusted in an engine that isolates nothing; called before each start.
+
+    Raises:
+        UsageError: That is wanted.
+    """
+    if _is_unisolated(engine, spec):
+        raise UsageError(f"The {engine.name} engine isolates nothing.", mend="Say so with --trust trusted.")
+
+
 def unenforceable(engine: str, lacking: Sequence[Control]) -> LimitUnenforceable:
     """The error for a sandbox without restrictions that it needs."""
     names = [each.name for each in lacking]
@@ -127,7 +142,7 @@ def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[Sandb
     report = engine.check(image=image)
     wanted = list(specs)
     lacking = {each.name: each for spec in wanted for each in missing(report.controls, spec)}
-    trusting = not engine.isolates and any(spec.trust.level is not TrustLevel.TRUSTED for spec in wanted)
+    trusting = any(_is_unisolated(engine, spec) for spec in wanted)
     return EngineCandidate(engine, report, tuple(lacking.values()) if engine.isolates else (), trusting)
 
 
@@ -169,23 +184,24 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
     """The engine of that name, or the best that would start such sandboxes here; never `local` unless named.
 
     Args:
-        name: An engine's name. It is taken if it works at all: its start says what it can't enforce.
+        name: An engine's name.
         image: The kernel image.
         specs: What is to be started.
 
     Raises:
         UsageError: There is none of that name.
         EngineUnavailable: It doesn't work here, or no engine does.
-        LimitUnenforceable: The engines that work can't enforce a limit that is needed.
+        LimitUnenforceable: A limit that is needed can't be enforced by it, or by any engine that works.
     """
     wanted = list(specs)
     if any(spec.kernel for spec in wanted):
         name = _for_kernels(name)
     if name:
-        wanted_engine = find(name)
-        report = await asyncio.to_thread(wanted_engine.check, image=image)
-        if report.available:
-            return wanted_engine
+        named = await asyncio.to_thread(candidate, find(name), image=image, specs=wanted)
+        if (report := named.report).available:
+            if named.lacking:
+                raise unenforceable(name, named.lacking)
+            return named.engine
         rest = [await asyncio.to_thread(candidate, each, image=image, specs=wanted) for each in automatic()]
         instead = "".join(f"Use --engine {each.engine.name}, which works here, or: " for each in rest if each.starts)
         raise EngineUnavailable(f"The engine {name} doesn't work here: {report.reason}", mend=f"{instead}{report.mend}")
@@ -196,11 +212,11 @@ async def choose(name: str | None, *, image: str | None = None, specs: Iterable[
             return engine
     for each in tried:
         if each.report.available:
-            others = " ".join(f"{one.engine.name}: {one.why_not}" for one in tried if one is not each)
+            others = [f"{one.engine.name}: {one.why_not}" for one in tried if one is not each]
             error = unenforceable(each.engine.name, each.lacking)
-            raise type(error)(error.message, mend=f"{error.mend} {others}".strip(), elsewhere=error.elsewhere)
+            raise type(error)(error.message, mend="\n".join([error.mend, *others]).strip(), elsewhere=error.elsewhere)
     raise EngineUnavailable(
         "No engine can isolate code on this machine, and nbagent never runs it unisolated by itself.",
-        mend=" ".join(f"{each.engine.name}: {each.why_not}" for each in tried)
+        mend="\n".join(f"{each.engine.name}: {each.why_not}" for each in tried)
         or "Install nbagent again: its engines are not registered.",
     )

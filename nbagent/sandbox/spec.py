@@ -74,6 +74,7 @@ class SandboxSpec:
         Raises:
             UsageError: An option is unknown, of the wrong kind, or contradicts another one.
         """
+        check_runtime(options)
         security = options.security_options
         trust = trust_for(
             TrustLevel.parse(options.trust),
@@ -97,6 +98,22 @@ class SandboxSpec:
             owner=owner,
             kernel=str(connection_file.find(options.kernel)) if options.kernel else "",
             keep=60 * options.keep_minutes if owner else 0.0,
+        )
+
+
+def check_runtime(options: Options) -> None:
+    """Refuse a container runtime that isn't the one of the settings, which the daemon runs all sandboxes by.
+
+    Raises:
+        UsageError: It is another one.
+    """
+    from nbagent.core import settings
+
+    wanted = options.docker_runtime
+    if wanted is not None and wanted != settings.load().docker_runtime:
+        raise UsageError(
+            "The option docker_runtime can't be given for one session: it is for all of your sandboxes.",
+            mend=f"Set NBAGENT_DOCKER_RUNTIME={wanted}, or docker_runtime in your settings.",
         )
 
 

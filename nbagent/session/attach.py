@@ -1,4 +1,4 @@
-"""A session that another process owns: seen by its log, steered through its door.
+"""A session that another process owns: seen by its log, steered through its server.
 
     async with nbagent.attach("20261121-0645") as session:
         answer = await session.ask("Which region grew fastest?")
@@ -34,7 +34,7 @@ from nbagent.core.events import (
 )
 from nbagent.core.session_log import SENT_PREFIX, Tail
 from nbagent.session import lookup
-from nbagent.session.owner import Owner
+from nbagent.session.owner_connection import OwnerConnection
 from nbagent.session.protocol import AnySession
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
 from nbagent.session.stream import WordFeed
@@ -117,7 +117,7 @@ class Attached:
         self._tail = Tail(self.folder)
         self._readers: list[Callable[[Record], None]] = []
         self._words = WordFeed()
-        self._owner = Owner(self.folder, on_growth=self._read, on_words=self._words.say)
+        self._owner = OwnerConnection(self.folder, on_growth=self._read, on_words=self._words.say)
 
     async def __aenter__(self) -> Attached:
         if not self.is_running:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -31,8 +30,6 @@ from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.queries import Evaluate
-from nbagent.kernel.recovery import Prepare
 from nbagent.kernel.transfer import outside
 from nbagent.kernel.transfer.collector import Collected, Collector
 from nbagent.kernel.transfer.outside import UploadSource
@@ -41,15 +38,15 @@ from nbagent.kernel.transfer.transfer import Carried, FolderEntry, Transfer
 from nbagent.kernel.transfer.variable import fetch_variable
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.mounts import Mount
-from nbagent.sandbox.paths import DATA, VARIABLES
+from nbagent.sandbox.paths import DATA, OUTPUT, VARIABLES
 from nbagent.sandbox.results.folder import safe_name
-from nbagent.session.given import Given, free_name
+from nbagent.session.given_variables import Given, free_name
+from nbagent.session.kept_files import KeptFiles
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
 
 DEFAULT_LISTED_FILES = 1000
 """Files and folders that are listed by default."""
 ARCHIVE_ENDINGS = (".tar.gz", ".tar.bz2", ".tgz", ".tbz2", ".tar", ".zip")
-OUTPUT_FOLDER = "/tmp/output"  # noqa: S108 - a path inside
 T = TypeVar("T")
 Attachment = UploadSource | tuple[str, UploadSource]
 """A file that goes along with a question: as for `AnySession.upload`, with a name if it has none of its own."""
@@ -71,6 +68,7 @@ class SessionFiles:
 
     Attributes:
         given: The variables that notebooks gave.
+        kept: What is there again when the sandbox is replaced.
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class SessionFiles:
         self._quota = quota
         self._alone = alone
         self._transfer = Transfer(kernel)
-        kernel.prepare_replay(self._put_back_given)
+        self.kept = KeptFiles(kernel, self.given, recording=recording, watch=self._collector.watch, emit=emit)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
         self._named: set[str] = set()
@@ -213,83 +211,24 @@ class SessionFiles:
         return Uploaded(path=place.path, size=carried.size, sha256=carried.sha256, unpacked=carried.files)
 
     async def keep_given(self, folder: Path) -> None:
-        """Write what notebooks gave into a folder, as far as there is room, so that an export has it for a re-run."""
+        """Write what notebooks gave into a folder, for a re-run of an export; tell once of each that can't be."""
         for each in self._recording.uploads:
             memory = self.given.get(each.path)
-            if memory is None or each.source or not self._quota.take(memory.size):
+            if memory is None or each.source:
                 continue
-            place = folder / each.name
-            try:
-                await asyncio.to_thread(folder.mkdir, exist_ok=True)
-                await asyncio.to_thread(memory.save, place)
-            except OSError as error:
-                raise fileio.cannot_write(place, error) from error
-            self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
-
-    def check_again(self, cells: Mapping[int, str]) -> None:
-        """Refuse to run cells again that read a variable of a notebook's that is no longer held.
-
-        Raises:
-            UsageError: There are such cells.
-        """
-        # Only what was not copied into the sandbox is hashed after its upload.
-        uncopied = [
-            each.path for each in self._recording.uploads if not each.sha256 or each.path in self._recording.hashes
-        ]
-        if gone := self.given.missing(cells, uncopied):
-            raise UsageError(
-                f"{'Cell' if len(gone) == 1 else 'Cells'} {', '.join(map(str, gone))} can't run again: what a notebook "
-                "gave is held only as long as the session's process lives, and as there is room.",
-                mend="Go on in this kernel, or begin a new session.",
-            )
-
-    @contextlib.asynccontextmanager
-    async def carried(self) -> AsyncIterator[Prepare]:
-        """Keep uploaded files while the sandbox is replaced, as code has left them; the caller holds the lock.
-
-        Archives that were unpacked are not kept, nor what is more than the sandbox holds in all, as an event tells.
-        Variables of a notebook are there again as they were given.
-
-        Yields:
-            What puts them into the new sandbox, and tells by an event which it can't.
-        """
-        kept: list[tuple[SandboxPath, IO[bytes]]] = []
-        left, large = self._transfer.bound, list[FileLeft]()
-        with contextlib.ExitStack() as copies:
-            for path in dict.fromkeys(each.path for each in self._recording.uploads if not each.unpacked):
-                if path in self.given:
-                    continue
+            place, why = folder / each.name, "there is no room for a re-run's copy of it (session_mb)"
+            if self._quota.take(memory.size):
                 try:
-                    place, copy = file_at(path, self._kernel.about), copies.enter_context(tempfile.TemporaryFile())
-                    left -= (await self._transfer.download(place, copy.write, bound=left)).size
-                    kept.append((place, copy))
-                except TransferLimit:  # code may have made each as large as the sandbox, by holes that take no room
-                    large.append(FileLeft(display(path), "is too large to be kept"))
-                except TransferError:
-                    pass  # code may have removed it
-            if large:
-                self._emit(FilesLeft(cell=self._kernel.cells, files=large))
-
-            async def put_back(cells: Mapping[int, str], evaluate: Evaluate) -> None:
-                transfer, lost = Transfer(self._kernel, evaluate), list[FileLeft]()
-                for place, copy in kept:
-                    copy.seek(0)
-                    try:
-                        with outside.open_source(copy) as (pieces, size, _):
-                            carried = await transfer.upload(pieces, place, size=size, unpack=False)
-                        self._collector.watch.know(place, until=carried.changed)
-                    except TransferError as error:
-                        lost.append(FileLeft(display(place.path), f"could not be put back ({error.message})"))
-                await self._put_back_given(cells, evaluate, lost)
-
-            yield put_back
-
-    async def _put_back_given(
-        self, cells: Mapping[int, str], evaluate: Evaluate, lost: Sequence[FileLeft] = ()
-    ) -> None:
-        transfer = Transfer(self._kernel, evaluate)
-        if lost := [*lost, *await self.given.put_back(cells, transfer, self._kernel.about)]:
-            self._emit(FilesLeft(cell=self._kernel.cells, files=lost))
+                    await asyncio.to_thread(folder.mkdir, exist_ok=True)
+                    await asyncio.to_thread(memory.save, place)
+                except OSError as error:
+                    self._quota.add(-memory.size)
+                    why = f"it can't be kept for a re-run: {error.strerror or error}"
+                else:
+                    self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
+                    continue
+            if each.path not in self._named:
+                self._tell(Collected(), self._kernel.cells, [FileLeft(each.path, why)])
 
     async def download(
         self,
@@ -358,7 +297,7 @@ class SessionFiles:
         about = self._kernel.about
         # Without isolation /tmp is the host's own, and others' files are no part of the session.
         isolates = self._kernel.engine.isolates
-        wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT_FOLDER]  # noqa: S108
+        wanted = [folder] if folder is not None else ["/workspace", "/tmp" if isolates else OUTPUT]  # noqa: S108
         places = [folder_at(each, about) for each in wanted]
         found = []
         for place in places:
@@ -374,8 +313,8 @@ class SessionFiles:
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
         """The first files in /tmp/output, by their names there, and how many there are."""
-        listing = await self.files(OUTPUT_FOLDER)
-        names = [each.path.removeprefix(f"{OUTPUT_FOLDER}/") for each in listing if each.kind == "file"]
+        listing = await self.files(OUTPUT)
+        names = [each.path.removeprefix(f"{OUTPUT}/") for each in listing if each.kind == "file"]
         return [display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:

@@ -100,7 +100,7 @@ class SessionManager:
             UsageError: An option is wrong.
             NbagentError: It can't be started.
         """
-        from nbagent.session.host import host
+        from nbagent.session.host_process import host
 
         keywords["state_dir"] = self._root
         return await host(new=session, **keywords)

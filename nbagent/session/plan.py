@@ -18,7 +18,7 @@ from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import saved, session_list
+from nbagent.session import saved_spec, session_list
 from nbagent.session.checks import known_engine, mcp_servers, resolve_data
 from nbagent.session.session_list import SessionInfo
 
@@ -113,7 +113,7 @@ class Plan:
         chosen = settings.load(**keywords)
         found = session_list.look_up(folders.state_root(chosen.state_dir), session)
         plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
-        plan.spec, plan.found = saved.read_spec(found), found
+        plan.spec, plan.found = saved_spec.read_spec(found), found
         plan.names_trust = True
         if plan.spec.kernel:
             plan.engine = None

@@ -12,8 +12,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
-from nbagent.core.errors import NbagentError
-
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.state import Artifact
 
-NOTEBOOK_FILE = "notebook.ipynb"
-"""The name of a notebook that nobody named, in the session's folder."""
 T = TypeVar("T")
 
 
@@ -456,27 +452,3 @@ async def settled(value: T | Awaitable[T]) -> T:
         found: T = await value
         return found
     return value
-
-
-async def export_last(
-    session: AnySession, out: Path | None, *, force: bool = False
-) -> tuple[Path, NbagentError | None]:
-    """Write the notebook when all is done; into the session's folder if its place can't be had any more.
-
-    Returns:
-        Where it is, and why it isn't where it was wanted.
-
-    Raises:
-        StoreError: It can't be written into the session's folder either.
-    """
-    from nbagent.notebook import place
-
-    refused: NbagentError | None = None
-    if out is not None:
-        try:
-            return await session.export(out, force=force, keep_attempts=True), None
-        except NbagentError as error:
-            refused = error
-    place_kept = await asyncio.to_thread(place.free, session.folder / NOTEBOOK_FILE)
-    kept = await session.export(place_kept, keep_attempts=True)
-    return kept, refused and type(refused)(refused.message, mend=f"The notebook is {kept}.")

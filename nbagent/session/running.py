@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.errors import UsageError
-from nbagent.core.events import Cell, Event, Package, Record, RedactionSet, TurnUndone
+from nbagent.core.events import Cell, Event, Package, Record, RedactionSet
 from nbagent.core.policy import MIB
 from nbagent.core.session_log import SessionLog
 from nbagent.kernel.cell_replay import SucceededCells
@@ -64,6 +64,7 @@ class Running:
         files: Moves files.
         conversation: Asks the model.
         tools: The MCP servers; None without any.
+        succeeded: The code of the cells that succeeded.
         news: The events that the start emitted before anybody could follow.
 
     Raises:
@@ -88,7 +89,7 @@ class Running:
         self._hashing: asyncio.Task[None] | None = None
         self._ended = threading.Event()
         self._state: StateManager | None = None
-        self._succeeded = SucceededCells()
+        self.succeeded = SucceededCells()
         self._past = startup.Past()
         self.recording = Recording()
         self.cells: SessionKernel | None = None
@@ -155,7 +156,7 @@ class Running:
         past = self._past
         if plan.found:
             self.news, note = await startup.resume(
-                self.kernel, plan.found, log=log, recording=recording, succeeded=self._succeeded, past=past
+                self.kernel, plan.found, log=log, recording=recording, succeeded=self.succeeded, past=past
             )
         else:
             self.news = await startup.start(self.kernel, spec=plan.spec, log=log, pool=pool)
@@ -209,7 +210,7 @@ class Running:
     def _observe(self, telemetry: Telemetry) -> None:
         """Have all who need the events so far read the log, once, and follow it from now on."""
         log, audit, summary = self.log, self._audit.on_event, Summary()
-        both = (self.recording.on_event, self._succeeded.on_event)
+        both = (self.recording.on_event, self.succeeded.on_event)
         for record in log.since():
             for reader in (audit, *both, summary.on_event, self._past.on_event):
                 reader(record)
@@ -270,29 +271,6 @@ class Running:
         self.conversation.renew()
         await self._close_state()
         await before.aclose()
-
-    async def undo_turn(self, turn: int, *, undo: bool) -> None:
-        """See `AnySession.undo_turn`."""
-        recording, cells = self.recording, self.cells
-        if cells is None or self.files is None or self.conversation is None or self.conversation.is_asking:
-            raise UsageError("A question is being answered.", mend="Wait for it, or interrupt it.")
-        if turn not in recording.models or (turn in recording.undone) == undo:
-            raise UsageError(f"There is no question {turn} to {'undo' if undo else 'bring back'}.")
-        if not self.kernel.is_owned:
-            mend = "Restart it where it was started, and run there what is to stay."
-            raise UsageError("This kernel is not nbagent's, so what ran in it can't be undone.", mend=mend)
-        state = self._succeeded
-        before = sorted({*state.cells, *(() if undo else recording.undone[turn])})
-        turns = {cell.cell: cell.turn for cell in recording.cells}
-        undone = recording.undone.keys() ^ {turn}
-        wanted = {number: state.known[number] for number in before if turns[number] not in undone}
-        has_run = turn in {turns[number] for number in before}
-        if has_run:
-            self.files.check_again(wanted)
-        self.log.emit(TurnUndone(turn=turn, cells=before, undone=undo))
-        if has_run:
-            what = "undone: what its cells did to variables and files is" if undo else "brought back: its cells are run"
-            await cells.rebuild(wanted, f"Question {turn} was {what} {'gone' if undo else 'again'}.")
 
     async def _open_memory(self) -> Memory:
         """Open the conversation's memory, which outlives this process."""

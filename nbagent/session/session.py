@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from nbagent.core import fileio, folders, settings
+from nbagent.core import fileio, settings
 from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.core.events import Answer, Cell, FileSaved, Package, Record, Renamed, SessionEnded
+from nbagent.core.events import Answer, Cell, Package, Record, Renamed, SessionEnded
 from nbagent.core.options import Keywords, Options
 from nbagent.session.protocol import AnySession
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
-    from nbagent.core.events import DataSeen, Decision
+    from nbagent.core.events import Decision
     from nbagent.kernel.pool.pool import KernelPool
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
-    from nbagent.session.door import Door
     from nbagent.session.files import Attachment
     from nbagent.session.plan import Plan
     from nbagent.session.running import Running
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
+    from nbagent.session.server import SessionServer
 
 Status = Literal["new", "starting", "running", "stopped"]
 Part = TypeVar("Part")
@@ -56,7 +54,7 @@ class Session(AnySession):
         status: Where it is in its life.
         consent: What the model must ask for; its mode may be changed at any time.
         ask_hosts: Whether a person is asked about hosts that aren't listed; to be changed only before the start.
-        door: Serves the session to other processes; None before the start.
+        server: Serves the session to other processes; None before the start.
 
     Raises:
         UsageError: Something of this is wrong.
@@ -88,7 +86,7 @@ class Session(AnySession):
         self.ask_hosts = plan.options.ask_hosts
         self.consent = plan.consent(lambda event: self._started().log.emit(event))
         self.status: Status = "new"
-        self.door: Door | None = None
+        self.server: SessionServer | None = None
 
     # -- its life -----------------------------------------------------------------------------------------------
 
@@ -132,7 +130,7 @@ class Session(AnySession):
 
     @property
     def metrics(self) -> Metrics:
-        """What this session has done so far, in numbers."""
+        """Counts and durations of this session so far."""
         return self._telemetry.metrics.snapshot()
 
     @property
@@ -153,12 +151,12 @@ class Session(AnySession):
         self.status = "starting"
         try:
             await self._begin()
-            from nbagent.session.door import Door
+            from nbagent.session.server import SessionServer
 
             self._still_starting()
             self.status = "running"
-            self.door = Door(self, consent=self.consent)
-            await self.door.open()
+            self.server = SessionServer(self, consent=self.consent)
+            await self.server.open()
         except BaseException:
             await self.stop()
             raise
@@ -244,8 +242,8 @@ class Session(AnySession):
     async def stop(self, reason: str = "") -> None:
         if self._ending is None or self._ending.done():
             ran, self.status = self.is_running, "stopped"
-            if self.door is not None:
-                self.door.shut()
+            if self.server is not None:
+                self.server.shut()
             self._ending = asyncio.create_task(self._end(reason, ran=ran, by=asyncio.current_task()))
         await asyncio.shield(self._ending)
 
@@ -256,8 +254,8 @@ class Session(AnySession):
             ends.callback(self._telemetry.close)
             if work is not None:
                 ends.callback(work.close)
-                if self.door is not None:
-                    ends.callback(self.door.close)
+                if self.server is not None:
+                    ends.callback(self.server.close)
                 if ran:
                     ends.callback(self._tell_end, work, reason)
             ends.push_async_callback(self._plan.model.aclose)
@@ -275,8 +273,8 @@ class Session(AnySession):
     @property
     def is_busy(self) -> bool:
         """Whether anybody is attached, or something that they have asked for goes on by itself."""
-        door = self.door
-        return door is not None and (door.visitors > 0 or (door.is_working and not self.consent.is_waiting))
+        server = self.server
+        return server is not None and (server.visitors > 0 or (server.is_working and not self.consent.is_waiting))
 
     def rename(self, title: str) -> None:
         from nbagent.session.summary import line_of
@@ -291,7 +289,9 @@ class Session(AnySession):
         await self._running().use_model(name)
 
     async def undo_turn(self, turn: int, *, undo: bool = True) -> None:
-        await self._running().undo_turn(turn, undo=undo)
+        from nbagent.session.undo import undo_turn
+
+        await undo_turn(self._running(), turn, undo=undo)
 
     def set_approvals(self, mode: str) -> None:
         from nbagent.safety.approvals import Mode
@@ -327,7 +327,7 @@ class Session(AnySession):
         return self._work.conversation.unfinished if self._work and self._work.conversation else None
 
     async def ledger(self) -> Ledger:
-        """What of this session left for models so far: which bytes of which outputs, to whom, with what hidden.
+        """What this session has sent to models: which bytes of which outputs, to which model, and what was hidden.
 
         Raises:
             UsageError: The session was not started.
@@ -427,31 +427,17 @@ class Session(AnySession):
         environment: bool = False,
         keep_attempts: bool | None = None,
     ) -> Path:
-        from nbagent.notebook.export import export, write
+        from nbagent.session.exports import export
 
-        work, place = self._started(), Path(path)
-        await work.data_hashed()
-        if work.files is not None and self.status == "running":
-            await work.files.keep_given(work.log.folder / "variables")
-        if keep_attempts is None:
-            made = partial(write, work.recording.snapshot(), place, force=force, environment=environment)
-            written = await asyncio.to_thread(made)
-        else:
-            cells = work.cells if self.status == "running" and work.kernel.is_alive else None
-            done = await export(
-                work.recording,
-                place,
-                spec=lambda: self._plan.spec,
-                keep_attempts=keep_attempts,
-                force=force,
-                environment=environment,
-                learn=cells.learn_schemas if cells else None,
-            )
-            written = done.path
-        saved = await asyncio.to_thread(_remember, written, work.recording.needed)
-        if self.status == "running":
-            work.log.emit(saved)
-        return written
+        return await export(
+            self._started(),
+            Path(path),
+            spec=self._plan.spec,
+            is_running=lambda: self.is_running,
+            force=force,
+            environment=environment,
+            keep_attempts=keep_attempts,
+        )
 
     def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         return self._started().log.follow(reader)
@@ -468,7 +454,7 @@ class Session(AnySession):
         return self._work
 
     def _running(self) -> Running:
-        """The same, unless it was stopped."""
+        """As `_started`, but an error once the session was stopped."""
         work = self._started()
         if self.status == "stopped":
             raise UsageError("This session was stopped.", mend="Use it in `async with`, or call start() first.")
@@ -479,12 +465,3 @@ class Session(AnySession):
         if part is None:
             raise UsageError("This session is still starting.", mend="Wait for start().")
         return part
-
-
-def _remember(written: Path, needed: list[DataSeen]) -> FileSaved:
-    """Note where an exported notebook is, and what it needs; returns the event of it."""
-    # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-    folders.remember_export(folders.state_root(settings.load().state_dir), written, needed)
-    with written.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileSaved(path=str(written), size=written.stat().st_size, sha256=digest)

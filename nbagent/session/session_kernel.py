@@ -10,7 +10,7 @@ from nbagent.agent.ports import Evidence, Surroundings
 from nbagent.agent.turn import Turn, approver
 from nbagent.core.events import Cell, DataDescribed, DataSeen, Event, Package, WidgetsChanged
 from nbagent.kernel.describe import Profiles, describe, schemas
-from nbagent.kernel.find import Hits, find
+from nbagent.kernel.find_text import Hits, find
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.notebook.record import Recording
@@ -99,7 +99,7 @@ class SessionKernel:
         Raises:
             SandboxError: The new one did not start.
         """
-        async with self._alone, self._files.carried() as put_back:
+        async with self._alone, self._files.kept.carried() as put_back:
             await self._kernel.rebuild(cells, reason, prepare=put_back)
 
     # -- for agents, the session's own and other people's -------------------------------------------------------

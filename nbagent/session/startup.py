@@ -36,7 +36,7 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
-from nbagent.session import saved
+from nbagent.session import saved_spec
 from nbagent.session.session_list import SessionInfo
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def start(kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, pool: Ker
         SandboxError: It can't be started.
         StoreError: The session's folder can't be written.
     """
-    saved.write_spec(log.folder, spec)
+    saved_spec.write_spec(log.folder, spec)
     started = time.monotonic()
     # As it is before the kernel sees it, so that each later change shows.
     looking = asyncio.create_task(asyncio.to_thread(_looked_at, spec))

@@ -1,7 +1,7 @@
 """What goes over the socket between the process that owns a session and those that are attached to it.
 
-`CALLS` is the one table of what can be called: `door.py` serves it, `attach.py` calls it, and a face that relays calls
-for another program, such as a page in a browser, may check them against it.
+`CALLS` is the one table of what can be called: `server.py` serves it, `attach.py` calls it, and a face that relays
+calls for another program, such as a page in a browser, may check them against it.
 
 Each message is a JSON object behind its length in four bytes. Events are not sent: whoever is attached reads them from
 the session's log, and is told only how far that has come. So a slow reader costs the owner nothing, and loses nothing.
@@ -80,7 +80,7 @@ CALLS: dict[str, CallRule] = {
     # Stops another call of the same caller, be it that it runs or that it waits: `cancel(call=NUMBER)`.
     "cancel": CallRule(bool, is_urgent=True),
 }
-"""What can be called through a session's door: methods of `AnySession`, and `cancel`."""
+"""What can be called through a session's server: methods of `AnySession`, and `cancel`."""
 
 
 class RemoteCall(msgspec.Struct, frozen=True, tag=True):

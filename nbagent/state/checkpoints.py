@@ -61,7 +61,7 @@ class ThreadMemory:
         return _config(thread)
 
     def ended(self) -> None:
-        """Note that the turn that began has its checkpoint, so that the next one takes the other thread."""
+        """Note that the present turn has its checkpoint, so that the next turn uses the other thread."""
         self._next = 1 - self._next
 
     async def forget(self) -> None:

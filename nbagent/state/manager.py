@@ -1,8 +1,8 @@
 """The state manager: states, artifacts and events that outlive a session and that agents and processes share.
 
 async with StateManager(data_dir="./state_data") as state:
-await state.set_state(agent_id="reasoning-agent", task_id="task-123", scope=StateScope.TASK, data={"step": 1})
-await state.get_state("reasoning-agent", "task-123")
+await state.set_state(agent_id="planner", task_id="task-123", scope=StateScope.TASK, data={"step": 1})
+await state.get_state("planner", "task-123")
 """
 
 from __future__ import annotations

@@ -9,15 +9,21 @@ import { type ISessionContext, Notification } from '@jupyterlab/apputils';
 import type { IMimeBundle } from '@jupyterlab/nbformat';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { Kernel } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import { printStill } from './printing';
+import { tame } from './replies';
 import { harmless, sealed } from './safe';
 import { SANDBOXED } from './shared';
 import type { Trans } from './translate';
 
 /** What is left out of HTML, though a chart may need it. */
 const SCRIPTED = /<(?:script|iframe|object|embed)\b/i;
+
+/** In the metadata of a cell: its outputs are of a sandboxed kernel, whichever kernel the notebook has by now. */
+const MARK = 'nbagent_sandboxed';
 
 /** How long the notification is open; later it is behind the bell. */
 const SHOWN_MS = 20_000;
@@ -33,15 +39,38 @@ interface ConsolePanel extends Widget {
   };
 }
 
+/** The parts of a registry by which it draws. */
+type Drawing = Pick<IRenderMimeRegistry, 'createRenderer' | 'markdownParser' | 'preferredMimeType' | 'sanitizer'>;
+
+/** What is known of the registry of a notebook or a console. */
+interface Registry {
+  readonly plain: Drawing;
+  readonly strict: Drawing;
+  /** Whether its kernel is under suspicion now. */
+  isUnder: () => boolean;
+}
+
 /** Sees to it that nothing is trusted which sandboxed kernels show, and says so once where that is seen. */
 export class Distrust {
   /** Whether the person trusts it all the same. */
   allowed = false;
   private hasTold = false;
   private readonly known = new WeakSet<object>();
+  private readonly registries = new WeakMap<object, Registry>();
 
-  constructor(private readonly app: JupyterFrontEnd, tracker: INotebookTracker, private readonly trans: Trans) {
-    tracker.widgetAdded.connect((_, { content, sessionContext }) => {
+  constructor(
+    private readonly app: JupyterFrontEnd, tracker: INotebookTracker, factory: NotebookPanel.IContentFactory, private readonly trans: Trans
+  ) {
+    // Browsers look up the names in links before anybody follows one, which could tell a secret to a name server.
+    document.head.insertAdjacentHTML('beforeend', '<meta http-equiv="x-dns-prefetch-control" content="off">');
+    const { kernels } = app.serviceManager;
+    const { connectTo } = kernels;
+    kernels.connectTo = options => this.muzzle(connectTo.call(kernels, options));
+    const { createCodeCell } = factory;
+    factory.createCodeCell = options =>
+      createCodeCell.call(factory, { ...options, rendermime: this.ofCell(options.rendermime, options.model) });
+    const add = (panel: NotebookPanel) => {
+      const { content, sessionContext } = panel;
       const saved = () => content.model?.defaultKernelName; // while it is being opened
       const look = this.guard(sessionContext, content.rendermime, () => content.model?.cells ?? [], saved);
       const listen = () => {
@@ -50,9 +79,14 @@ export class Distrust {
       };
       content.modelChanged.connect(listen);
       listen();
-    });
+      const isMarked = () => !this.allowed && [...(content.model?.cells ?? [])].some(model => model.getMetadata(MARK) === true);
+      printStill(panel, () => isMarked() || this.registry(content.rendermime).isUnder());
+    };
+    tracker.widgetAdded.connect((_, panel) => add(panel));
+    tracker.forEach(add);
     const consoles = () => {
-      for (const { console: found } of app.shell.widgets('main') as Iterable<ConsolePanel>) {
+      const areas = ['main', 'down', 'left', 'right']; // a person's settings say where consoles are
+      for (const { console: found } of areas.flatMap(area => [...app.shell.widgets(area)]) as Iterable<ConsolePanel>) {
         if (found?.cells && !this.known.has(found)) {
           this.known.add(found);
           found.cells.changed.connect(this.guard(found.sessionContext, found.rendermime, () => [...found.cells].map(cell => cell.model)));
@@ -64,58 +98,113 @@ export class Distrust {
     consoles();
   }
 
-  /** Whether what a kernel shows is not trusted; a person may have made a kernel of another name that is sandboxed, too. */
-  private suspects(name: string): boolean {
+  /** Whether a kernel is sandboxed; a person may have made one of another name that is, too. */
+  private isSandboxed(name: string): boolean {
     const facts = this.app.serviceManager.kernelspecs.specs?.kernelspecs[name]?.metadata?.kernel_provisioner as { provisioner_name?: unknown } | undefined;
-    return !this.allowed && [name, facts?.provisioner_name].some(each => typeof each === 'string' && each.startsWith(SANDBOXED));
+    return [name, facts?.provisioner_name].some(each => typeof each === 'string' && each.startsWith(SANDBOXED));
   }
 
   /** Distrust the cells of a kernel, now and whenever one becomes trusted; returns what is to be called for more cells. */
   private guard(
     context: ISessionContext, rendermime: IRenderMimeRegistry, cells: () => Iterable<CellModel>, saved?: () => string | undefined
   ): () => void {
-    const isUnder = () => {
-      const kernel = context.session?.kernel?.name || context.kernelPreference.name || saved?.() || '';
-      return this.suspects(kernel);
-    };
+    const hasSandbox = () => this.isSandboxed(context.session?.kernel?.name || context.kernelPreference.name || saved?.() || '');
+    const isUnder = () => !this.allowed && hasSandbox();
     const check = (model: CellModel) => {
-      if (model.trusted && model.type === 'code' && isUnder()) {
+      if (model.type !== 'code' || !model.trusted) {
+        return;
+      }
+      if (!hasSandbox()) {
+        model.deleteMetadata(MARK); // it is run by another kernel, or a person trusts it
+        return;
+      }
+      model.setMetadata(MARK, true);
+      if (!this.allowed) {
         model.trusted = false;
         model.deleteMetadata('trusted'); // by which the server would sign the notebook
       }
     };
+    let has = false;
+    let had = false;
     const look = () => {
+      const left = has;
+      has = hasSandbox();
+      had ||= has;
       for (const model of cells()) {
         if (!this.known.has(model)) {
           this.known.add(model);
           model.stateChanged.connect(() => check(model));
+        }
+        if (left && !has && model.type === 'code' && !model.trusted) {
+          model.setMetadata(MARK, true); // it may have run before there were such marks
         }
         check(model);
       }
     };
     const arrived = () => {
       const kernel = context.session?.kernel;
-      if (kernel && !this.known.has(kernel)) {
-        this.known.add(kernel);
-        const isIt = () => this.suspects(kernel.name);
-        // The models of widgets can run scripts before anything is shown.
-        const { handleComms } = kernel;
-        Object.defineProperty(kernel, 'handleComms', { get: () => handleComms && !isIt() });
-        kernel.anyMessage.connect((_, { msg: { content } }) => {
-          if ('payload' in content && isIt()) {
-            content.payload = []; // by which it would write cells, which may run elsewhere next
-          }
-        });
+      if (kernel) {
+        this.muzzle(kernel);
       }
       look();
     };
+    const registry = this.registry(rendermime);
+    registry.isUnder = isUnder;
     if (!this.known.has(rendermime)) {
       this.known.add(rendermime);
-      seal(rendermime, isUnder, () => this.tell());
+      // The log of a notebook has its outputs for longer than the notebook has the kernel.
+      seal(rendermime, registry, () => !this.allowed && (had || hasSandbox()));
     }
     context.kernelChanged.connect(arrived);
     arrived();
     return look;
+  }
+
+  /** Have a connection to a kernel pass on nothing by which the kernel could act on the page beside what its cells show. */
+  private muzzle(kernel: Kernel.IKernelConnection): Kernel.IKernelConnection {
+    if (!this.known.has(kernel)) {
+      this.known.add(kernel);
+      const isIt = () => !this.allowed && this.isSandboxed(kernel.name);
+      // The models of widgets can run scripts before anything is shown.
+      const { clone, handleComms } = kernel;
+      Object.defineProperty(kernel, 'handleComms', { get: () => handleComms && !isIt() });
+      kernel.clone = options => this.muzzle(clone.call(kernel, options));
+      kernel.anyMessage.connect((_, { msg, direction }) => {
+        if (direction === 'recv' && isIt()) {
+          tame(msg);
+        }
+      });
+    }
+    return kernel;
+  }
+
+  /** The registry of a cell: that of its notebook, which draws outputs of a sandboxed kernel as such after another one has come, too. */
+  private ofCell(rendermime: IRenderMimeRegistry, model: CellModel): IRenderMimeRegistry {
+    const registry = this.registry(rendermime);
+    const isUnder = () => registry.isUnder() || (!this.allowed && model.getMetadata(MARK) === true);
+    return new Proxy(rendermime, {
+      get: (_, name) => {
+        const drawing = isUnder() ? registry.strict : registry.plain;
+        const found = Reflect.get(name in drawing ? drawing : rendermime, name);
+        return typeof found === 'function' ? found.bind(rendermime) : found;
+      }
+    });
+  }
+
+  private registry(rendermime: IRenderMimeRegistry): Registry {
+    let found = this.registries.get(rendermime);
+    if (found === undefined) {
+      const { createRenderer, preferredMimeType, sanitizer, markdownParser } = rendermime;
+      const plain = {
+        createRenderer: createRenderer.bind(rendermime),
+        preferredMimeType: preferredMimeType.bind(rendermime),
+        sanitizer,
+        markdownParser
+      };
+      found = { plain, strict: strictly(rendermime, plain, () => this.tell()), isUnder: () => false };
+      this.registries.set(rendermime, found);
+    }
+    return found;
   }
 
   private tell(): void {
@@ -131,37 +220,40 @@ export class Distrust {
   }
 }
 
-/**
- * Have a registry draw outputs without what loads or runs, whatever JupyterLab trusts, as long as a kernel is under suspicion;
- * and tell where one looks otherwise for that.
- */
-function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean, tell: () => void): void {
+/** Draw outputs without what loads or runs, whatever JupyterLab trusts; and tell where one looks otherwise for that. */
+function strictly(rendermime: IRenderMimeRegistry, plain: Drawing, tell: () => void): Drawing {
   const strict = sealed(rendermime);
   const shown = (data: unknown) => harmless({ output_type: 'display_data', data: data as IMimeBundle }).data as IMimeBundle;
-  const { clone, createRenderer, preferredMimeType, sanitizer, markdownParser } = rendermime;
-  // By these, the table of contents reads headings in outputs. The person's own cells of Markdown have clones.
-  Object.defineProperty(rendermime, 'sanitizer', { get: () => (isUnder() ? strict.sanitizer : sanitizer) });
-  Object.defineProperty(rendermime, 'markdownParser', { get: () => (isUnder() ? strict.markdownParser : markdownParser) });
+  return {
+    sanitizer: strict.sanitizer,
+    markdownParser: strict.markdownParser,
+    preferredMimeType: bundle => {
+      const best = plain.preferredMimeType(bundle, 'any');
+      const drawn = strict.preferredMimeType(shown(bundle));
+      if (best !== drawn || (drawn === 'text/html' && SCRIPTED.test(String(bundle[drawn])))) {
+        tell();
+      }
+      return drawn;
+    },
+    createRenderer: mime => {
+      const renderer = strict.createRenderer(mime);
+      const { renderModel } = renderer;
+      renderer.renderModel = model =>
+        renderModel.call(renderer, Object.create(model, { trusted: { value: false }, data: { value: shown(model.data) } }) as IRenderMime.IMimeModel);
+      return renderer;
+    }
+  };
+}
+
+/** Have a registry draw so as long as that holds. */
+function seal(rendermime: IRenderMimeRegistry, { plain, strict }: Registry, isUnder: () => boolean): void {
+  const { clone } = rendermime;
+  const { sanitizer, markdownParser } = plain;
+  const drawing = () => (isUnder() ? strict : plain);
+  Object.defineProperty(rendermime, 'sanitizer', { get: () => drawing().sanitizer });
+  Object.defineProperty(rendermime, 'markdownParser', { get: () => drawing().markdownParser });
+  // The person's own cells of Markdown have clones.
   rendermime.clone = options => clone.call(rendermime, { sanitizer, markdownParser: markdownParser ?? undefined, ...options });
-  rendermime.preferredMimeType = (bundle, safe) => {
-    if (!isUnder()) {
-      return preferredMimeType.call(rendermime, bundle, safe);
-    }
-    const best = preferredMimeType.call(rendermime, bundle, 'any');
-    const drawn = strict.preferredMimeType(shown(bundle));
-    if (best !== drawn || (drawn === 'text/html' && SCRIPTED.test(String(bundle[drawn])))) {
-      tell();
-    }
-    return drawn;
-  };
-  rendermime.createRenderer = mime => {
-    if (!isUnder()) {
-      return createRenderer.call(rendermime, mime);
-    }
-    const renderer = strict.createRenderer(mime);
-    const { renderModel } = renderer;
-    renderer.renderModel = model =>
-      renderModel.call(renderer, Object.create(model, { trusted: { value: false }, data: { value: shown(model.data) } }) as IRenderMime.IMimeModel);
-    return renderer;
-  };
+  rendermime.preferredMimeType = (bundle, safe) => drawing().preferredMimeType(bundle, safe);
+  rendermime.createRenderer = mime => drawing().createRenderer(mime);
 }

@@ -1,7 +1,7 @@
 /** Wiring of what nbagent does in notebooks. */
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
@@ -23,13 +23,14 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   id: ID,
   description: 'Puts cells of nbagent into the notebook beside which they were asked for.',
   autoStart: true,
-  requires: [IAssistant, INotebookTracker, IRenderMimeRegistry],
+  requires: [IAssistant, INotebookTracker, IRenderMimeRegistry, NotebookPanel.IContentFactory],
   optional: [ITranslator, ISettingRegistry, IStateDB, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
     assistant: Assistant,
     tracker: INotebookTracker,
     rendermime: IRenderMimeRegistry,
+    factory: NotebookPanel.IContentFactory,
     translator: ITranslator | null,
     settings: ISettingRegistry | null,
     saved: IStateDB | null,
@@ -37,7 +38,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('nbagent');
     const documents = new Documents(assistant, tracker, rendermime, trans, saved);
-    const distrust = new Distrust(app, tracker, trans);
+    const distrust = new Distrust(app, tracker, factory, trans);
     new Badges(tracker, trans);
     serveMagic(tracker);
     tellFirstStart(tracker, assistant.server);

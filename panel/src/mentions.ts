@@ -49,10 +49,11 @@ async function variablesOf({ session, busy }: Assistant): Promise<string[]> {
   return session.channel.call<string[]>('variables').catch(() => []);
 }
 
+/** The files in the session's sandbox. */
 async function filesOf({ session, server }: Assistant): Promise<FileEntry[]> {
   if (session?.channel.state !== 'running') {
     return [];
   }
-  const { files } = await server.get<FileList>(`sessions/${encodeURIComponent(session.id)}/files`);
-  return files.filter(each => each.kind === 'file');
+  const path = `sessions/${encodeURIComponent(session.id)}/files`;
+  return server.get<FileList>(path).then(({ files }) => files.filter(each => each.kind === 'file'), () => []);
 }

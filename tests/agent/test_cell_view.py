@@ -11,7 +11,7 @@ import machine
 import pytest
 from agent.stub import PNG, Cell
 
-from nbagent.agent.cell_view import cut, cut_blocks, installed, render, traceback_of
+from nbagent.agent.cell_view import cut_blocks, cut_middle, installed, render, traceback_of
 from nbagent.agent.readable import text_of_html
 from nbagent.core.events import Output, Package
 
@@ -77,7 +77,7 @@ def test_cutting_never_splits_a_character(character: str) -> None:
     """The counts are of bytes that are really missing, at any offset."""
     for offset in range(4):
         whole = "x" * offset + character * 1000
-        seen, truncated = cut(whole, limit=101)
+        seen, truncated = cut_middle(whole, limit=101)
         head, _, rest = seen.partition("\n[… ")
         count, tail = int(rest.split(" of ")[0].replace(",", "")), rest.split("…]\n")[1]
         assert truncated
@@ -87,7 +87,7 @@ def test_cutting_never_splits_a_character(character: str) -> None:
 
 def test_what_fits_is_not_touched() -> None:
     """A text of exactly the limit is whole."""
-    assert cut("a" * 100, limit=100) == ("a" * 100, False)
+    assert cut_middle("a" * 100, limit=100) == ("a" * 100, False)
 
 
 def test_the_whole_cell_is_bounded() -> None:

@@ -15,7 +15,7 @@ from bench.conftest import Pair
 
 from nbagent.faces.magic.asking import give, take
 from nbagent.faces.magic.variables import pack
-from nbagent.session.host import host
+from nbagent.session.host_process import host
 
 Say = Callable[..., None]
 LOAD = """

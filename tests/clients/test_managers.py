@@ -105,10 +105,11 @@ def test_names_of_packages_are_no_way_out(packages: Index, kernel_name: str) -> 
     assert {path.split("/")[2] for path in packages.requests} == {f"leak-{number}" for number in range(10)}
 
 
-def test_an_interrupt_stops_the_cell(blocking: Pair) -> None:
-    """The manager's interrupt travels as a message, and variables are kept."""
+@pytest.mark.parametrize("code", ["import time; time.sleep(100)", "import re; re.match('(a+)+$', 'a' * 40 + 'b')"])
+def test_an_interrupt_stops_the_cell(blocking: Pair, code: str) -> None:
+    """The manager's interrupt reaches also a cell that keeps the kernel from reading messages; variables are kept."""
     manager, client = blocking
-    client.execute("kept = 3; import time; time.sleep(100)")
+    client.execute(f"kept = 3; {code}")
     time.sleep(0.5)
     manager.interrupt_kernel()
     # While it waited for the kernel the client may have asked more than once.

@@ -301,7 +301,7 @@ def test_doctor_tells_what_would_start_at_a_level(here: Path) -> None:
     assert {(each["trust"], each["starts"]) for name, each in done.json.items() if name != "bubblewrap"} == {
         ("untrusted", False)
     }
-    done = nbagent("doctor", "--trust", "trusted", cwd=here, NBAGENT_ENGINE="local")
+    done = nbagent("doctor", "--trust", "trusted", cwd=here, NBAGENT_ENGINE="local", COLUMNS="200")
     assert done.code == 0
     assert "starts at trusted" in done.out
     done = nbagent("doctor", "--trust", "nonsense", cwd=here)

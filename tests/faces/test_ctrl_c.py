@@ -119,6 +119,7 @@ def test_ctrl_c_while_all_starts_ends_it(here: Path, after: float, leftovers: Ca
         program.press()
     done = program.done()
     assert done.code == 130
+    assert done.err.strip()  # it says that it stopped, and not in a traceback
     assert "asyncio" not in done.err
     assert "nbagent/" not in done.err
     assert leftovers() == []

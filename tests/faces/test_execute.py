@@ -89,6 +89,24 @@ def test_what_code_does_not_see_beside_it_is_told(tmp_path: Path) -> None:
     assert (done.code, done.err.strip().splitlines()[-1]) == (1, told)
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import urllib.request as u; u.urlopen('https://example.org')", "has no network"),
+        ("import socket; socket.create_connection(('192.0.2.1', 80))", "has no network"),
+        ("!curl -sS https://example.org || echo 'Could not resolve host'\n1/0", "has no network"),
+        ("while True: pass", "--timeout"),
+    ],
+)
+def test_what_the_sandbox_keeps_from_code_is_told_with_the_mend(tmp_path: Path, code: str, said: str) -> None:
+    """Errors of libraries speak of names and routes; the person is told what it is, and how it is allowed."""
+    done = nbagent("exec", "-c", code, "--timeout", "5", "-e", machine.works("bubblewrap").name, cwd=tmp_path)
+    assert done.code == 1
+    assert said in done.err.strip().splitlines()[-1]
+    done = nbagent("exec", "-c", "1/0", "-e", machine.works("bubblewrap").name, cwd=tmp_path)
+    assert "network" not in done.err
+
+
 @pytest.mark.parametrize("engine", ["bubblewrap", "docker"])
 def test_what_code_writes_takes_the_place_of_what_lies_beside_it(tmp_path: Path, engine: str) -> None:
     """As in a folder of its own: new content, more content, a file in a folder; the data itself stays as it is."""

@@ -268,10 +268,11 @@ def test_words_stay_whole_and_tables_straight(terminal: Callable[..., str], colu
     """Prose is wrapped between words, tables are cut to the width, lines of text stay as they are."""
     table = "┌" + "─" * 150 + "┐\n" + "│" + " 1" * 75 + "│\n" + "w" * 250 + "\n"
     left = DataLeftOut(reason="link", total=1, paths=["a"], text="The file is not shown, since " + "words come " * 30)
-    lines = plain(terminal(left, printed(table), DONE, columns=columns)).splitlines()
+    said = ModelReplied(turn=1, text="I said " + "words come " * 30, tools=["python"])
+    lines = plain(terminal(left, said, printed(table), DONE, columns=columns)).splitlines()
     prose = [line for line in lines if "words" in line]
     assert max(map(len, prose)) <= columns
-    assert set(" ".join(prose).split()) <= {"The", "file", "is", "not", "shown,", "since", "words", "come"}
+    assert set(" ".join(prose).split()) <= {"I", "said", "The", "file", "is", "not", "shown,", "since", "words", "come"}
     rows = [line for line in lines if line[:1] in ("┌", "│")]
     assert {len(row) for row in rows} == {min(columns, 152)}
     assert "w" * 250 in lines
@@ -284,6 +285,17 @@ def test_code_is_whole_at_every_width(terminal: Callable[..., str], columns: int
     lines = plain(terminal(CellStarted(cell=1, turn=0, code=code), columns=columns)).splitlines()[2:]
     assert max(map(len, lines)) <= columns
     assert " ".join(lines).split() == code.split()
+
+
+def test_a_terminal_shows_where_the_code_ends(terminal: Callable[..., str]) -> None:
+    """An empty line stands between a cell's code and what comes of it, and none below code that shows nothing."""
+    shown = plain(terminal(CellStarted(cell=1, turn=0, code="x\ny"), printed("1\n"), printed("2\n"), DONE))
+    assert shown.endswith("x\ny\n\n1\n2\n")
+    shown = plain(terminal(CellStarted(cell=1, turn=0, code="x"), DONE, CellStarted(cell=2, turn=0, code="y"), DONE))
+    assert shown.endswith("x\n\n── cell 2\ny\n")
+    error = {"output_type": "error", "ename": "E", "evalue": "no", "traceback": ["E: no"]}
+    failed = CellFinished(cell=1, status="error", outputs=[error])
+    assert plain(terminal(CellStarted(cell=1, turn=0, code="x"), failed)).endswith("x\n\nE: no\n")
 
 
 def test_colours_can_be_read_on_white_and_on_black(terminal: Callable[..., str]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import machine
 import pytest
 import pytest_asyncio
+from kernel.carry import Carry, run
 from kernel.shared import Events
 from packages.index import Index
 
@@ -52,3 +54,21 @@ async def kernel(engine: Engine, all_events: Events, packages: Index) -> AsyncIt
         engine, SandboxSpec(trust=trust, install=InstallPolicy(unknown_names=1000)), notify=all_events.append
     ) as made:
         yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def untrusted() -> AsyncIterator[Kernel]:
+    """A sandbox for code of unknown origin, for all tests of a module: no processes, no sockets, little memory."""
+    spec = SandboxSpec(trust=trust_for(TrustLevel.UNTRUSTED, grace=1))
+    async with Kernel(machine.works("bubblewrap"), spec) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def carry(untrusted: Kernel) -> AsyncIterator[Carry]:
+    """What carries, with nothing in the folders yet."""
+    await run(untrusted, "import os, shutil, threading, time\nos.chdir('/workspace')")
+    yield Carry(untrusted)
+    await run(
+        untrusted, "for it in os.scandir('.'): shutil.rmtree(it) if it.is_dir(follow_symlinks=False) else os.unlink(it)"
+    )

@@ -69,11 +69,14 @@ async def test_a_missing_module_is_installed(kernel: Kernel, packages: Index, ev
 async def test_a_cell_that_runs_again_draws_the_same_numbers(kernel: Kernel, packages: Index) -> None:
     """Those that it drew before it missed a module, so that it shows them where the module is there, too."""
     packages.add("late")
-    await kernel.run("import random, numpy as np; random.seed(7); np.random.seed(7)")
-    cell = await kernel.run("drawn = random.random(), np.random.random()\nimport late\ndrawn")
-    await kernel.run("random.seed(7); np.random.seed(7)")
+    seeds = "import random, numpy as np; random.seed(7); np.random.seed(7); own = random.Random(7)\n"
+    seeds += "rng = np.random.default_rng(7); old = np.random.RandomState(7)"
+    draws = "[random.random(), np.random.random(), own.random(), rng.random(), old.random()]"
+    await kernel.run(seeds)
+    cell = await kernel.run(f"drawn = {draws}\nimport late\ndrawn")
+    await kernel.run(seeds)
     assert cell.installed
-    assert cell.text == (await kernel.run("random.random(), np.random.random()")).text
+    assert cell.text == (await kernel.run(draws)).text
 
 
 async def test_a_cell_gets_each_module_that_it_misses(kernel: Kernel, packages: Index) -> None:

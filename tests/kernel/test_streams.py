@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nbagent.core.text import ends
-from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, OutputLimits, Stream, clean_text
+from nbagent.kernel.outputs.limits import OutputLimits
+from nbagent.kernel.outputs.streams import CellStreams, HeadTail, LineFold, Stream, clean_text
 from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 tokens = ["a", "b", "cdefg", "\u00e9\u6f22\U0001f600", "\r", "\r", "\b", "\b\b\b", "\n", "\r\n", "\x1b[32m", " "]

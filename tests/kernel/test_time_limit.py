@@ -80,6 +80,29 @@ async def test_a_person_stops_a_cell(kernel: Kernel) -> None:
     assert (await kernel.run("kept")).text == "6"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import asyncio\nprint('begun', flush=True)\nawait asyncio.sleep(100)",
+        "import asyncio\nprint('begun', flush=True)\nawait asyncio.Event().wait()",
+        "import re, time\nprint('begun', flush=True)\ntime.sleep(0.5)\nre.match(r'(a+)+$', 'a' * 40 + 'b')",
+        "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '100'])",
+    ],
+)
+async def test_a_stop_reaches_code_that_waits_or_holds_the_lock(kernel: Kernel, events: Events, code: str) -> None:
+    """A cell that awaits, one that keeps the kernel from reading messages, and one whose program runs: all in time."""
+    await kernel.run("kept = 9")
+    running = asyncio.create_task(kernel.run(code))
+    async with asyncio.timeout(60):
+        while "begun" not in str(events.of(OutputAdded)):
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(1)
+    kernel.interrupt()
+    assert (await running).status == "interrupted"
+    assert (await kernel.run("kept")).text == "9"
+    assert not events.of(StateLost)
+
+
 async def test_a_stop_as_the_code_begins_keeps_variables(kernel: Kernel, events: Events) -> None:
     """The kernel heeds no interrupt before the code, and answers nothing if one meets its last step before that."""
     await kernel.run("kept = 7")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +11,7 @@ import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nbclient import NotebookClient
+from kernel.iopub import Recorder
 
 from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.outputs import CellOutputs
@@ -47,28 +46,10 @@ CELLS = {
 }
 
 
-class Recorder(NotebookClient):
-    """nbclient, taking down the messages of each cell while it collects its own widget state."""
-
-    def __init__(self, nb: Any) -> None:
-        super().__init__(nb, allow_errors=True, timeout=60)
-        self.messages: list[tuple[int, dict[str, Any]]] = []
-
-    def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
-        """Take one message down before nbclient sees it."""
-        buffers = [bytes(buffer) for buffer in msg["buffers"]]
-        copied = copy.deepcopy({**msg, "buffers": None})
-        self.messages.append((cell_index, {**copied, "buffers": [memoryview(buffer) for buffer in buffers]}))
-        return super().process_message(msg, cell, cell_index)
-
-
 @pytest.fixture(scope="session")
 def recorded() -> Recorder:
     """All CELLS, run in a real ipykernel."""
-    nb = v4.new_notebook(cells=[v4.new_code_cell(code) for code in CELLS.values()])
-    recorder = Recorder(nb)
-    recorder.execute()
-    return recorder
+    return Recorder.run(CELLS.values())
 
 
 def replay(recorded: Recorder, *, without: Iterable[str] = ()) -> tuple[WidgetTracker, dict[str, CellOutputs]]:

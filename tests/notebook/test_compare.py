@@ -14,9 +14,10 @@ from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import Code, Moments, Reads
+from nbagent.notebook.compare.volatile import Moments
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
@@ -112,6 +113,69 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
     assert compared("rows: 12", "rows: 13", code=TIMED).differences
 
 
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("opens 09:30:00", "opens 09:31:00"),
+        ("opens 09:30", "opens 17:45"),
+        ("11 rows", "23 rows"),
+        ("November", "Monday"),
+        ("mean hours: 37", "mean hours: 38"),
+        ("mean seconds: 37.5 of 50", "mean hour: 38.5 of 50"),
+        ("5 rows", "6 rows"),
+        ("5 rows", "305 rows"),
+        ("ships at 352.5 orders/min", "ships at 353.5 orders/min"),
+        ("grew 3.512x", "grew 3.514x"),
+    ],
+)
+def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) -> None:
+    """What runs agree on and the notebook doesn't is none of a clock's, unless it is what the clock said of each."""
+    for after in (1.0, 300.0, 86_400.0 * 10):
+        moments = Moments(stored=NOW - after, fresh=NOW, elapsed=20.0)
+        assert compared(stored, fresh, fresh, code=TIMED, moments=moments).differences
+
+
+@pytest.mark.parametrize("form", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%A", "%B", "%j", "%U", "day %d of %m"])
+def test_a_part_of_the_moment_is_no_difference(form: str) -> None:
+    """In any time zone, if it is the same part of both, also where two runs agree on it."""
+    for after in (65.0, 3_600.0, 86_400.0 * 40):
+        for shift in (0, 5.75 * 3_600, -8 * 3_600):
+            then, now = (datetime.fromtimestamp(at + shift, UTC).strftime(form) for at in (NOW - after, NOW))
+            moments = Moments(stored=NOW - after, fresh=NOW, elapsed=3.0)
+            assert compared(f"at {then}", f"at {now}", f"at {now}", code=TIMED, moments=moments).differences == []
+
+
+def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
+    """In a sandbox they are small, and runs may agree on them by chance."""
+    code = "def work(x):\n    return x, os.getpid()\nwith Pool(2) as pool:\n    print(pool.map(work, [1, 2]))"
+    told = "[(1, {}), (2, {})]"
+
+    def found(stored: str, fresh: str, code: str = code) -> list[Any]:
+        context = Context(moments=MOMENTS, reads=Code().take(code), process=8)
+        return compare([stream(stored)], [stream(fresh)], context, again=[[stream(fresh)]]).differences
+
+    assert found(told.format(20, 21), told.format(19, 20)) == []
+    assert found("[(1, 20), (3, 21)]", told.format(19, 20))
+    assert found(told.format(20, 61), told.format(19, 20))
+    assert found("20 rows", "19 rows", "print(len(rows), 'rows')")
+
+
+def test_what_programs_say_of_the_machine_may_be_the_same_in_all_fresh_runs() -> None:
+    """Of its disk or its memory, in a cell that shows nothing else."""
+    told = "overlay  252G   {}G  163G  {}% /"
+    now, then = told.format(61, 41), told.format(62, 40)
+    assert compared(then, now, now, code="!df -h / | tail -1\n").excused == {"measure"}
+    assert compared(then, now, now, code="!df -h / | tail -1\nprint(len(rows))").differences
+    assert compared(then.replace("overlay", "tmpfs"), now, now, code="!df -h / | tail -1").differences
+
+
+def test_each_error_of_a_cell_is_compared() -> None:
+    """Programs that IPython calls after a cell show theirs, too."""
+    one, other, last = ({"output_type": "error", "ename": "E", "evalue": value, "traceback": []} for value in "abc")
+    (found,) = compare([one, last], [other, last], Context(moments=MOMENTS)).differences
+    assert str(found) == "error, line 1: 'a' → 'b'"
+
+
 def test_libraries_time_themselves() -> None:
     """Where the code reads no clock, a duration differs again, or what stands before it says what it is."""
     assert (
@@ -183,6 +247,20 @@ def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "from numpy.random import exponential\nexponential()",
+        "import random as r\nfrom random import gauss as draw\nx = draw(0, 1)\nx",
+        "from scipy import stats\nd = stats.norm(1, 2)\nd.rvs(3)",
+        "from sklearn.utils import resample\nresample([1, 2, 3])[0]",
+    ],
+)
+def test_functions_of_random_modules_draw_without_a_seed(code: str) -> None:
+    """Also by names of their own."""
+    assert [each.cause for each in compared("0.1234", "0.2345", "0.3456", code=code).differences] == [NO_SEED]
+
+
+@pytest.mark.parametrize(
     ("stored", "fresh"),
     [
         ("12", "13"), ("1,234,567", "1,234,568"), ("0.500", "0.501"), ("1e-5", "2e-5"), ("a b", "a c"), ("x", ""),
@@ -239,7 +317,7 @@ def test_a_value_is_told_once_of_html_and_plain_text() -> None:
     ("cells", "random"),
     [
         (["import random\nx = random.random()", "print(x)"], [True, True]),
-        (["import random\nrandom.seed(4)", "random.random()"], [False, False]),
+        (["random.seed(4)", "random.random()", "random.Random(4).random()"], [False, True, False]),
         (["rng = np.random.default_rng(seed)", "rng.normal()"], [False, False]),
         (
             ["rng = np.random.default_rng()", "x = rng.normal()\ny = 1", "print(x)", "print(y)"],
@@ -255,7 +333,7 @@ def test_a_value_is_told_once_of_html_and_plain_text() -> None:
     ],
 )
 def test_random_numbers_are_followed_by_name(cells: list[str], random: list[bool]) -> None:
-    """From where they are drawn without a seed; with one, they are the same in each run."""
+    """From where they are drawn without a seed of their own: that of all does not hold for every library."""
     code = Code()
     assert [code.take(each).random for each in cells] == random
 

@@ -26,9 +26,11 @@ from nbagent.core.options import Options
 from nbagent.faces.cli import verify
 from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
+from nbagent.notebook.compare.texts import TWICE, Strictness
+from nbagent.notebook.fresh import Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of
-from nbagent.notebook.proof import Verification
+from nbagent.notebook.proof import Verification, all_reads, compared
 from nbagent.notebook.verdict import Proof
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -378,3 +380,42 @@ def test_the_command_tells_people_and_programs(made: Path, tmp_path: Path) -> No
     nbformat.write(book, tmp_path / "own.ipynb")
     story = nbagent("log", "own.ipynb", cwd=tmp_path).out
     assert "turn 2, by python of m, approved by policy, ok in 1 s; edited since: 2" in story
+
+
+def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
+    """Where it changes what was there before it, also for cells that show that; any other difference has no cause."""
+
+    def made(shown: str) -> list[Any]:
+        return [{"output_type": "stream", "name": "stdout", "text": shown}]
+
+    facts = {"nbagent": {"installed": [{"name": "late"}], "status": "ok"}}
+    codes = ["n += 1\nimport late\nprint(n)", "print(n)", "print(m)"]
+    cells = [nbformat.v4.new_code_cell(code, outputs=made("2"), execution_count=1) for code in codes]
+    cells[0].metadata |= facts
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=cells)), name="n")
+    fresh = Ran(outputs=dict.fromkeys((1, 2, 3), made("1")), moments=dict.fromkeys((1, 2, 3), (0.0, 1.0)))
+    told = compared(found, fresh, [fresh], reads=all_reads(found), strictness=Strictness())
+    assert [each.differences[0].cause for each in told.values()] == [TWICE, TWICE, ""]
+
+
+@pytest.mark.parametrize(
+    ("code", "stored", "fresh", "same"),
+    [
+        ("# For the browser\n%pip install -q cycler", "Installed cycler 0.12.1.\n", "Already there: cycler.\n", True),
+        ("%pip install cycler\nprint(3)", "Installed cycler 0.12.1.\n3\n", "Already there: cycler.\n3\n", True),
+        ("!pip install cycler\nprint(3)", "Collecting cycler\nUsing cached cycler-0.12.1.whl\n3\n", "3\n", True),
+        ("%pip install cycler\nprint(3)", "Installed cycler 0.12.1.\n2\n", "Already there: cycler.\n3\n", False),
+        ("print('Installed', n)", "Installed 2.\n", "Installed 3.\n", False),
+    ],
+)
+def test_what_an_install_says_is_no_result(code: str, stored: str, fresh: str, same: bool) -> None:
+    """Whether packages were there already depends on what ran before; what else the cell shows is compared."""
+
+    def made(shown: str) -> list[Any]:
+        return [{"output_type": "stream", "name": "stdout", "text": shown}]
+
+    cell = nbformat.v4.new_code_cell(code, outputs=made(stored), execution_count=1)
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=[cell])), name="n")
+    fresh_run = Ran(outputs={1: made(fresh)}, moments={1: (0.0, 1.0)})
+    told = compared(found, fresh_run, reads=all_reads(found), strictness=Strictness())
+    assert any(each.differences for each in told.values()) is not same

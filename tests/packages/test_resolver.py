@@ -317,13 +317,17 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
     }
 
 
-def test_a_failure_of_the_network_has_its_mend() -> None:
+def test_a_failure_of_the_network_has_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates, passwords and the way to the index are told apart; what has another cause has none of these."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     assert "SSL_CERT_FILE" in uv.way_out("client error (Connect) cause: invalid peer certificate: UnknownIssuer")
     assert "netrc" in uv.way_out("HTTP status client error (401 Unauthorized) for url")
     assert "HTTPS_PROXY" in uv.way_out("error sending request for url (https://pypi.test/simple/six/)")
+    assert "Mend the proxy" in uv.way_out("error sending request cause: client error (Connect) cause: tunnel error: …")
     assert uv.way_out("Because there is no version of six==99 …") == ""
-    assert uv.shorten("error: no way\nhint: Consider a flag `--of-uv`") == "no way"
+    assert uv.shorten("error: no way\nhint: Consider a flag `--of-uv`") == "no way."
+    monkeypatch.setenv("SSL_CERT_FILE", "/nope.pem")
+    assert "There is no file /nope.pem" in uv.way_out("cause: invalid peer certificate: UnknownIssuer")
 
 
 async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tmp_path: Path) -> None:

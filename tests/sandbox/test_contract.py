@@ -13,12 +13,12 @@ import pytest_asyncio
 from sandbox.elsewhere import ElsewhereEngine
 
 from nbagent import Session
-from nbagent.core.errors import InstallRefused, SandboxError
+from nbagent.core.errors import InstallRefused, LimitUnenforceable, SandboxError, UsageError
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine, Hooks
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.sandbox.spec import ACCEPTABLE, SandboxSpec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TRUSTED = trust_for(TrustLevel.TRUSTED, grace=10.0)
@@ -98,6 +98,26 @@ async def test_a_session_has_all_of_it(elsewhere: Engine, tmp_path: Path) -> Non
         notebook = await session.export(tmp_path / "notebook.ipynb")
     assert '"display_name": "Python (elsewhere)"' in Path(notebook).read_text()
     assert not Path(f"/proc/{cell.text}").exists()
+
+
+@pytest.mark.parametrize("level", [TrustLevel.ISOLATED, TrustLevel.UNTRUSTED])
+async def test_code_that_is_not_trusted_needs_an_engine_that_isolates(elsewhere: Engine, level: TrustLevel) -> None:
+    """Whoever wrote the engine: it is refused before anything of it runs, in a session, too."""
+    spec = SandboxSpec(trust=trust_for(level), accept=frozenset(ACCEPTABLE))
+    with pytest.raises(UsageError, match="The elsewhere engine isolates nothing"):
+        await Kernel(elsewhere, spec).start()
+    with pytest.raises(UsageError, match="The elsewhere engine isolates nothing"):
+        async with Session(engine=elsewhere.name, trust=level.value, accept=sorted(ACCEPTABLE)):
+            pass
+
+
+async def test_a_named_engine_must_enforce_the_limits(elsewhere: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its report says it doesn't enforce is refused, unless a person accepted it."""
+    monkeypatch.setattr(ElsewhereEngine, "isolates", True)
+    with pytest.raises(LimitUnenforceable, match="limit on memory here: nobody's business"):
+        await registry.choose(elsewhere.name, specs=[SandboxSpec()])
+    accepting = SandboxSpec(accept=frozenset({"memory"}))
+    assert await registry.choose(elsewhere.name, specs=[accepting]) is elsewhere
 
 
 async def test_engines_say_themselves_which_is_best(

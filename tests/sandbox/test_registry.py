@@ -78,6 +78,7 @@ async def test_without_an_engine_nothing_runs() -> None:
         await choose(None)
     assert "apt-get install bubblewrap" in caught.value.mend
     assert "systemctl start docker" in caught.value.mend
+    assert len(caught.value.mend.splitlines()) == 2  # one could be read as a word of the other
 
 
 @pytest.mark.usefixtures("no_docker")

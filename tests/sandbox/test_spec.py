@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nbagent import Session
 from nbagent.core.errors import UsageError
 from nbagent.core.limits import Limits
 from nbagent.core.options import Options
@@ -37,6 +38,18 @@ def test_a_limit_that_nobody_knows_can_not_be_accepted() -> None:
     """Who mistypes one is told, before anything starts."""
     with pytest.raises(UsageError, match="no limit 'memroy' to accept"):
         SandboxSpec(accept=frozenset({"memroy", "cpu"}))
+
+
+def test_a_runtime_for_docker_is_a_setting_of_all_sandboxes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One session can't have its own: it is told that, and never started with a weaker one."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="docker_runtime can't be given for one session") as caught:
+        SandboxSpec.of(Options(docker_runtime="runsc"))
+    assert "NBAGENT_DOCKER_RUNTIME=runsc" in caught.value.mend
+    with pytest.raises(UsageError, match="docker_runtime"):
+        Session(docker_runtime="runsc")
+    monkeypatch.setenv("NBAGENT_DOCKER_RUNTIME", "runsc")
+    assert SandboxSpec.of(Options(docker_runtime="runsc")) == SandboxSpec.of(Options())
 
 
 class TestClients:

@@ -23,8 +23,8 @@ from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageEr
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
 from nbagent.core.session_log import SENT_PREFIX, SessionLog
 from nbagent.session.attach import Attached
-from nbagent.session.door import MAX_WAITING_CALLS
 from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY
+from nbagent.session.server import MAX_WAITING_CALLS
 from nbagent.session.wire import address
 
 OWNER = """
@@ -58,7 +58,7 @@ async def owned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sessi
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def attached(owned: Session) -> AsyncIterator[Attached]:
-    """The same session by its door."""
+    """The same session, by its server."""
     async with attach(owned.id, state_dir=owned.options.state_dir) as session:
         yield session
 
@@ -194,7 +194,7 @@ async def test_each_face_keeps_figures(owned: Session, attached: Attached) -> No
         quota.add(-left)
 
 
-async def test_another_agent_runs_cells_by_the_door(owned: Session, attached: Attached) -> None:
+async def test_another_agent_runs_cells_by_the_server(owned: Session, attached: Attached) -> None:
     """As in the owner's process; the log names its tool, and packages are its own wish, not the person's."""
     since = owned.last
     cell = await attached.runs.run_cell("open('/tmp/output/n.txt', 'w').write('aab'); 6 * 7", tool="theirs")
@@ -253,8 +253,8 @@ async def test_who_is_cancelled_stops_nothing_but_its_own_cell(owned: Session, a
     await happened(attached, lambda event: isinstance(event, CellFinished) and event.cell > cell.cell, since=since)
     ends = [each.event for each in attached.since(since) if isinstance(each.event, CellFinished)]
     assert [(each.cell, each.status) for each in ends] == [(cell.cell, "ok"), (cell.cell + 1, "interrupted")]
-    assert owned.door is not None
-    while owned.door._begun:
+    assert owned.server is not None
+    while owned.server._begun:
         await asyncio.sleep(0.02)
 
 
@@ -277,8 +277,8 @@ async def test_a_slow_reader_costs_the_owner_nothing(owned: Session) -> None:
         lazy.connect(str(owned.folder / "socket"))
         for _ in range(3):
             assert (await owned.run("for i in range(300): print(i, flush=True)")).status == "ok"
-        assert owned.door is not None
-        assert all(each.transport.get_write_buffer_size() < 100_000 for each in owned.door._writers)
+        assert owned.server is not None
+        assert all(each.transport.get_write_buffer_size() < 100_000 for each in owned.server._writers)
 
 
 async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
@@ -303,7 +303,7 @@ async def test_of_ten_readers_each_gets_all_once(owned: Session) -> None:
         assert [each.seq for each in own] == list(range(4, owned.last + 1))
 
 
-async def test_a_folder_that_is_a_link_has_no_door(owned: Session, tmp_path: Path) -> None:
+async def test_a_folder_that_is_a_link_is_not_served(owned: Session, tmp_path: Path) -> None:
     """Neither to attach to nor to own: it may be somebody else's."""
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "linked").symlink_to(owned.folder)
@@ -334,7 +334,7 @@ async def output_of(code: str, *, cwd: Path) -> str:
     return (await ran.communicate())[0].decode()
 
 
-async def test_the_door_is_the_persons_own(owned: Session) -> None:
+async def test_the_socket_is_the_persons_own(owned: Session) -> None:
     """Nobody else can open the folder or the socket; another user who comes by anyway is turned away."""
     assert stat.S_IMODE(owned.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((owned.folder / "socket").stat().st_mode) == 0o600

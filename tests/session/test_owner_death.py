@@ -138,7 +138,7 @@ class Watcher:
             self.session.approve(record.event.id, "approve" if self._chance.random() < 0.8 else "reject")
 
     async def come(self, *, asks: bool) -> None:
-        """Come to the door as soon as there is one; for ever, if there is none."""
+        """Attach as soon as the session is served; for ever, if it never is."""
         while True:
             try:
                 await self.session.start()

@@ -54,7 +54,7 @@ async def test_what_is_there_and_what_comes_are_settled_alike() -> None:
     assert [await settled(1), await settled(later())] == [1, 1]
 
 
-def test_the_table_of_the_door_has_calls_of_a_session_only() -> None:
+def test_the_table_of_calls_has_calls_of_a_session_only() -> None:
     """Each can be called by its name, and has the type that the call comes to."""
     for name, rule in CALLS.items():
         if name == "cancel":

@@ -120,7 +120,7 @@ async def test_what_cannot_be_closed_keeps_nothing_else_open(more: Callable[[], 
     SessionLog(folder.parent.parent, session.id).close()
 
 
-async def test_a_start_that_is_cancelled_at_the_door_leaves_nothing(more: Callable[[], list[str]]) -> None:
+async def test_a_start_that_is_cancelled_at_the_server_leaves_nothing(more: Callable[[], list[str]]) -> None:
     """All else runs by then, and is ended."""
     session = Session(engine=ENGINE)
     starting = asyncio.create_task(session.start())
@@ -129,7 +129,7 @@ async def test_a_start_that_is_cancelled_at_the_door_leaves_nothing(more: Callab
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert (session.status, session.door is not None and session.door.is_open) == ("stopped", False)
+    assert (session.status, session.server is not None and session.server.is_open) == ("stopped", False)
     assert more() == []
 
 

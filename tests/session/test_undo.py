@@ -102,3 +102,24 @@ async def test_cells_that_read_a_notebooks_variables_run_again(tmp_path: Path) -
         with pytest.raises(UsageError, match="Cells 1, 3 can't run again"):
             await again.undo_turn(1, undo=False)
         assert (await again.run(look)).text == "(1500000, 1000000, 0)"
+
+
+async def test_a_variable_that_can_not_be_kept_stops_no_export(tmp_path: Path) -> None:
+    """It is told once, the room that it was to take is free again, and later it is kept if it can be."""
+    async with Session(engine="bubblewrap", state_dir=str(tmp_path / "state"), mcp=False) as session:
+        await give(session, pack("x", numpy.ones(1_000_000)))  # type: ignore[arg-type]  # of an attached one's calls
+        await session.run("x.sum()")
+        folder, quota = session.folder / "variables", session._work.files._quota  # type: ignore[union-attr]
+        folder.write_text("in the way")
+        before = quota.used
+        for _ in range(2):
+            written = nbformat.read(await session.export(tmp_path / "n.ipynb"), 4)
+        assert quota.used - before < 100_000
+        told = [each.event.files for each in session.since() if isinstance(each.event, FilesLeft)]
+        assert told == [[FileLeft("/workspace/.variables/x.npy", "it can't be kept for a re-run: File exists")]]
+        assert "needs it as a file of this name" in next(
+            each.source for each in written.cells if "Uploaded" in each.source
+        )
+        folder.unlink()
+        await session.export(tmp_path / "n.ipynb")
+        assert (folder / "x.npy").stat().st_size > 8_000_000

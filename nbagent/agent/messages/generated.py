@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
+from nbagent.core.text import SURROGATES
 from nbagent.packages.import_names import DISTRIBUTIONS
 
 MOST_DEPENDENCIES: Final = 20
@@ -26,7 +27,6 @@ TRIES: Final = 50
 WHY: Final = 300
 """Characters of the error for a reply that doesn't fit."""
 
-_HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which neither a message nor the log can hold."""
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 """What local models think before they reply, which may hold drafts."""
@@ -52,19 +52,19 @@ class GeneratedCode(BaseModel):
     @field_validator("code")
     @classmethod
     def _clean_code(cls, code: str) -> str:
-        if _HALF.search(code):
+        if SURROGATES.search(code):
             raise ValueError("it has half of a surrogate pair, which no Python source can hold")
         return _not_blank(code)
 
     @field_validator("reasoning")
     @classmethod
     def _clean_reasoning(cls, reasoning: str) -> str:
-        return _HALF.sub("?", reasoning)
+        return SURROGATES.sub("?", reasoning)
 
     @field_validator("dependencies")
     @classmethod
     def _clean_dependencies(cls, dependencies: list[str]) -> list[str]:
-        return [_HALF.sub("?", each) for each in dependencies]
+        return [SURROGATES.sub("?", each) for each in dependencies]
 
     @property
     def requirements(self) -> list[str]:
@@ -87,7 +87,7 @@ class FinalAnswer(BaseModel):
     @field_validator("answer")
     @classmethod
     def _clean_answer(cls, answer: str) -> str:
-        return _not_blank(_HALF.sub("?", answer))
+        return _not_blank(SURROGATES.sub("?", answer))
 
 
 _STANDARD: Final = sys.stdlib_module_names | {""}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import in_place_of_result
 from nbagent.core.text import one_line
@@ -142,4 +142,4 @@ def _line(turn: Sequence[AnyMessage]) -> str:
 
 
 def _cut(message: AnyMessage) -> str:
-    return cut(str(message.text), limit=TEXT)[0]
+    return cut_middle(str(message.text), limit=TEXT)[0]

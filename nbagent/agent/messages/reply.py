@@ -7,13 +7,13 @@ a call that can't be encoded is refused, or every later request would fail or be
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
+from nbagent.core.text import SURROGATES
 
 ANSWERED_BY: Final = "nbagent_model"
 """In a reply's metadata: the name of the fallback model that gave it."""
@@ -28,7 +28,6 @@ MOST_NAME: Final = 100
 CUT: Final = "\n[… the rest of this reply was cut off …]"
 TOO_MANY: Final = "this reply has {count:,} calls, of which the first {kept} run; send fewer at a time"
 BROKEN: Final = "its arguments have half of a surrogate pair, which can't be sent; write it as an escape sequence"
-_HALF = re.compile("[\ud800-\udfff]")
 _REASONS = ("finish_reason", "stop_reason", "done_reason", "status")
 
 
@@ -64,7 +63,7 @@ def refuse(reply: AIMessage, call: ToolCall, error: str) -> None:
 def bound(reply: AIMessage) -> None:
     """Cut a reply's text, names and number of calls, and refuse the calls that can't be encoded."""
     text = str(reply.text)
-    if len(text) > MOST_TEXT or _HALF.search(text):
+    if len(text) > MOST_TEXT or SURROGATES.search(text):
         reply.content = _encodable(text[:MOST_TEXT]) + (CUT if len(text) > MOST_TEXT else "")
     count = len(reply.tool_calls)
     for call in reply.tool_calls[MOST_CALLS : MOST_CALLS + 1]:
@@ -76,7 +75,7 @@ def bound(reply: AIMessage) -> None:
     for call in [call for call in reply.tool_calls if not _can_be_encoded(call["args"])]:
         refuse(reply, call, BROKEN)
     for invalid in reply.invalid_tool_calls:
-        invalid["args"] = cut(_encodable(invalid["args"] or ""))[0]
+        invalid["args"] = cut_middle(_encodable(invalid["args"] or ""))[0]
 
 
 def _can_be_encoded(args: Any) -> bool:
@@ -88,4 +87,4 @@ def _can_be_encoded(args: Any) -> bool:
 
 
 def _encodable(text: str) -> str:
-    return _HALF.sub("?", text)
+    return SURROGATES.sub("?", text)

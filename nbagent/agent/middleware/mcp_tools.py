@@ -14,7 +14,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.agent.mcp_view import encodable, render, structured
 from nbagent.agent.middleware.types import Middleware, ModelHandler, ToolHandler, ToolOutcome, with_status
 from nbagent.agent.tools.any_tool import AnyTool
@@ -151,7 +151,7 @@ class McpTools(Middleware):
                 tool=tool.tool,
                 arguments=arguments,
                 status=artifact["status"],
-                text=cut(text)[0],
+                text=cut_middle(text)[0],
                 seconds=round(seconds, 3),
             )
         )

@@ -24,7 +24,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import text_of
 from nbagent.agent.middleware.spending import Spending, usage_of
@@ -178,7 +178,8 @@ class Reflexion(Middleware):
     ) -> tuple[str, Usage]:
         question = next((str(each.text) for each in reversed(messages) if is_question(each)), "")
         shown = [
-            f"## Attempt {number}\n```python\n{cut(each.code, limit=CODE)[0]}\n```\n{cut(each.error, limit=ERROR)[0]}"
+            f"## Attempt {number}\n```python\n{cut_middle(each.code, limit=CODE)[0]}\n```\n"
+            f"{cut_middle(each.error, limit=ERROR)[0]}"
             for number, each in list(enumerate(attempts, start=1))[-HISTORY:]
         ]
         asked: list[AnyMessage] = [

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall
 from langchain_core.messages.ai import add_usage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.agent.messages.asides import aside
 from nbagent.agent.messages.mistaken import is_bare_code, is_blank, is_call
 from nbagent.agent.messages.reply import ANSWERED_BY, REQUESTS, in_place_of_result, last_reply, stop_reason, text_of
@@ -56,7 +56,7 @@ class Replies(Middleware):
         first = last_reply(response.result)
         if first is None or not (complaint := self._complaint(first, request)):
             return response
-        said = [AIMessage(cut(text_of(first))[0])] if complaint != EMPTY else []
+        said = [AIMessage(cut_middle(text_of(first))[0])] if complaint != EMPTY else []
         again: list[AnyMessage] = [*request.messages, *said, aside("again", complaint)]
         response = await handler(request.override(messages=again))
         self._accept(first, last_reply(response.result), request)

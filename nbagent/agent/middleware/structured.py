@@ -19,7 +19,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from nbagent.agent.cell_view import Block, cut
+from nbagent.agent.cell_view import Block, cut_middle
 from nbagent.agent.messages import asides
 from nbagent.agent.messages.generated import SCHEMA, FinalAnswer, GeneratedCode, UnreadableReplyError, parse
 from nbagent.agent.messages.pieces import source_of
@@ -149,7 +149,7 @@ def _call(name: str, **args: Any) -> ToolCall:
 def _excerpt(reply: AIMessage) -> list[AnyMessage]:
     """The beginning of an unreadable reply as a message; none for a reply without words."""
     text = text_of(reply).strip()
-    return [AIMessage(cut(text, limit=SHOWN)[0])] if text else []
+    return [AIMessage(cut_middle(text, limit=SHOWN)[0])] if text else []
 
 
 def as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from nbagent.core.text import UNUSABLE
+
 _FENCE = re.compile(r"\s*(```+|~~~+)[ \t]*[\w.+-]*[ \t]*\Z")
-_UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def runnable(code: str) -> tuple[str, str]:
@@ -17,7 +18,7 @@ def runnable(code: str) -> tuple[str, str]:
     source = _without_fence(code)
     if not source.strip():
         return "", "Not run: the code is empty."
-    if unusable := _UNUSABLE.search(source):
+    if unusable := UNUSABLE.search(source):
         line = source.count("\n", 0, unusable.start()) + 1
         name = "a NUL character" if unusable[0] == "\0" else "half of a surrogate pair"
         escape = "\\x00" if unusable[0] == "\0" else f"\\u{ord(unusable[0]):04x}"

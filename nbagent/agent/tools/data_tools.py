@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.section import COLUMNS, FULL, DataView, file_lines, fitted, quote, table_lines
-from nbagent.kernel.find import Hits
+from nbagent.kernel.find_text import Hits
 
 ROOM = 8_000
 """Characters of one answer."""

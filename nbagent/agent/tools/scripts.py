@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbagent.agent.cell_view import cut
+from nbagent.agent.cell_view import cut_middle
 from nbagent.agent.tools import script_cells
 from nbagent.core.errors import InstallError, TransferError, TransferLimit
 from nbagent.core.events import Cell, Output
@@ -166,7 +166,7 @@ def _response(cell: Cell, *, seconds: int) -> Response:
     if problem:
         streams["stderr"] = f"{streams['stderr'].rstrip()}\n{problem}".lstrip("\n")
     response: Response = {"exit_code": code}
-    cuts = {name: cut(plain(text), limit=STREAM_BYTES) for name, text in streams.items()}
+    cuts = {name: cut_middle(plain(text), limit=STREAM_BYTES) for name, text in streams.items()}
     response |= {name: text for name, (text, _) in cuts.items()}
     return response | {f"{name}_truncated": truncated for name, (_, truncated) in cuts.items()}
 

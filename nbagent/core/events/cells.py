@@ -89,7 +89,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         display.publish(self._bundles())
 
     def _bundles(self) -> Iterator[dict[str, str]]:
-        """What it is in a notebook: its code, folded, and its outputs."""
+        """The MIME bundles that show the cell in a notebook: its code, folded, and its outputs."""
         yield display.folded(f"cell {self.cell}: {self.status}, {self.duration:.1f} s", self.code)
         yield from display.outputs_of(self.outputs)
 

@@ -77,7 +77,7 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
     def __sub__(self, other: Usage) -> Usage:
-        """What came after `other`, of which this is the sum."""
+        """The usage since `other`, an earlier value of the same sum."""
         return Usage(
             self.input_tokens - other.input_tokens,
             self.output_tokens - other.output_tokens,
@@ -115,7 +115,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def told(self) -> str:
-        """How it ended and what it cost, in sentences."""
+        """What the second computation found, and what it cost, in sentences."""
         cells = "cell " + ", ".join(map(str, self.cells))
         found = [f"found {', '.join(self.again)} again"] if self.again else []
         found += [f"did not find {', '.join(self.alone)}"] if self.alone else []
@@ -201,7 +201,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def figures(self) -> list[Figure]:
-        """The figures that its cells showed."""
+        """The figures that the answer's cells showed."""
         return [figure for cell in self.cells for figure in figures(cell.cell, cell.outputs)]
 
     @property

@@ -14,7 +14,8 @@ from nbagent.core.budget import amount, dollars
 from nbagent.core.events import Answer, Usage
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.work import EXIT_STOPPED, work
+from nbagent.faces.cli.program import EXIT_STOPPED
+from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.view import View, show_answer
 
 if TYPE_CHECKING:

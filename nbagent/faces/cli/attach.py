@@ -15,7 +15,7 @@ from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, Cel
 from nbagent.core.text import safe
 from nbagent.faces.cli import objects
 from nbagent.faces.cli.flags import CommandFlags
-from nbagent.faces.cli.work import EXIT_STOPPED
+from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain, show_answer
@@ -269,7 +269,7 @@ async def _run(session: AnySession, code: str, *, as_json: bool) -> int:
 
 async def in_background(session: str | None, **given: Any) -> int:
     """Start a process that owns a session, and leave it running; returns the exit code."""
-    from nbagent.session.host import host
+    from nbagent.session.host_process import host
 
     attached = await host(session, **given)
     minutes = settings.load().keep_minutes

@@ -11,7 +11,7 @@ from nbagent.core.session_log import read_log
 from nbagent.core.text import safe
 from nbagent.notebook import export as exporter
 from nbagent.notebook.record import record
-from nbagent.session import saved, session_list
+from nbagent.session import saved_spec, session_list
 
 
 async def export(session: str, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:
@@ -29,7 +29,7 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
     done = await exporter.export(
         recording,
         out,
-        spec=lambda: saved.read_spec(found),
+        spec=lambda: saved_spec.read_spec(found),
         keep_attempts=keep_attempts,
         environment=environment,
         force=force,

@@ -11,7 +11,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
-from nbagent.session import saved, session_list
+from nbagent.session import saved_spec, session_list
 from nbagent.session.manager import SessionManager
 
 
@@ -26,7 +26,7 @@ def shell(session: str) -> int:
     found = session_list.look_up(folders.state_root(settings.load().state_dir), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
-    if not saved.read_spec(found).trust.allow_shell:
+    if not saved_spec.read_spec(found).trust.allow_shell:
         raise UsageError(f"The trust level {found.trust} permits no shell in {found.id}.")
     return terminal.attach(found.sandbox)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Click's own error, which newer versions of Typer bring with them under another name.
 _WrongUse: Any = typer.BadParameter.__mro__[2]
+EXIT_STOPPED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to standard output; those of files with a name are `StoreError` already."""
 
@@ -38,6 +40,8 @@ def run(app: typer.Typer) -> NoReturn:
         sys.stdout.flush()
         # All is done and printed: a late Ctrl-C must not change the exit code.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if code == EXIT_STOPPED and arguments[:1] != ["shell"]:  # whose exit code is that of its last program
+            print("Stopped.", file=sys.stderr)
         sys.exit(code)
     except _WrongUse as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -45,7 +49,8 @@ def run(app: typer.Typer) -> NoReturn:
             sys.exit(error.exit_code)
         _complain(arguments, wrong_use.in_a_sentence(error))
     except KeyboardInterrupt:
-        sys.exit(130)
+        print("Stopped.", file=sys.stderr)
+        sys.exit(EXIT_STOPPED)
     except SystemExit:
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # so Click says that the reader went away
             sys.exit(0)

@@ -13,16 +13,15 @@ from nbagent.core.concurrency import finished
 from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
 from nbagent.faces.cli.flags import CommandFlags
+from nbagent.faces.cli.program import EXIT_STOPPED
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View, complain
-from nbagent.session.protocol import export_last
+from nbagent.session.exports import export_last
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession
 
-EXIT_STOPPED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 EXIT_NOT_DELIVERED = 4
 """The exit code where all went well, but not all files that cells saved arrived."""
 

@@ -27,7 +27,7 @@ from nbagent.faces.lab.contents import Contents
 from nbagent.faces.lab.cut import cut
 from nbagent.session import lookup, session_list
 from nbagent.session.attach import Attached
-from nbagent.session.host import host
+from nbagent.session.host_process import host
 from nbagent.session.wire import Failure
 
 log = logging.getLogger("nbagent")

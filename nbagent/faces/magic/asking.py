@@ -20,7 +20,7 @@ from nbagent.faces.magic.controls import Controls
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
-from nbagent.faces.magic.words import Request
+from nbagent.faces.magic.words import GIVEN, TAKEN, Request
 from nbagent.safety.questions import Choice, Question, answer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
@@ -32,7 +32,7 @@ FRAME_SECONDS = 0.2
 """Seconds between two pictures of a block."""
 CLOCK_SECONDS = 1.0
 """Seconds after which a block that waits shows the time."""
-STOP_SECONDS = 0.8
+STOP_SECONDS = 0.6
 """Seconds for which the end of a stopped question is waited for; it may go on as long as its cell heeds nothing."""
 STOPPED = "Stopped."
 UNCHECKED = "The answer above was not checked to the end."
@@ -257,7 +257,7 @@ def _question(request: Request, packed: list[Packed], note: str) -> str:
     told = [f"{each.told}" for each in packed]
     parts = [request.question]
     if told:
-        parts.append("These variables are in the kernel now:\n" + "\n".join(f"- {each}" for each in told))
+        parts.append(f"{GIVEN}:\n" + "\n".join(f"- {each}" for each in told))
     if request.take:
-        parts.append(f"Leave the result in the variable {' and '.join(request.take)}: it is taken from the kernel.")
+        parts.append(f"{TAKEN} {' and '.join(request.take)}: it is taken from the kernel.")
     return "\n\n".join(filter(None, [*parts, note]))

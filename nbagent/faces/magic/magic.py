@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from nbagent.core.events import Answer
 
-TAKEN_BACK = "[The person took your last answer back: go on as if it had not been given.]"
 _MISSING = object()
 T = TypeVar("T")
 _QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
@@ -200,7 +199,7 @@ class AgentMagics(Magics):
             else:
                 self._namespace[name] = value
         print(f"As before the last answer: {', '.join(self._replaced)}. The sandbox keeps its own variables.")
-        self._replaced, self._note = {}, TAKEN_BACK
+        self._replaced, self._note = {}, words.TAKEN_BACK
 
     def _fix(self, request: words.Request) -> Generator[float, None, Any]:
         request.question = self._watcher.to_fix()

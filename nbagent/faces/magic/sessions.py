@@ -15,7 +15,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.options import declared
 from nbagent.session import lookup
 from nbagent.session.attach import Attached
-from nbagent.session.host import host
+from nbagent.session.host_process import host
 from nbagent.session.protocol import settled
 
 NAMES = "names"

@@ -13,7 +13,7 @@ from nbagent.core.events import Answered, ApprovalsSet, Asked, ModelReplied, Usa
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, printable, safe, size_of
 from nbagent.faces.magic.sessions import Sessions
-from nbagent.faces.magic.words import Request, usage
+from nbagent.faces.magic.words import Request, as_asked, usage
 from nbagent.safety.approvals import Mode
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
@@ -131,7 +131,7 @@ def history(session: Attached) -> str:
     for record in session.since():
         match record.event:
             case Asked(turn=turn, question=question):
-                lines.append(f"{turn}. {one_line(question, 200)}")
+                lines.append(f"{turn}. {one_line(as_asked(question), 200)}")
             case Answered(text=text):
                 lines.append(f"   {one_line(text, 400)}")
     return "\n".join(lines) or NOTHING

@@ -43,9 +43,14 @@ FLAGS: Final = {
     "--max-mb": ("max_mb", "MB", "how large a variable may be that goes over unasked"),
 }
 """The options before a question: where each goes, its argument, what it does."""
+GIVEN: Final = "These variables are in the kernel now"
+TAKEN: Final = "Leave the result in the variable"
+TAKEN_BACK: Final = "[The person took your last answer back: go on as if it had not been given.]"
+"""What the model is told behind a question begins with one of these."""
 _NEEDED: Final = frozenset(["PATH", "PACKAGE"])
 _LISTS: Final = frozenset(["give", "take", "data"])
 _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)\b(?!@)")
+_TOLD = re.compile("\n\n(?:" + "|".join(map(re.escape, (GIVEN, TAKEN, TAKEN_BACK))) + ")")
 _WORD = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 
 
@@ -104,6 +109,11 @@ def parse(line: str, body: str | None = None) -> Request:
 def mentioned(question: str) -> list[str]:
     """The names behind an `@` in a question, each once, such as `df` in `plot @df by month`."""
     return list(dict.fromkeys(_MENTION.findall(question)))
+
+
+def as_asked(question: str) -> str:
+    """A question of the session as the person typed it, without what the model is told behind it."""
+    return _TOLD.split(question, maxsplit=1)[0]
 
 
 def usage() -> str:

@@ -84,7 +84,7 @@ class View:
         self._asked = False
         self._drawing = DRAWING_SECONDS
         self._held: list[Record] | None = None
-        self._line_open = self._introduced = False
+        self._line_open = self._introduced = self._after_code = False
 
     @cached_property
     def console(self) -> Console:
@@ -246,6 +246,10 @@ class View:
             self._write_prompt()
 
     def _put(self, line: StyledLine) -> None:
+        if line.style != "end":
+            if self._after_code and line.style not in ("heading", "said"):  # before which there is an empty line anyhow
+                self.console.print()  # else nobody sees where the code ends
+            self._after_code = line.style == "code" and self.console.is_terminal
         if line.style == "output":
             self._write(self._fitting(line.text))
             return
@@ -262,7 +266,7 @@ class View:
             case "heading" if self.console.is_terminal and not introduced:
                 self.console.print(f"\n{line.text}", style=STYLES["heading"], markup=False)
             case "said" if self.console.is_terminal:
-                self.console.print(f"\n{line.text}", style=STYLES["said"], markup=False)
+                self.console.print(f"\n{line.text}", style=STYLES["said"], markup=False, soft_wrap=False)
             case "figure":
                 self._figure(line)
             case style:
@@ -311,8 +315,12 @@ class View:
     def _write(self, shown: str) -> None:
         if not shown:
             return
-        self._results.write(shown)
-        self._results.flush()
+        try:
+            self._results.write(shown)
+            self._results.flush()
+        except OSError:
+            self._held = []  # what is stopped for this tells nothing more
+            raise
         if self._colours and "\x1b" in shown:
             # A colour, or text made invisible, must not reach what comes after it.
             self._results.write("\x1b[0m")
@@ -383,7 +391,8 @@ def show_answer(answer: Answer) -> None:
 
 def complain(error: NbagentError) -> None:
     """An error as a person reads it: what happened, and the mend."""
-    console = _console(stderr=True, soft_wrap=True)
-    console.print(safe(error.message), style="red", markup=False)
+    console = _console(stderr=True)
+    # By words on a terminal, as all that is told there.
+    console.print(safe(error.message), style="red", markup=False, soft_wrap=not console.is_terminal)
     if error.mend:
-        console.print(safe(error.mend), markup=False)
+        console.print(safe(error.mend), markup=False, soft_wrap=not console.is_terminal)

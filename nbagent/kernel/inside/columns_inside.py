@@ -88,7 +88,7 @@ class Tally:
     def __init__(self, name: str) -> None:
         self.name = name
         self.dtype = ""
-        self.filled = self.empty = self.numbers = self.integers = self.zeros = self.dated = self.padded = 0
+        self.filled = self.empty = self.numbers = self.integers = self.zeros = self.padded = 0
         self.forms: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         self.sentinels: Counter[str] = Counter()
@@ -197,7 +197,7 @@ class Tally:
         self._numbers(looked, counts, numbers)
 
     def _numbers(self, looked: Any, counts: Any, values: Any) -> None:
-        """Count those that are numbers."""
+        """Count the values that are numbers."""
         if not looked.height:
             return
         numbers = looked["text"]

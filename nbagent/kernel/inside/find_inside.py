@@ -1,4 +1,4 @@
-"""Looks for a text in data files, inside the sandbox: `kernel/find.py` sends this source there.
+"""Looks for a text in data files, inside the sandbox: `kernel/find_text.py` sends this source there.
 
 Never imported on the host.
 """

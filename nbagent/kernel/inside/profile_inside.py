@@ -115,7 +115,7 @@ def one(path: str, clock: Clock) -> dict[str, Any]:
 
 
 def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
-    """What there is to know of one plain file, by its first bytes and its ending."""
+    """The profile of a plain file, by its first bytes and its ending."""
     base = path.lower().removesuffix(".gz")
     ending = os.path.splitext(base)[1]
     with open(path, "rb") as file:
@@ -162,7 +162,7 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
 
 
 def is_note(path: str) -> bool:
-    """Whether a file's name says that it explains others."""
+    """Whether a file's name is that of notes about the data, such as README."""
     name = os.path.basename(path).lower()
     return any(each in name for each in NOTES)
 

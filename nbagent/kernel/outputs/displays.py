@@ -65,7 +65,7 @@ class DisplayIndex:
             del self._shown[display_id]
 
     def update(self, display_id: str, bundle: Bundle) -> Updated | None:
-        """Change every output that shows `display_id`; return what they show now, None if there is none."""
+        """Change every output that shows `display_id`; return its new contents, None if no output shows it."""
         shown = self._shown.pop(display_id, None)
         if shown is None:
             return None

@@ -14,8 +14,9 @@ from typing import Any, Final
 from nbagent.core.events import Output
 from nbagent.core.text import ends
 from nbagent.kernel.outputs.displays import DisplayIndex, Updated
+from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.mime import Bundle, clean_within, repair
-from nbagent.kernel.outputs.streams import CellStreams, OutputLimits, Spill, Stream, clean_text
+from nbagent.kernel.outputs.streams import CellStreams, Spill, Stream, clean_text
 from nbagent.sandbox.inside.message_sizes_inside import left_out, marker
 
 Message = Mapping[str, Any]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from nbagent.core.events import Output
-from nbagent.core.policy import MIB
+from nbagent.core.text import SURROGATES
+from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.sandbox.inside.message_sizes_inside import left_out
 
 Spill = Callable[[str, str], None]
@@ -22,7 +22,6 @@ Spill = Callable[[str, str], None]
 
 _BLOCK: Final = 256 * 1024
 """Longer messages are worked on in pieces of so many characters, so that copies stay small."""
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CURSOR: Final = re.compile("[\r\b]")
 _BACKSPACES: Final = re.compile("\b+|[^\b]+")
 
@@ -37,32 +36,8 @@ def clean_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
+        return SURROGATES.sub("\ufffd", text)
     return text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputLimits:
-    """What is kept of one cell's outputs. Sizes in characters."""
-
-    stream_head: int = MIB
-    """The start of each stream output; live display of it ends there too."""
-    stream_tail: int = MIB
-    """The end of each stream output."""
-    stream_total: int = 8 * MIB
-    """All stream outputs together; at most two tails come on top."""
-    streams: int = 1_000
-    """Stream outputs. A cell that switches between stdout and stderr more often gets one more of each."""
-    edits: int = 500_000
-    """Carriage returns and backspaces that are obeyed, see `LineFold`."""
-    displays: int = 1_000
-    """Outputs of type display_data."""
-    mime: int = 32 * MIB
-    """One representation in a MIME bundle."""
-    display_total: int = 48 * MIB
-    """All MIME bundles together; at the end of the cell they are written down at once, while nothing else runs."""
-    live: int = 128 * MIB
-    """Live changes, so that a log of them stays bounded even where outputs replace each other for ever."""
 
 
 class LineFold:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nbagent.kernel.outputs.displays import DisplayIndex
+from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.mime import MIB, clean, clean_within
 from nbagent.kernel.outputs.outputs import CellOutputs, Message, parts
-from nbagent.kernel.outputs.streams import OutputLimits
 
 STATE_MIME: Final = "application/vnd.jupyter.widget-state+json"
 """The key in a notebook's `metadata.widgets` whose value is `WidgetTracker.state()`."""

@@ -156,7 +156,7 @@ class KernelPool:
 
     @property
     def figures(self) -> PoolFigures:
-        """Its figures at this moment."""
+        """The pool's counts at this moment."""
         stock = self._stock
         return PoolFigures(
             wanted=stock.wanted if stock else 0,

@@ -87,7 +87,7 @@ class Shelf:
         return kernel
 
     def has_fresh(self, *, ttl: float) -> bool:
-        """Whether there is one that isn't too old."""
+        """Whether a kernel that isn't too old is ready."""
         return len(self.kernels) > len(self.expired(ttl=ttl))
 
     def expired(self, *, ttl: float) -> list[Kernel]:

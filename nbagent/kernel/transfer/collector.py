@@ -57,7 +57,7 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What became of one cell's files.
+    """The files that were collected after a cell, and those that were not.
 
     Attributes:
         saved: The files that reached the host.

@@ -32,7 +32,7 @@ MAX_FILE_COUNT = 1_000_000
 
 @dataclass(frozen=True)
 class FolderChanges:
-    """What is new or changed in one folder and those below it.
+    """The files that are new or changed in a folder and its subfolders.
 
     Attributes:
         files: The path in the folder, the bytes, and the time of change in nanoseconds, of the new and changed files;

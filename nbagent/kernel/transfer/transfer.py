@@ -9,13 +9,12 @@ archive is unpacked inside: if it is hostile, it can harm the sandbox only.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nbagent.core.concurrency import Hashing
 from nbagent.core.errors import NbagentError, TransferError, TransferLimit
@@ -23,23 +22,19 @@ from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.queries import Evaluate
+from nbagent.kernel.transfer.over_socket import PIECE_BYTES, REQUEST_SECONDS, beside, patience, send
 from nbagent.kernel.transfer.sandbox_paths import MAX_FILE_BYTES, SandboxPath, clamp_time, display
-from nbagent.sandbox.channels.byte_stream import WINDOW_BYTES, SealedMemory
+from nbagent.sandbox.channels.byte_stream import SealedMemory
 
 if TYPE_CHECKING:
     from nbagent.sandbox.channels.byte_stream import ByteStream
 
-PIECE_BYTES = 4 * MIB
-"""Bytes that travel with one request, in either direction; a larger file goes over a socket where there can be one."""
-REQUEST_SECONDS = 30.0
-"""Seconds for one request."""
 MAX_UNPACKED_FILES = 10_000
 """Members of an archive."""
 MAX_UNPACK_RATIO = 200
 """How many times its own size an archive may unpack to; 64 MB are always allowed."""
 UNPACK_SECONDS = 60.0
 ENOSPC, ENOENT, EROFS = 28, 2, 30
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -109,8 +104,8 @@ class Transfer:
         try:
             stream = self.stream() if (size or 0) > PIECE_BYTES else None
             if stream is not None:
-                filling = self._do(place, "fill", token, stream.address, seconds=_patience(size or self.bound))
-                await beside(stream, filling, _send(stream, parts()))
+                filling = self._do(place, "fill", token, stream.address, seconds=patience(size or self.bound))
+                await beside(stream, filling, send(stream, parts()))
             else:
                 async for part in parts():
                     await self._do(place, "put", token, buffers=[part])
@@ -186,7 +181,7 @@ class Transfer:
 
         try:
             if size > PIECE_BYTES and (stream := self.stream()) is not None:
-                left = min(_patience(size), end - time.monotonic())
+                left = min(patience(size), end - time.monotonic())
                 pouring = self._do(place, "pour", place.base, list(place.parts), known, stream.address, seconds=left)
                 await beside(stream, pouring, stream.receive(size, took, seconds=REQUEST_SECONDS))
                 if received != size:
@@ -243,7 +238,7 @@ class Transfer:
         return answer
 
     async def _do(self, place: SandboxPath, verb: str, *arguments: Any, **more: Any) -> dict[str, Any]:
-        """One request; returns its answer."""
+        """Send a request to the code inside; returns its answer."""
         source = inside_calls.source_of("transfer_inside.py")
         found = await self._evaluate(source, [verb, *arguments], **{"seconds": REQUEST_SECONDS, **more})
         answer = self._answer(found, place)
@@ -312,79 +307,6 @@ class FolderEntry:
     kind: str
     size: int
     modified: int
-
-
-def _patience(size: int) -> float:
-    """Seconds in which a file must have gone over its socket."""
-    return REQUEST_SECONDS * (1 + size // PIECE_BYTES)
-
-
-async def _send(stream: ByteStream, parts: AsyncIterator[bytes]) -> None:
-    """Send the parts, one window of memory after the other; the next one is filled while one is taken."""
-    window, sending = SealedMemory(), None
-    try:
-        async for part in parts:
-            window.add(part)
-            if window.size >= WINDOW_BYTES:
-                if sending is not None:
-                    await sending
-                sending, window = asyncio.create_task(_send_window(stream, window)), SealedMemory()
-        if sending is not None:
-            await sending
-        if window.size:
-            await _send_window(stream, window)
-    finally:
-        window.close()
-        if sending is not None:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-    await stream.end()
-
-
-async def _send_window(stream: ByteStream, window: SealedMemory) -> None:
-    try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            await stream.send(window)
-    finally:
-        window.close()
-
-
-async def beside(stream: ByteStream, request: Coroutine[Any, Any, T], moving: Coroutine[Any, Any, None]) -> T:
-    """Move bytes over a socket while the request runs that has code inside do its part; close the socket at the end.
-
-    It ends without an error when code inside has closed the socket early: the caller sees that bytes are missing.
-
-    Returns:
-        The request's answer.
-
-    Raises:
-        TransferError: The request raised it, or nothing moved for `REQUEST_SECONDS`.
-        Exception: Who gives or takes the bytes raised it.
-    """
-    asking, mover = asyncio.ensure_future(request), asyncio.ensure_future(moving)
-    try:
-        await asyncio.wait([asking, mover], return_when=asyncio.FIRST_COMPLETED)
-        if not (mover.done() and mover.exception()):
-            await asking
-            await asyncio.wait([mover], timeout=REQUEST_SECONDS)  # the last bytes are on their way
-        if mover.done():
-            stream.close()
-            await asyncio.wait([asking], timeout=REQUEST_SECONDS)
-        if not mover.done() or isinstance(mover.exception(), TimeoutError):
-            raise TransferError("The sandbox neither takes nor gives what it should.", mend="Try again.")
-        if not isinstance(mover.exception(), ConnectionError):
-            mover.result()
-        return await asking
-    finally:
-        # Nothing may wait at the socket any more when it is closed: the event loop would take the next socket that gets
-        # its number for this one, and never read it.
-        mover.cancel()
-        try:
-            await asyncio.gather(mover, return_exceptions=True)
-        finally:
-            stream.close()
-            asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
 
 
 def _entry(place: SandboxPath, row: Any) -> FolderEntry | None:

@@ -10,8 +10,9 @@ from nbagent.core.errors import TransferError, TransferLimit
 from nbagent.core.policy import MIB
 from nbagent.core.text import cut, size_of, visible
 from nbagent.kernel import inside_calls
+from nbagent.kernel.transfer.over_socket import beside
 from nbagent.kernel.transfer.sandbox_paths import file_at
-from nbagent.kernel.transfer.transfer import Transfer, beside
+from nbagent.kernel.transfer.transfer import Transfer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 

@@ -120,7 +120,7 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
             continue
         number += 1
         if kind == "error":
-            found["error", ""] = f"{output.get('ename')}: {output.get('evalue')}"
+            found["error", ""] = f"{found.get(('error', ''), '')}{output.get('ename')}: {output.get('evalue')}\n"
         for mime, value in output.get("data", {}).items():
             if mime != VIEW_MIME:
                 found[f"output {number}", mime] = _text(value)

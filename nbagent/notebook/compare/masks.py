@@ -55,6 +55,15 @@ BUILT_IN = tuple(
 )  # fmt: skip
 """Addresses of objects, names of cells' files, IPython's timings, progress bars, temporary files, packages' folders."""
 
+INSTALLED = Mask(
+    re.compile(
+        r"^(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: .*|(?:Collecting|Downloading|Using cached|Installing|Found|"
+        r"Attempting|Uninstalling|Requirement already|Successfully|Note: you may need to restart) .*)\n?",
+        re.MULTILINE,
+    ),
+    "",
+)
+"""What a cell that installs packages says of them, by nbagent's own pip or by the real one."""
 _BARS = re.compile(r"(?:^.*%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
 """Lines of bars that follow each other."""
 

@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.masks import Mask, masked
+from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, tokens
 from nbagent.notebook.compare.volatile import (
     Moments,
-    Reads,
     is_age,
     is_clock,
     is_duration,
     is_id,
     is_moment,
     is_now,
+    is_process,
     is_shifted,
 )
 
@@ -37,6 +38,7 @@ EVERY_RUN = "it changes with every run"
 UNSET = "it may be what was in memory before, as in an array that nobody has filled"
 NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
 UNSET_AGAIN = f"{EVERY_RUN}, as an array does that nobody has filled"
+TWICE = "when it was made, a cell that missed a module may have run twice"
 ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
 REORDERED = f"{ORDER}; {EVERY_RUN}"
@@ -267,11 +269,12 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return ""
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
-    if reads.clock and is_now(fresh, moments.fresh) and (moments.stored is None or is_now(stored, moments.stored)):
+    if reads.clock and is_now(stored, fresh, moments):
         return "date"
     if reads.clock and is_age(stored, fresh, moments):
         return "date"
-    if reads.ident and stored.text.isdecimal() and fresh.text == str(context.process or ""):
+    others = reads.processes or reads.concurrent
+    if reads.ident and is_process(stored, fresh, context.process, others=others):
         return "id"
     if again and (markup or reads.ident or is_id(stored) or is_id(fresh)):
         return "id"
@@ -279,6 +282,8 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "date" if is_shifted(stored, fresh, moments, again=again) else ""
     if again and reads.clock and fresh.kind in TIMED:
         return "timing"
+    if reads.only_measure and any(map(str.isdecimal, stored.text)) and any(map(str.isdecimal, fresh.text)):
+        return "measure"
     return "measure" if again and reads.measure and fresh.kind in TIMED else ""
 
 

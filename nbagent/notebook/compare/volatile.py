@@ -6,15 +6,12 @@ be shown by code that reads a clock, and an id must differ between two fresh run
 
 from __future__ import annotations
 
-import ast
+import itertools
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from nbagent.core import syntax
 from nbagent.notebook.compare.tokens import Token, number, seconds
-from nbagent.notebook.lock import SEED_NAMES, SEEDS, nodes, unparsed
 
 DAY = 26 * 3600.0
 """Seconds: a day, and what time zones and daylight saving add."""
@@ -22,43 +19,17 @@ FARTHEST = 400
 """Days before and after a run in which a date may be counted from it."""
 EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
+SURE = 3
+"""Significant digits from which on a factor that two fresh runs agree on is none of a clock's."""
+PROCESSES, NEAR = 256, 8
+"""Processes and threads that a kernel may have started before one; by how many two runs may differ there."""
+QUARTER = 900
+"""Seconds: time zones are whole quarters of an hour apart."""
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_CLOCKS = re.compile(
-    r"\b(?:time|perf_counter|perf_counter_ns|process_time|thread_time|monotonic|time_ns|now|utcnow|today|timeit|"
-    r"default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
-    r"tqdm|trange|track|Progress|verbose|logging|getLogger|datetime64|Timestamp|uptime|boot_time|[cC]?Profile|"
-    r"stat|st_[acm]time(?:_ns)?|get[acm]time|cross_validate|cv_results_|fit_time|score_time)\b",
-    re.IGNORECASE,
-)
-_IDS = re.compile(
-    r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
-    r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
-    r"ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
-)
-_MEASURES = re.compile(
-    r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
-    r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
-)
-_CONCURRENT = re.compile(
-    r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
-    r"multiprocessing|Process|TaskGroup)\b"
-)
-_RANDOM = re.compile(
-    r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
-    r"KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
-)
-_OWN_SEED = re.compile(r"\b(?:regplot|lmplot|barplot|pointplot|lineplot)\(")
-"""Seaborn's intervals, which no seed of NumPy's holds for."""
-_UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
-"""Arrays that show what was in memory before them."""
-_WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
-_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
-_MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
-_SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _PARTS = re.compile(
-    r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|(micros|nanos)econd|relativeCreated)s?\W*$", re.IGNORECASE
+    r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
 """What stands before a part of a time."""
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
@@ -66,182 +37,6 @@ _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$",
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
-
-
-@dataclass
-class Code:
-    """What a notebook's cells read, cell by cell: each source reaches what is named after it.
-
-    Attributes:
-        clocks: Names that hold or return what depends on a clock.
-        ids: Names that hold or return what depends on an id, or on the process.
-        measures: Names that hold or return what depends on how much memory or time the machine has left.
-        randoms: Names that hold or return what depends on random numbers without a seed.
-    """
-
-    clocks: set[str] = field(default_factory=set)
-    ids: set[str] = field(default_factory=set)
-    measures: set[str] = field(default_factory=set)
-    randoms: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._modules: set[str] = set()
-        self._seeded: set[str] = set()
-        self._all_seeded = False
-        self._siblings: dict[str, set[str]] = {}
-
-    def take(self, code: str) -> Reads:
-        """Take in the next cell; returns what it reads."""
-        for statement in _statements(code):
-            bound = set(_bound(statement))
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                self._modules |= {(each.asname or each.name).partition(".")[0] for each in statement.names}
-            elif len(bound) > 1 and isinstance(statement, ast.Assign):
-                self._siblings |= dict.fromkeys(bound, bound)
-        clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
-        return Reads(
-            clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
-            ident=ident,
-            random=self._reads(code, _RANDOM, self.randoms),
-            measure=self._reads(code, _MEASURES, self.measures),
-            unset=_shows_unset(code),
-            concurrent=_CONCURRENT.search(code) is not None,
-        )
-
-    def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
-        """Whether code reads such a source, or a name that came of one; more such names are added."""
-        found = False
-        for statement in _statements(code):
-            text = unparsed(statement)
-            reads = pattern.search(_without_imports(statement, text)) is not None
-            if pattern is _RANDOM and self._is_seeded(statement, text):
-                reads = False
-            if reads or _words(text) & names:
-                found = True
-                within = _given(statement, pattern, names)
-                given = {
-                    name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & within
-                }
-                changed = {*_bound(statement), *(given - self._modules)}
-                names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
-        return found or (not any(True for _ in nodes(code)) and pattern.search(code) is not None)
-
-    def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
-        """Whether what a statement draws has a seed: its own, that of its generator, or that of all."""
-        if _WITHOUT_SEED.search(text):
-            self._all_seeded &= "seed()" not in text
-            return False
-        if _sets_seed(statement):
-            self._all_seeded |= isinstance(statement, ast.Expr) and "seed(" in text
-            self._seeded |= set(_bound(statement))
-            return True
-        return (self._all_seeded and not _OWN_SEED.search(text)) or bool(_words(text) & self._seeded)
-
-
-def _sets_seed(statement: ast.stmt) -> bool:
-    for node in ast.walk(statement):
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        given = node.args[:1] if name in SEEDS else []
-        given += [each.value for each in node.keywords if each.arg in SEED_NAMES]
-        if any(not (isinstance(each, ast.Constant) and each.value is None) for each in given):
-            return True
-    return False
-
-
-@dataclass(frozen=True)
-class Reads:
-    """What a cell's output may depend on beside its data.
-
-    Attributes:
-        clock: A clock.
-        ident: An id, or something of the process.
-        random: Random numbers.
-        measure: How much memory or time the machine has left.
-        unset: Memory that nothing was written to.
-        concurrent: Which of several threads or processes comes first.
-    """
-
-    clock: bool = False
-    ident: bool = False
-    random: bool = False
-    measure: bool = False
-    unset: bool = False
-    concurrent: bool = False
-
-    @property
-    def is_volatile(self) -> bool:
-        """Whether some of its output may differ with every run."""
-        return self.clock or self.ident or self.measure
-
-
-def _statements(code: str) -> Iterable[ast.stmt]:
-    try:
-        return syntax.parse(re.sub(r"(?m)^([^\S\n]*)[%!].*$", r"\1pass", code)).body
-    except syntax.UNREADABLE:
-        return ()
-
-
-def _shows_unset(code: str) -> bool:
-    """Whether code shows an array that it makes without values, and hasn't filled before."""
-    unset: set[str] = set()
-    for statement in _statements(code):
-        text = unparsed(statement)
-        shown = (_words(text) & unset) - {name for name, _ in _changed(statement)}
-        if isinstance(statement, ast.Expr) and (shown or _UNSET.search(text)):
-            return True
-        unset -= _words(text)  # which may fill it
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and _UNSET.search(text):
-            unset |= set(_bound(statement))
-    return False
-
-
-def _without_imports(statement: ast.stmt, text: str) -> str:
-    """A statement's text; nothing if it only imports, which reads no clock."""
-    return "" if isinstance(statement, ast.Import | ast.ImportFrom) else text
-
-
-def _bound(statement: ast.stmt) -> Iterable[str]:
-    """The names that a statement gives a value."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-
-
-def _given(statement: ast.stmt, pattern: re.Pattern[str], names: set[str]) -> set[str]:
-    """The names that come of a source, with those to which a statement gives what comes of it, line by line."""
-    found = set(names)
-    inner = [each for each in ast.walk(statement) if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign)]
-    for each in sorted(inner, key=lambda one: one.lineno):
-        text = unparsed(each.value) if each.value else ""
-        if pattern.search(text) or _words(text) & found:
-            found |= set(_bound(each))
-    return found
-
-
-def _changed(statement: ast.stmt) -> Iterable[tuple[str, str]]:
-    """The names whose values a statement changes: by an item or attribute, or by a method, with what that is given."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
-            if isinstance(call.func, ast.Attribute):
-                given = (*call.args, *(each.value for each in call.keywords))
-                yield _root(call.func), " ".join(map(unparsed, given)) or "()"
-        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            yield _root(node), ""
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text))
-
-
-def _root(node: ast.expr) -> str:
-    """The name at the beginning of `name.attribute[item].method`; empty if there is none."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 @dataclass(frozen=True)
@@ -315,34 +110,75 @@ def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
     return day.year in rest or day.year % 100 in rest
 
 
-def is_now(token: Token, moment: float) -> bool:
-    """Whether a word or number is a moment's weekday, month, year, day or week, or a part of its time that says so."""
-    around = [datetime.fromtimestamp(moment, UTC) + timedelta(hours=hours) for hours in (-14, 0, 14)]
-    if token.kind == "word":
-        return any(
-            token.text.lower() in (name[:3], name) for day in around for name in f"{day:%A} {day:%B}".lower().split()
-        )
-    value = number(token)
-    if value is None:
-        return False
-    if label := _PARTS.search(token.before):
-        return 0 <= value < (1e9 if label[1] else 61)
+def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
+    """Whether both are the same part of their moments, such as the weekday, the day or the week; or say that they are.
+
+    Args:
+        stored: What was shown before.
+        fresh: What is shown now.
+        moments: When the runs were.
+    """
+    if label := _PARTS.search(fresh.before):
+        same = _PARTS.search(stored.before) is not None and stored.text.isdecimal() and fresh.text.isdecimal()
+        return same and (label[1] is not None or max(len(stored.text), len(fresh.text)) <= 2)
+    later = _parts(moments.fresh)
+    if moments.stored is None:
+        return any(_is_part(fresh, part) for parts in later for part in parts)
     return any(
-        value in (day.year, day.month, day.day, day.timetuple().tm_yday, day.isocalendar().week, int(f"{day:%U}"))
-        for day in around
+        _is_part(stored, one) and _is_part(fresh, other)
+        for before, after in itertools.product(_parts(moments.stored), later)
+        for one, other in zip(before, after, strict=True)
     )
+
+
+def _parts(moment: float) -> list[tuple[int | str, ...]]:
+    """The parts of a moment, in the time zones farthest to the west and to the east, and between."""
+    days = (datetime.fromtimestamp(moment, UTC) + timedelta(hours=hours) for hours in (-14, 0, 14))
+    return [
+        (
+            *(day.year, day.month, day.day, day.timetuple().tm_yday, day.isocalendar().week, int(f"{day:%U}")),
+            *(day.isoweekday(), f"{day:%A}".lower(), f"{day:%B}".lower()),
+        )
+        for day in days
+    ]
+
+
+def _is_part(token: Token, part: int | str) -> bool:
+    if isinstance(part, str):
+        return token.kind == "word" and token.text.lower() in (part, part[:3])
+    return number(token) == part
 
 
 def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether two numbers count the days or seconds to the moments of both runs, from the same day or till it."""
+    """Whether two numbers count the days to the moments of both runs, from the same day or till it."""
     one, other = number(stored), number(fresh)
     if moments.stored is None or one is None or other is None or one == other:
         return False
-    apart, elapsed = abs(other - one), moments.fresh - moments.stored
     days = [datetime.fromtimestamp(each, UTC).toordinal() for each in (moments.stored, moments.fresh)]
-    return abs(apart - (days[1] - days[0])) <= (1 if elapsed > DAY else 0) or abs(apart - elapsed) < max(
-        2.0, 0.001 * elapsed
-    )
+    return abs(abs(other - one) - (days[1] - days[0])) <= (1 if moments.fresh - moments.stored > DAY else 0)
+
+
+def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
+    """Whether both are the time of the day of their moments, in any time zone, or none is longer than a run took."""
+    longest = 1.5 * moments.elapsed + 1
+    if min(_times(fresh)) <= longest:
+        return True
+    pairs = [(stored, moments.stored), (fresh, moments.fresh)]
+    return all(at is None or _is_off(_times(token)[0] - at, longest + 60) for token, at in pairs)
+
+
+def _is_off(apart: float, most: float) -> bool:
+    """Whether a difference of two times is that of two time zones, which are whole quarters of an hour, and no more."""
+    return abs((apart + QUARTER / 2) % QUARTER - QUARTER / 2) <= most
+
+
+def _times(token: Token) -> list[float]:
+    """The seconds that a time means: `1 day, 2:03:04`; of `12:30`, hours and minutes, or minutes and seconds."""
+    days = re.match(r"(\d+) days?", token.text)
+    parts = [int(each) for each in re.findall(r"\d+", token.text[days.end() if days else 0 :].split(".")[0])[:3]]
+    whole = [*parts, 0, 0][:3]
+    seconds = (int(days[1]) * 86_400 if days else 0) + whole[0] * 3600 + whole[1] * 60 + whole[2]
+    return [seconds, seconds / 60] if len(parts) == 2 else [seconds]
 
 
 def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: bool, differs_again: bool) -> bool:
@@ -355,10 +191,11 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
         reads_clock: Whether the cell reads a clock; else it has to differ again, or say what it is.
         differs_again: Whether a second fresh run shows something else.
     """
-    if (reads_clock or differs_again) and stored.kind == fresh.kind in ("time", "rate"):
-        return True
-    if reads_clock and stored.kind == fresh.kind == "factor":
-        return True
+    if stored.kind == fresh.kind and fresh.kind in ("time", "rate", "factor"):
+        if differs_again and fresh.kind != "factor":
+            return True
+        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
+            return True
     if reads_clock and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
@@ -367,6 +204,11 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if taken is None or _taken(stored) is None:
         return False
     return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+
+
+def _is_measured(token: Token) -> bool:
+    """Whether a clock may have given a factor or a rate on which two runs agree: from short times, with few values."""
+    return _digits(token) < SURE or (token.kind == "rate" and "/m" not in token.text)
 
 
 def _is_tiny(token: Token) -> bool:
@@ -397,3 +239,20 @@ def is_id(token: Token) -> bool:
         and len(text) >= 5
         and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
     )
+
+
+def is_process(stored: Token, fresh: Token, kernel: int, *, others: bool) -> bool:
+    """Whether both are the number of a process: that of the kernel, or of one that it started.
+
+    A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run.
+
+    Args:
+        stored: What was shown before.
+        fresh: What is shown now.
+        kernel: The number of the kernel's process in the fresh run; 0 if it isn't known.
+        others: Whether other processes count.
+    """
+    if not (kernel and stored.text.isdecimal() and fresh.text.isdecimal()):
+        return False
+    one, other = int(stored.text[:20]), int(fresh.text[:20])
+    return other == kernel or (others and kernel < other <= kernel + PROCESSES and abs(one - other) <= NEAR)

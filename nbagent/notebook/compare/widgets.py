@@ -17,7 +17,8 @@ DEEPEST = 50
 """Widgets within widgets that are followed."""
 MOST = 1_000
 """Widgets of one view that are followed, each once: a widget that shows itself twice would be followed for ever."""
-_MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
+MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
+"""The name of a model in another one's state."""
 _State = Mapping[str, Any]
 _Pair = tuple[str, str]
 
@@ -74,7 +75,7 @@ def _values(one: Any, other: Any, states: tuple[_State, _State], depth: int, see
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = [_values(*each, states, depth, seen) for each in zip(one, other, strict=True)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    names = [_MODEL.fullmatch(each) if isinstance(each, str) else None for each in (one, other)]
+    names = [MODEL.fullmatch(each) if isinstance(each, str) else None for each in (one, other)]
     if names[0] and names[1]:
         return _both((names[0][1], names[1][1]), states, depth, seen)
     return one, other

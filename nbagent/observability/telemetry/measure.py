@@ -57,7 +57,7 @@ PROVIDERS = {"google_genai": "gcp.gemini", "google_vertexai": "gcp.vertex_ai", "
 
 @dataclass(frozen=True)
 class Measurement:
-    """One value of one of `INSTRUMENTS`."""
+    """A value for one of `INSTRUMENTS`."""
 
     name: str
     value: float

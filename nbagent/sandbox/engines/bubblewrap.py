@@ -145,7 +145,7 @@ def _close_later(stack: contextlib.ExitStack, descriptor: int) -> int:
 
 @functools.cache
 def _try_sandbox(program: str) -> EngineUnavailable | None:
-    """Start an empty sandbox once; None if that works, else why it doesn't."""
+    """Start an empty sandbox once; returns why that failed, None if it didn't."""
     command = [program, *namespaces(network=False), "--ro-bind", "/", "/", "--", "/bin/true"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

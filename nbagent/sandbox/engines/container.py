@@ -62,7 +62,7 @@ def _bind(source: str, target: str) -> Any:
 
 
 class Container(Instance):
-    """The container of one sandbox, and those that replace it."""
+    """The container of a sandbox; a new one after each restart."""
 
     def __init__(self) -> None:
         self.id: str | None = None

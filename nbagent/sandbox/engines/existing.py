@@ -189,13 +189,13 @@ class ExistingKernel(Sandbox):
 
     @property
     def endpoint(self) -> KernelAddress:
-        """What its connection file says."""
+        """The address in its connection file."""
         assert self._address is not None  # noqa: S101 - `start` has read it
         return self._address
 
     @property
     def about(self) -> About:
-        """Its folders are those of its sandbox, else folders of the person's that it can write to as they can."""
+        """In a sandbox of nbagent's, that sandbox's folders; else temporary ones."""
         if self._folder is not None and self._terms is not None:
             return About(
                 name=self._folder.name,
@@ -229,7 +229,7 @@ class ExistingKernel(Sandbox):
             (self._own / "pins.txt").write_text("\n".join(_pins(self._said.packages)) + "\n")
 
     def target(self) -> Target:
-        """What its lease says of its Python, else what the kernel says."""
+        """The Python that its sandbox's lease names, else the one that the kernel names."""
         if self._terms is not None and self._terms.python:
             terms = self._terms
             return Target(python=terms.python, platform=terms.platform, pins=environment.requirements())

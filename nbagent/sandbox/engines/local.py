@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nbagent.core.errors import SandboxError, UsageError
-from nbagent.core.policy import TrustLevel
+from nbagent.core.errors import SandboxError
 from nbagent.packages.requirements import Target
 from nbagent.sandbox import environment
 from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks
@@ -57,7 +56,7 @@ class Process(Instance):
     _process: subprocess.Popen[bytes] | None = None
 
     def users(self) -> None:
-        """None: it runs as whoever starts it, also as root."""
+        """None: the kernel runs as whoever starts it, even as root."""
 
     def inside(self, plan: InstancePlan) -> dict[str, Any]:
         """Folders of the host, and no filter."""
@@ -72,10 +71,8 @@ class Process(Instance):
             "proxy": None,
         }
 
-    def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:
+    def controls(self, spec: SandboxSpec) -> tuple[Control, ...]:  # noqa: ARG002 - the interface's
         """The restrictions on commands and egress, neither enforced; the others are not for trusted code."""
-        if spec.trust.level is not TrustLevel.TRUSTED:
-            raise UsageError("The local engine isolates nothing.", mend="Say so with --trust trusted.")
         return tuple(each for each in _CONTROLS if each.name in ("commands", "egress"))
 
     async def start(self, plan: InstancePlan) -> None:
@@ -96,7 +93,7 @@ class Process(Instance):
             raise SandboxError(f"A local kernel can't be started: {error}.") from error
 
     async def take_over(self, plan: InstancePlan) -> None:  # noqa: ARG002 - the interface's
-        """It ends with its controller."""
+        """Refuse: the process ends with its controller."""
         raise SandboxError("A local kernel can't be taken over.")
 
     def poll(self) -> ProcessEnd | None:

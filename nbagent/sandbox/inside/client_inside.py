@@ -66,7 +66,7 @@ def say(text: str) -> None:
 
 
 def is_unreached(error: BaseException | None) -> bool:
-    """Whether an error, or what it came from, is that of a network that isn't there."""
+    """Whether an error, or its cause, means that there is no network."""
     for _ in range(20):
         if error is None:
             return False

@@ -68,7 +68,7 @@ class Folder:
 
 
 class Tree:
-    """A folder with those below it.
+    """A watched folder with its subfolders.
 
     Args:
         root: Its path.

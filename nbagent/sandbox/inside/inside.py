@@ -160,7 +160,7 @@ def start_forwarder(address: tuple[str, int]) -> int:
 
 
 def report_commands(asked: socket.socket, config: dict[str, Any]) -> None:
-    """Have process 1 see each program that this process and those it starts execute (`commands_inside.py`)."""
+    """Have process 1 told of each program that this process or a child executes (`commands_inside.py`)."""
     from commands_inside import hand_over, listen  # type: ignore[import-not-found]
     from hardening_inside import SECCOMP
 

@@ -6,6 +6,8 @@ It imports the standard library and ipykernel only, of whatever version the sand
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
 import warnings
 from importlib.abc import MetaPathFinder
@@ -21,6 +23,7 @@ from jupyter_client.session import Session
 from magics_inside import draw_again, offer_installs, point_to_agent, print_once, refuse_shells  # type: ignore[import-not-found]
 from message_sizes_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
 from streams_inside import in_order  # type: ignore[import-not-found]
+from tornado.ioloop import IOLoop
 from traitlets.config import Config
 
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
@@ -147,6 +150,19 @@ class App(IPKernelApp):
 
     def log_connection_info(self) -> None:
         """Log nothing: nobody can connect by hand from outside, and it would hide why a start failed."""
+
+    def init_signal(self) -> None:
+        """Have an interrupt wake what waits: ipykernel only notes it, and a cell that awaits would sleep on."""
+        super().init_signal()
+        self.woken, self.wake = socket.socketpair()
+        for each in (self.woken, self.wake):
+            each.setblocking(False)
+        IOLoop.current().add_handler(self.woken.fileno(), lambda *_: self.forget_wakes(), IOLoop.READ)
+        signal.set_wakeup_fd(self.wake.fileno(), warn_on_full_buffer=False)
+
+    def forget_wakes(self) -> None:
+        """Read what a signal has written."""
+        self.woken.recv(4096)
 
     def init_heartbeat(self) -> None:
         """Start the heartbeat on the controller's socket."""

@@ -11,6 +11,7 @@ import random
 import re
 import socket
 import sys
+from functools import partial
 from typing import Any
 
 SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
@@ -76,6 +77,7 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
 def draw_again(shell: Any) -> None:
     """Have a cell that runs again, for a module that it missed, draw the random numbers that it drew before.
 
+    They are those of Python's and NumPy's own generator, and of generators that have a name.
     Else it would show others in a kernel that has the module from the start.
     """
     drawn: list[tuple[Any, Any]] = []
@@ -89,8 +91,18 @@ def draw_again(shell: Any) -> None:
                     restore(state)
             drawn.clear()
             drawn.append((random.setstate, random.getstate()))
-            if numpy := sys.modules.get("numpy.random"):
+            numpy = sys.modules.get("numpy.random")
+            if numpy:
                 drawn.append((numpy.set_state, numpy.get_state()))
+            for each in {id(value): value for value in shell.user_ns.values()}.values():
+                # By its type alone: what code makes of a value's attributes is not asked.
+                if issubclass(type(each), random.Random):
+                    drawn.append((each.setstate, each.getstate()))
+                elif numpy and type(each) is numpy.RandomState:
+                    drawn.append((each.set_state, each.get_state()))
+                elif numpy and type(each) is numpy.Generator:
+                    bits = each.bit_generator
+                    drawn.append((partial(setattr, bits, "state"), bits.state))
 
     def after_run(result: Any) -> None:
         nonlocal missed

@@ -324,6 +324,10 @@ class Supervisor:
         else:
             if verb == "end":
                 self.end(0)
+            if verb == "interrupt":
+                # The kernel leads a group, in which are the programs that its cell has started.
+                with contextlib.suppress(OSError):
+                    os.killpg(self.child, signal.SIGINT)
             self.reply(caller, {"seconds_left": self.seconds_left()})
             caller.close()
         for each in descriptors:

@@ -37,7 +37,7 @@ SOCKET_PATH_LIMIT = 107
 """Bytes of a Unix socket's path, from unix(7)."""
 PREFIX = "k"
 HOST = "h"
-"""Prefix of the leases of host processes (`session/host.py`), which have a lock and terms as a sandbox has."""
+"""Prefix of the leases of host processes (`session/host_process.py`), which have a lock and terms as a sandbox has."""
 _NEW = ".new-"
 STALE_NEW = 60.0
 """Seconds after which a folder that is still being made is abandoned."""

@@ -58,7 +58,7 @@ def note(path: Path, *, at: Path) -> None:
 
 
 def read_note(at: Path) -> Path | None:
-    """The path that `note` wrote to a file; None if there is none."""
+    """The path that `note` wrote to a file; None without such a file."""
     try:
         path = at.read_text().partition("\n")[2]
     except OSError:

@@ -1,1 +1,1 @@
-"""Sandboxes on this machine: what all engines share that start one here."""
+"""What all engines share whose sandboxes run on this machine."""

@@ -128,7 +128,7 @@ class Instance(abc.ABC):
         return {}
 
     def users(self) -> range | None:
-        """The user ids from which root gives the sandbox one of its own; None if it runs as whoever starts it."""
+        """The range of user ids from which root takes one for the sandbox; None if it runs as whoever starts it."""
         return users.mapped()
 
     def user(self, own: int | None) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import secrets
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,15 @@ from nbagent.packages.installer import Installer
 from nbagent.packages.requirements import Target
 from nbagent.sandbox.channels.byte_stream import ByteStream
 from nbagent.sandbox.contract import About, Hooks, Sandbox
-from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
 from nbagent.sandbox.data.watcher import LiveMirror
 from nbagent.sandbox.exit import Exit, KillCount
 from nbagent.sandbox.leases import scratch, users
 from nbagent.sandbox.leases.lease import Lease
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.machine import reaper
+from nbagent.sandbox.machine import reaper, supervisor
 from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
-from nbagent.sandbox.machine.userland import config_inside
+from nbagent.sandbox.machine.userland import client_notice, config_inside
 from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
 from nbagent.sandbox.spec import SandboxSpec, has_egress
@@ -73,7 +73,7 @@ class MachineSandbox(Sandbox):
             await to_the_end(self._note_environment)
 
     def _note_environment(self) -> None:
-        """Note which Python it has, for another process that uses its kernel (`engines/existing.py`)."""
+        """Note the kernel's Python in the lease, for other processes that use the kernel (`engines/existing.py`)."""
         with contextlib.suppress(EnvironmentMissing):  # an image that isn't nbagent's
             target = self.instance.target()
             self.lease.write(environment=self.instance.environment, python=target.python, platform=target.platform)
@@ -265,7 +265,8 @@ class MachineSandbox(Sandbox):
         trust = self.spec.trust
         watched = trust.log_all_commands and trust.allow_subprocess and "commands" in self._controls
         linked = self.spec.plain_names and self.instance.mirrors
-        config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=self._notice(), linked=linked)
+        told = client_notice(self._before, self.data.left_out, trust.limits) if self._hooks.is_client else ""
+        config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=told, linked=linked)
         results = self._hooks.results
         saving = {"label": results.label, "files": results.files} if results is not None else None
         client = {"hosts": trust.network is not Network.NONE, "memory_mb": trust.limits.memory_mb}
@@ -309,21 +310,6 @@ class MachineSandbox(Sandbox):
         if self.instance.mirrors and self.spec.data:
             self.data.watch(self._mirror, self.spec.data, uid=self._user[0])
 
-    def _notice(self) -> str:
-        """What the first cell says where nobody else can: why the kernel before is gone, what of the folder is hidden.
-
-        Names that begin with a dot are not mentioned: nearly every folder has some.
-        """
-        if not self._hooks.is_client:
-            return ""
-        lost = ""
-        if self._before is not None and (self._before.out_of_memory or self._before.overuse):
-            limit = f" (limit {self.spec.trust.limits.memory_mb:,} MB; more is a setting of nbagent's: memory_mb)"
-            why = f"{self._before}{limit if self._before.out_of_memory else ''}"
-            lost = f"the kernel before this one {why}; its variables are lost."
-        mentioned: LeftOut = {why: paths for why, paths in self.data.left_out.items() if why is not HiddenReason.HIDDEN}
-        return "\n".join([*([lost] if lost else []), *(each.text for each in facts(mentioned))])
-
     async def hand_over(self, spec: SandboxSpec, hooks: Hooks) -> None:
         await to_the_end(self._hand_over, spec, hooks)
 
@@ -352,9 +338,13 @@ class MachineSandbox(Sandbox):
                 self.last_exit = told
         return self.last_exit
 
+    def interrupt(self) -> bool:
+        return self._running and supervisor.interrupt(self.lease.folder)
+
     async def signal(self, signum: int) -> None:
-        """Send a signal to the kernel; interrupts travel as messages and don't come here."""
-        if self._running and signum:
+        if signum == signal.SIGINT:
+            self.interrupt()
+        elif self._running and signum:
             await self.instance.signal(signum)
 
     async def wait(self) -> Exit:

@@ -1,4 +1,4 @@
-"""The controller's calls to process 1 of a sandbox (`supervisor_inside.py`): own it, end it, or open a shell in it."""
+"""The controller's calls to process 1 of a sandbox (`supervisor_inside.py`): own, interrupt, end it, open a shell."""
 
 from __future__ import annotations
 
@@ -41,6 +41,21 @@ def end(folder: Path) -> None:
     """End a sandbox, at once; nothing happens if it has ended."""
     with contextlib.suppress(SandboxError), _connect(folder) as connection:
         _ask(connection, {"do": "end"})
+
+
+def interrupt(folder: Path) -> bool:
+    """Have the code of a sandbox's kernel interrupted, without waiting for it; returns whether that was asked for.
+
+    The kernel itself reads no message while its code holds Python's lock, as a regular expression may for hours.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(str(folder / SOCKET))
+            connection.send(json.dumps({"do": "interrupt"}).encode())
+        except OSError:
+            return False
+    return True
 
 
 def is_alive(folder: Path) -> bool:

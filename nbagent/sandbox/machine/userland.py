@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from nbagent.core.limits import Limits
 from nbagent.core.policy import Network, Trust
 from nbagent.sandbox import paths
+from nbagent.sandbox.data.tree import HiddenReason, LeftOut, facts
+from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.limits import seccomp
 from nbagent.sandbox.paths import HOME
 from nbagent.sandbox.spec import has_egress
@@ -131,3 +134,17 @@ def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str, 
             subprocess=trust.allow_subprocess, sockets=trust.allow_network_tools, forwarder=has_egress(trust)
         ).hex(),
     }
+
+
+def client_notice(before: Exit | None, left_out: LeftOut, limits: Limits) -> str:
+    """What the first cell says where nobody else can: why the kernel before is gone, what of the folder is hidden.
+
+    Names that begin with a dot are not mentioned: nearly every folder has some.
+    """
+    lost = ""
+    if before is not None and (before.out_of_memory or before.overuse):
+        limit = f" (limit {limits.memory_mb:,} MB; more is a setting of nbagent's: memory_mb)"
+        why = f"{before}{limit if before.out_of_memory else ''}"
+        lost = f"the kernel before this one {why}; its variables are lost."
+    mentioned: LeftOut = {why: paths for why, paths in left_out.items() if why is not HiddenReason.HIDDEN}
+    return "\n".join([*([lost] if lost else []), *(each.text for each in facts(mentioned))])

@@ -25,7 +25,7 @@ function Checked({ check }: { check: Check }): JSX.Element {
   const told = [
     again.length ? trans.__('Found again: %1.', named(again)) : '',
     alone.length ? trans.__('Not found again: %1.', named(alone)) : '',
-    first.length ? trans.__('Shown there only: %1.', named(first)) : '',
+    first.length ? trans.__('It was the first to find %1.', named(first)) : '',
     reused.length ? trans.__('It used %1 of earlier cells.', named(reused)) : '',
     changed ? trans.__('The answer was another one before.') : ''
   ];

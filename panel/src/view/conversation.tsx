@@ -20,10 +20,13 @@ export function ConversationView({ conversation }: { conversation: Conversation 
   const place = React.useRef<HTMLDivElement>(null);
   const inner = React.useRef<HTMLOListElement>(null);
   const follows = React.useRef(true);
+  const last = React.useRef(0);
   const [away, setAway] = React.useState(false);
   const toEnd = React.useCallback(() => {
     const scroller = place.current!;
     scroller.scrollTop = scroller.scrollHeight;
+    // What became shorter has moved the end up, which is heard of when it may have grown again.
+    last.current = scroller.scrollTop;
   }, []);
   React.useEffect(() => {
     const observer = new ResizeObserver(() => follows.current && toEnd());
@@ -31,7 +34,6 @@ export function ConversationView({ conversation }: { conversation: Conversation 
     observer.observe(place.current!);
     return () => observer.disconnect();
   }, [toEnd]);
-  const last = React.useRef(0);
   const scrolled = () => {
     const { scrollTop, scrollHeight, clientHeight } = place.current!;
     if (scrollHeight - scrollTop - clientHeight < NEAR_END) {

@@ -213,8 +213,8 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
     assert other in said["model"]
     assert "approve  auto-edit" in said["status"]
     assert "The other model says 2." in said["asked"]
-    assert "1. Double df." in said["history"]
-    assert "2. And now?" in said["history"]
+    assert said["history"].splitlines()[0] == "1. Double df."
+    assert said["history"].splitlines()[2] == "2. And now?"
     assert "in 3 calls" in said["usage"]
     assert "no files" in said["files"]
     assert "Every cell gives again what it shows." in said["verify"]

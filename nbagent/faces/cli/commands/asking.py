@@ -114,7 +114,7 @@ def _ask(question: str, given: dict[str, Any], wanted: flags.CommandFlags) -> in
 async def _in_background(given: dict[str, Any]) -> AnySession:
     from nbagent.faces.terminal.display import starting
     from nbagent.faces.terminal.view import View
-    from nbagent.session.host import host
+    from nbagent.session.host_process import host
 
     async with starting(View(keep_figure=lambda *_: None)):
         return await host(**flags.with_model(flags.with_output_dir(given)))

@@ -180,7 +180,7 @@ class OwnGroup(Group):
         self.prefix = ["/bin/sh", "-c", JOIN, "sh", *self._joins, "--"]
 
     def bound(self, limits: Limits) -> None:
-        """Make it, and set its limits.
+        """Make the control group, and set its limits.
 
         Raises:
             OSError: Linux refuses one.

@@ -10,7 +10,7 @@ from pathlib import Path
 import machine
 import pytest
 from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, started
-from faces.lab.browser.notebooks import IDLE, beside, sources
+from faces.lab.browser.notebooks import IDLE, beside, cells, sources
 from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
 
@@ -29,6 +29,10 @@ FORMULA = r"$\style{cursor: url(http://h900.invalid/leakx900x), auto}{x}$"
 """Its cursor is loaded once it stands in the page."""
 SHOWN = [{"text/html": each} for each in (f"<p>{FORMULA}</p>", FORMULA.replace("style", "st<wbr>yle"))]
 SHOWN += [{"text/latex": FORMULA}]
+BIND = {"input": "text", "style": "content-visibility: auto", "oncontentvisibilityautostatechange": "ran = 3"}
+CHART = {"width": 9, "height": 9, "signals": [{"name": "s", "value": "", "bind": BIND}]}
+"""A chart of Vega's that runs a script, in a notebook that is not trusted, too."""
+FRONT = "window.jupyterapp.shell.currentWidget"
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +114,8 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     panel = lab.open(browser, workspace="planted")
     asked: list[str] = []
     panel.page.on("request", lambda request: asked.append(request.url))
-    bind = {"input": "text", "style": "content-visibility: auto", "oncontentvisibilityautostatechange": "ran = 3"}
-    chart = {"width": 9, "height": 9, "signals": [{"name": "s", "value": "", "bind": bind}]}
     shown = [
-        {"application/vnd.vega.v5+json": chart, "text/plain": "a chart"},
+        {"application/vnd.vega.v5+json": CHART, "text/plain": "a chart"},
         {"text/html": f"<h1>a<img src=http://h901.invalid></h1><video src=http://h902.invalid></video>{FORMULA}"},
         {"text/markdown": f"# b ![](http://h3.invalid)\n{FORMULA}\n```mermaid\ngraph LR\nA[<img src=//h4.invalid>]"},
     ]
@@ -126,7 +128,7 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     )
     beside(lab, panel, "planted.ipynb", code, kernel="nbagent-bubblewrap")
     panel.page.wait_for_function(IDLE)
-    seen = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.registerCommTarget"
+    seen = f"{FRONT}.sessionContext.session.kernel.registerCommTarget"
     panel.page.evaluate(f"{seen}('seen', () => {{ window.ran = 4 }})")
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
@@ -140,4 +142,107 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     assert sources(panel) == [code]
     assert panel.page.evaluate("window.ran") is None
     assert [each for each in asked if MARKS.search(each)] == []
+    panel.close()
+
+
+def test_outputs_stay_those_of_a_sandboxed_kernel(lab: Lab, browser: Browser) -> None:
+    """They do nothing to the page in another notebook, nor once theirs has another kernel, until it runs the cell.
+
+    JupyterLab draws charts and loads pictures from elsewhere in outputs that it doesn't trust, too.
+    """
+    panel = lab.open(browser, workspace="moved")
+    asked: list[str] = []
+    panel.page.on("request", lambda request: asked.append(request.url))
+    shown = [{"application/vnd.vega.v5+json": CHART}, {"text/markdown": "![](http://h5.invalid)"}]
+    code = f"for each in {shown}:\n    display(each, raw=True)\nprint('sent', 'all')"
+    beside(lab, panel, "moved.ipynb", code, kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.locator(".jp-OutputArea-output:visible").get_by_text("sent all").wait_for()
+    panel.command("notebook:copy-cell")
+    beside(lab, panel, "another.ipynb", "1")
+    panel.command("notebook:paste-cell-below")
+    panel.page.locator(".jp-OutputArea-output:visible").get_by_text("sent all").wait_for()
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    panel.command("docmanager:open", path="moved.ipynb")
+    panel.page.evaluate(f"{FRONT}.sessionContext.changeKernel({{name: 'python3'}}).then(() => null)")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:create-output-view")  # draws it again
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    panel.command("docmanager:open", path="moved.ipynb")
+    panel.command("docmanager:save")
+    panel.page.evaluate(f"{FRONT}.dispose()")
+    panel.command("docmanager:open", path="moved.ipynb")
+    panel.page.locator(".jp-OutputArea-output:visible").get_by_text("sent all").wait_for()
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    assert panel.page.evaluate("window.ran") is None
+    assert [each for each in asked if MARKS.search(each)] == []
+    panel.page.wait_for_function(IDLE)
+    script = "from IPython.display import Javascript\nJavascript('window.ran = 5')"
+    panel.page.evaluate(f"code => {FRONT}.content.widgets[0].model.sharedModel.setSource(code)", script)
+    panel.command("notebook:run-cell")
+    panel.page.wait_for_function("window.ran === 5")
+    assert "nbagent_sandboxed" not in cells(panel)[0]["metadata"]
+    panel.close()
+
+
+def test_replies_of_a_sandboxed_kernel_do_nothing(lab: Lab, browser: Browser) -> None:
+    """Nor do they over other connections: JupyterLab makes links in its menus of them, and draws some as trusted.
+
+    What a kernel says of its language is saved in the notebook, and names a module that an export imports on the host.
+    """
+    panel = lab.open(browser, workspace="replies")
+    hostile = (
+        "kernel = get_ipython().kernel\n"
+        "found = {'text/plain': 'a', 'text/html': '<img src=x onerror=\"ran = 6\">'}\n"
+        "kernel.do_inspect = lambda *_, **__: {'status': 'ok', 'found': True, 'metadata': {}, 'data': found}\n"
+        "kernel.help_links = [{'text': 'Help', 'url': 'javascript:ran = 7', 'newBrowserTab': True}]\n"
+        "kernel.language_info = {**kernel.language_info, 'nbconvert_exporter': 'nbagent-output.planted.Run'}\n"
+    )
+    beside(lab, panel, "replies.ipynb", hostile, kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.wait_for_function(f"{FRONT}.content.widgets[0].model.executionCount === 1")
+    found = panel.page.evaluate(
+        f"""async () => {{
+          const {{ kernel }} = {FRONT}.sessionContext.session;
+          const {{ kernels }} = window.jupyterapp.serviceManager;
+          const more = [kernels.connectTo({{ model: kernel.model }}), kernel.clone({{ handleComms: true }})];
+          const found = [];
+          for (const each of [kernel, ...more]) {{
+            const {{ content }} = await each.requestInspect({{ code: 'x', cursor_pos: 1, detail_level: 0 }});
+            found.push([Object.keys(content.data), each.handleComms && each !== kernel]);
+          }}
+          for (const each of more) {{
+            const {{ help_links, language_info }} = await each.info;
+            found.push([help_links, language_info.nbconvert_exporter]);
+            each.dispose();
+          }}
+          return found;
+        }}"""
+    )
+    assert found == [[["text/plain"], False]] * 3 + [[[], "python"]] * 2
+    panel.close()
+
+
+def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: Listener) -> None:
+    """JupyterLab prints what nbconvert makes of it, and nobody cleans that."""
+    panel = lab.open(browser, workspace="printed")
+    asked: list[str] = []
+    panel.page.on("request", lambda request: asked.append(request.url))
+    html = "<link rel=preconnect href=http://h71.invalid><img src=http://h71.invalid>"
+    html += "<style>@import 'http://h72.invalid'</style><svg><image href=http://h73.invalid></svg>"
+    beside(lab, panel, "printed.ipynb", f"display({{'text/html': {html!r}}}, raw=True)", kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.wait_for_function(f"{FRONT}.content.widgets[0].model.executionCount === 1")
+    panel.page.evaluate("void window.jupyterapp.commands.execute('apputils:print')")
+    printed = panel.page.locator("iframe[sandbox='allow-modals allow-same-origin']")
+    printed.wait_for(state="attached")
+    panel.page.wait_for_timeout(5_000 * machine.pace())
+    assert "<link" not in (printed.get_attribute("srcdoc") or "")
+    lookups = panel.page.locator("meta[http-equiv='x-dns-prefetch-control'][content='off']")
+    assert lookups.count() == 1  # of names in links that nobody has followed
+    assert any("/nbconvert/html/" in each for each in asked)
+    assert [each for each in listener.heard if re.search(r"h7[123]\.invalid", each)] == []
     panel.close()

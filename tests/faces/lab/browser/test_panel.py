@@ -239,6 +239,43 @@ def test_a_session_that_rests_is_asked_before_it_is_known_that_it_rests(opened: 
     expect(panel.place.get_by_role("alert")).to_have_count(0)
 
 
+def test_the_end_is_followed_where_something_becomes_shorter_and_grows_again(opened: Callable[..., Panel]) -> None:
+    """As an approval does that was given, before the cell comes: nobody has scrolled. Who has is left there."""
+    panel = opened("First.")
+    panel.ask("One?")
+    panel.place.get_by_text("First.").wait_for()
+    away = panel.place.get_by_role("button", name="To the end")
+    frames = "await new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
+    panel.page.evaluate(
+        f"""async () => {{
+            const last = document.createElement('li');
+            document.querySelector('.nba-Conversation > ol').append(last);
+            last.style.height = '2000px';
+            {frames};
+            await new Promise(resolve => requestAnimationFrame(() => {{
+                last.style.height = '800px';
+                setTimeout(resolve);
+            }}));
+            last.style.height = '2000px';
+            {frames};
+        }}"""
+    )
+    expect(away).to_have_count(0)
+    panel.scroll(-500)
+    away.click()
+    expect(away).to_have_count(0)
+
+
+def test_what_can_not_be_listed_hides_nothing_else_behind_the_sign(opened: Callable[..., Panel]) -> None:
+    """The session's files may not come; its cells and the files of the server do."""
+    panel = opened(call("count = 1"), "One.")
+    panel.ask("One?")
+    panel.place.get_by_text("One.", exact=True).wait_for()
+    panel.page.route("**/nbagent/api/sessions/*/files*", lambda route: route.abort())
+    panel.question.press_sequentially("@cell")
+    panel.place.get_by_role("option", name="cell 1").wait_for()
+
+
 def test_a_connection_that_is_tried_twice_is_one(opened: Callable[..., Panel]) -> None:
     """A computer that wakes up tries for its network, and for its window; two sockets would say every word twice."""
     panel = opened("First.")

@@ -1,7 +1,7 @@
-"""The door of a running session: a Unix socket, by which other processes of the same person see and steer it.
+"""Serves a running session at a Unix socket, by which other processes of the same person see and steer it.
 
-The session's owner opens it; `owner.py` is the other side. A call goes on to its end when its caller is gone: what it
-does is in the log.
+The session's owner opens it; `owner_connection.py` is the other side. A call goes on to its end when its caller is
+gone: what it does is in the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_WAITING_CALLS = 32
 """Calls of one caller that may wait for their end, beside the urgent ones."""
 
 
-class Door:
+class SessionServer:
     """Serves one session to whoever attaches to it.
 
     Args:
@@ -180,7 +180,7 @@ class Door:
         except NbagentError as error:
             returned = wire.Returned(number, failure=wire.Failure.of(error))
         except Exception as error:
-            log.exception("A call through the door of the session failed")
+            log.exception("A call of somebody attached failed")
             returned = wire.Returned(number, failure=wire.Failure("NbagentError", f"nbagent itself failed: {error!r}"))
         finally:
             self._begun.pop((writer, number), None)

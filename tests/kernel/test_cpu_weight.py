@@ -1,4 +1,4 @@
-"""Precedence: a sandbox gives way once its cell takes long, and has its weight again for the next one."""
+"""CpuWeight: a sandbox gives way once its cell takes long, and has its weight again for the next one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nbagent.kernel.cpu_weight import CpuWeight
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.precedence import Precedence
 from nbagent.sandbox.limits.cgroup.usage import WEIGHTS, GroupUsage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,7 +20,7 @@ FULL = 1.5
 @pytest.fixture(autouse=True)
 def longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell has its full weight for longer than usual."""
-    monkeypatch.setattr("nbagent.kernel.precedence.FULL_WEIGHT_SECONDS", FULL)
+    monkeypatch.setattr("nbagent.kernel.cpu_weight.FULL_WEIGHT_SECONDS", FULL)
 
 
 def weight(kernel: Kernel) -> int:
@@ -62,7 +62,7 @@ async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
 
 
 async def test_a_missing_control_group_is_no_error(tmp_path: Path) -> None:
-    precedence = Precedence()
+    precedence = CpuWeight()
     precedence.begin(None)
     gone = GroupUsage(1, tmp_path / "gone", cpu=tmp_path / "gone")
     precedence.begin(gone)

@@ -23,8 +23,7 @@ from nbagent.core.events import SessionEnded
 from nbagent.core.session_log import read_log
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.machine import reaper
-from nbagent.session import host as hosts
-from nbagent.session import session_list
+from nbagent.session import host_process, session_list
 
 STARTER = """
 import asyncio, os, signal, sys
@@ -90,7 +89,7 @@ async def test_a_host_belongs_to_nobodys_terminal(orphan: tuple[str, Path, int])
     assert os.getsid(process.pid) not in (os.getsid(0), process.pid, starter)
     assert (process.terminal(), process.ppid()) != (psutil.Process().terminal(), starter)
     opened = {each: os.readlink(f"/proc/{process.pid}/fd/{each}") for each in range(3)}  # noqa: PTH115
-    log = str(state / "sessions" / name / hosts.HOST_LOG_FILE)
+    log = str(state / "sessions" / name / host_process.HOST_LOG_FILE)
     assert opened == {0: "/dev/null", 1: log, 2: log}
 
 
@@ -166,7 +165,7 @@ async def test_two_faces_stop_one_session(tmp_path: Path) -> None:
 
 async def test_a_host_waits_for_an_end_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than it is until its next look: it would cancel what ends the session otherwise."""
-    monkeypatch.setattr(hosts, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(host_process, "LOOK_SECONDS", 0.01)
     session, last_word = Session(engine="bubblewrap", state_dir=tmp_path), asyncio.Event()
 
     class Slow:
@@ -175,7 +174,7 @@ async def test_a_host_waits_for_an_end_that_takes_long(tmp_path: Path, monkeypat
 
     await session.start()
     session._started().tools = Slow()  # type: ignore[assignment]
-    staying, stopping = asyncio.create_task(hosts._stay(session)), asyncio.create_task(session.stop("Enough."))
+    staying, stopping = asyncio.create_task(host_process._stay(session)), asyncio.create_task(session.stop("Enough."))
     await asyncio.sleep(0.1)
     assert not staying.done()
     last_word.set()
@@ -220,7 +219,7 @@ async def test_a_new_session_takes_nobodys_name(tmp_path: Path) -> None:
 
 async def test_a_host_that_is_killed_at_its_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, and the next start works."""
-    was = hosts._REPORT.decode
+    was = host_process._REPORT.decode
 
     def kill(line: bytes) -> object:
         os.kill(was(line).pid, signal.SIGKILL)
@@ -229,7 +228,7 @@ async def test_a_host_that_is_killed_at_its_start_is_told(tmp_path: Path, monkey
     class Killing:
         decode = staticmethod(kill)
 
-    monkeypatch.setattr(hosts, "_REPORT", Killing)
+    monkeypatch.setattr(host_process, "_REPORT", Killing)
     with pytest.raises(SandboxError, match="killed at its start"):
         await host(new="one", engine="bubblewrap", state_dir=tmp_path)
     monkeypatch.undo()
@@ -256,7 +255,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
     mark = f"MARK_{tmp_path.name}".replace("-", "_")
     monkeypatch.setenv(mark, "1")
     begun = asyncio.Event()
-    loop, was = asyncio.get_running_loop(), hosts._REPORT.decode
+    loop, was = asyncio.get_running_loop(), host_process._REPORT.decode
 
     class Heard:
         @staticmethod
@@ -264,7 +263,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
             loop.call_soon_threadsafe(begun.set)
             return was(line)
 
-    monkeypatch.setattr(hosts, "_REPORT", Heard)
+    monkeypatch.setattr(host_process, "_REPORT", Heard)
     starting = asyncio.create_task(host(new="one", engine="bubblewrap", state_dir=tmp_path))
     if moment == "it has begun":
         await begun.wait()
@@ -285,7 +284,7 @@ async def test_who_is_cancelled_leaves_no_host(moment: str, tmp_path: Path, monk
 
 async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is cancelled meanwhile gets on at once, and the host ends as soon as it can."""
-    was, stopped, released = hosts._REPORT.decode, threading.Event(), threading.Event()
+    was, stopped, released = host_process._REPORT.decode, threading.Event(), threading.Event()
     pids: list[int] = []
 
     class Stopping:
@@ -302,7 +301,7 @@ async def test_a_host_that_hangs_at_its_start_holds_nobody(tmp_path: Path, monke
         released.set()
         os.kill(pids[0], signal.SIGCONT)
 
-    monkeypatch.setattr(hosts, "_REPORT", Stopping)
+    monkeypatch.setattr(host_process, "_REPORT", Stopping)
     starting = asyncio.create_task(host(new="one", engine="bubblewrap", state_dir=tmp_path))
     await asyncio.to_thread(stopped.wait)
     await asyncio.sleep(0.2)
@@ -323,8 +322,8 @@ async def test_its_log_is_bounded(tmp_path: Path) -> None:
     """Of a long one the end is kept, and writing goes on behind it."""
     log = tmp_path / "log"
     with log.open("ab", buffering=0) as file:
-        file.write(b"x" * hosts.MAX_LOG_BYTES + b"the end")
-        hosts._bound(log)
+        file.write(b"x" * host_process.MAX_LOG_BYTES + b"the end")
+        host_process._bound(log)
         file.write(b"!")
-    assert log.stat().st_size == hosts.KEPT_LOG_BYTES + 1
+    assert log.stat().st_size == host_process.KEPT_LOG_BYTES + 1
     assert log.read_bytes().endswith(b"the end!")

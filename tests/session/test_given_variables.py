@@ -13,8 +13,8 @@ from nbagent.kernel.transfer.transfer import Carried, Transfer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.contract import About
 from nbagent.sandbox.paths import VARIABLES
-from nbagent.session import given
-from nbagent.session.given import Given, free_name
+from nbagent.session import given_variables
+from nbagent.session.given_variables import Given, free_name
 
 
 def hold(held: Given, path: str, content: bytes, sha256: str) -> None:
@@ -28,7 +28,7 @@ def hold(held: Given, path: str, content: bytes, sha256: str) -> None:
 
 async def test_the_same_content_is_held_once_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bytes and in number; hashed at once or after a while."""
-    monkeypatch.setattr(given, "MAX_HELD", 3)
+    monkeypatch.setattr(given_variables, "MAX_HELD", 3)
     told: list[Event] = []
     held, paths = Given(25, told.append), [f"{VARIABLES}/{each}" for each in "abcdefg"]
     cells = {number: f"open('{path}')" for number, path in enumerate(paths)}

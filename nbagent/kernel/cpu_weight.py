@@ -15,7 +15,7 @@ FULL_WEIGHT_SECONDS: Final = 0.25
 """Seconds, from the start of a cell, in which its sandbox has its full weight."""
 
 
-class Precedence:
+class CpuWeight:
     """Sets the weight of one kernel's sandbox, and of those that replace it."""
 
     def __init__(self) -> None:

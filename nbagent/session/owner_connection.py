@@ -1,4 +1,4 @@
-"""The process that owns a session, as one that is attached sees it: the other side of `door.py`."""
+"""The process that owns a session, as one that is attached sees it: the other side of `server.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbagent.session import lookup, wire
 T = TypeVar("T")
 
 
-class Owner:
+class OwnerConnection:
     """The process that owns a session.
 
     Args:
@@ -58,7 +58,7 @@ class Owner:
                 raise PermissionError("it is somebody else's")
         except OSError as error:
             connection.close()
-            raise self._no_door() from error
+            raise self._not_served() from error
         reader, self._writer = await asyncio.open_unix_connection(sock=connection)
         try:
             yield
@@ -67,7 +67,7 @@ class Owner:
             raise
         self._hearing = asyncio.create_task(self._hear(reader))
 
-    def _no_door(self) -> UsageError:
+    def _not_served(self) -> UsageError:
         if lookup.is_running(self._folder):
             message = f"The process that runs the session {self._session} can't be attached to now."
             return UsageError(message, mend="Try again in a moment: it may be starting.")

@@ -36,7 +36,7 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import saved, session_list, startup
+from nbagent.session import saved_spec, session_list, startup
 
 RUN = """
 import asyncio, os, signal, sys
@@ -99,8 +99,8 @@ async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
     """Who takes over waits as long as the cell's own limit had let it run, and no longer."""
     name = await killed("bubblewrap", tmp_path, busy=BUSY.format(seconds=1000))
     known = session_list.look_up(tmp_path, name)
-    spec = saved.read_spec(known)
-    saved.write_spec(known.folder, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=0.5), keep=spec.keep))
+    spec = saved_spec.read_spec(known)
+    saved_spec.write_spec(known.folder, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=0.5), keep=spec.keep))
     async with await Session.connect(name, state_dir=tmp_path) as session:
         assert (await session.run("print(x, 'y' in globals())")).text == "41 False"
         assert "interrupted" in str(session.news[0].event)
@@ -273,9 +273,9 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
     known = session_list.look_up(tmp_path, "one")
     with pytest.raises(UsageError, match="can't be resumed"):
-        saved.read_spec(known)
-    saved.write_spec(known.folder, spec)
-    assert saved.read_spec(known) == spec
+        saved_spec.read_spec(known)
+    saved_spec.write_spec(known.folder, spec)
+    assert saved_spec.read_spec(known) == spec
 
 
 def test_loose_ends_are_tied() -> None:

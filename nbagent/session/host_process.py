@@ -4,7 +4,7 @@
         await session.ask("Which region grew fastest?")     # … and `nbagent attach ID` from elsewhere, also later
 
 The process leaves the login session and the terminal of its starter, is found by a lease as sandboxes are
-(`sandbox/leases`), serves the session at its door, and ends by itself when nobody was attached, and nothing ran, for
+(`sandbox/leases`), serves the session, and ends by itself when nobody was attached, and nothing ran, for
 `keep_minutes`. It has the starter's environment, and so the keys of models in it. It reads an `Order` from one pipe,
 and tells how its start went through another one. What it prints lands in the session's folder, in `host.log`.
 """
@@ -177,7 +177,7 @@ def _spawn(order: Order, folder: Path, status: int) -> None:
         raise fileio.cannot_write(folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
     try:
         # `-P`: what lies in the current folder may be somebody else's, and is no module of ours.
-        command = [sys.executable, "-P", "-m", "nbagent.session.host", str(status)]
+        command = [sys.executable, "-P", "-m", "nbagent.session.host_process", str(status)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[status], start_new_session=True
         ) as process:
@@ -245,7 +245,7 @@ async def _serve(order: Order, status: IO[bytes]) -> None:
             session = _made(order)
             try:
                 await session.start()
-                if session.door is None or not session.door.is_open:
+                if session.server is None or not session.server.is_open:
                     mend = "Name a folder of another file system in NBAGENT_STATE_DIR."
                     raise StoreError(f"No socket can be made in {session.folder}.", mend=mend)
                 _tell(status)

@@ -1,0 +1,248 @@
+"""What the code of a notebook's cells reads beside its data: a clock, an id, random numbers, unfilled memory. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nbagent.core import syntax
+from nbagent.notebook.lock import SEED_NAMES, SEEDS, nodes, unparsed
+
+_CLOCKS = re.compile(
+    r"\b(?:time|perf_counter|perf_counter_ns|process_time|thread_time|monotonic|time_ns|now|utcnow|today|timeit|"
+    r"default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
+    r"tqdm|trange|track|Progress|verbose|logging|getLogger|datetime64|Timestamp|uptime|boot_time|[cC]?Profile|"
+    r"stat|st_[acm]time(?:_ns)?|get[acm]time|cross_validate|cv_results_|fit_time|score_time)\b",
+    re.IGNORECASE,
+)
+_IDS = re.compile(
+    r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
+    r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
+    r"ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
+)
+_PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
+_MEASURES = re.compile(
+    r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
+    r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
+)
+_MEASURED = re.compile(
+    r"(?:\s*!.*(?:\b(?:df|free|ps|top|uptime|vmstat)\b|/proc/(?:meminfo|loadavg|uptime|stat)\b).*\n?)+"
+)
+"""A cell of programs that say nothing but what the machine has left."""
+_CONCURRENT = re.compile(
+    r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
+    r"multiprocessing|Process|TaskGroup)\b"
+)
+_RANDOM = re.compile(
+    r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
+    r"\w*rvs|resample|permutation_test|monte_carlo_test|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
+)
+_UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
+"""Arrays that show what was in memory before them."""
+_WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
+_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
+_MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
+_SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
+_GENERATORS = frozenset({"random", "numpy.random"})
+"""Modules whose functions draw random numbers."""
+
+
+@dataclass
+class Code:
+    """What a notebook's cells read, cell by cell: each source reaches what is named after it.
+
+    Attributes:
+        clocks: Names that hold or return what depends on a clock.
+        ids: Names that hold or return what depends on an id, or on the process.
+        measures: Names that hold or return what depends on how much memory or time the machine has left.
+        randoms: Names that hold or return what depends on random numbers without a seed.
+        processes: Names that hold or return numbers of processes that the kernel started.
+    """
+
+    clocks: set[str] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+    measures: set[str] = field(default_factory=set)
+    randoms: set[str] = field(default_factory=set)
+    processes: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._modules: set[str] = set()
+        self._seeded: set[str] = set()
+        self._siblings: dict[str, set[str]] = {}
+
+    def take(self, code: str) -> Reads:
+        """Take in the next cell; returns what it reads."""
+        for statement in _statements(code):
+            bound = set(_bound(statement))
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                found = {(each.asname or each.name).partition(".")[0] for each in statement.names}
+                self._modules |= found
+                if isinstance(statement, ast.ImportFrom) and statement.module in _GENERATORS:
+                    self.randoms |= found
+            elif len(bound) > 1 and isinstance(statement, ast.Assign):
+                self._siblings |= dict.fromkeys(bound, bound)
+        clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
+        return Reads(
+            clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
+            ident=ident,
+            random=self._reads(code, _RANDOM, self.randoms),
+            measure=self._reads(code, _MEASURES, self.measures),
+            only_measure=_MEASURED.fullmatch(code) is not None,
+            processes=self._reads(code, _PROCESSES, self.processes),
+            unset=_shows_unset(code),
+            concurrent=_CONCURRENT.search(code) is not None,
+        )
+
+    def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
+        """Whether code reads such a source, or a name that came of one; more such names are added."""
+        found = False
+        for statement in _statements(code):
+            text = unparsed(statement)
+            reads = pattern.search(_without_imports(statement, text)) is not None
+            if pattern is _RANDOM and self._is_seeded(statement, text):
+                reads = False
+            if reads or _words(text) & names:
+                found = True
+                within = _given(statement, pattern, names)
+                given = {
+                    name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & within
+                }
+                changed = {*_bound(statement), *(given - self._modules)}
+                names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
+        return found or (not any(True for _ in nodes(code)) and pattern.search(code) is not None)
+
+    def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
+        """Whether what a statement draws has a seed: its own, or that of its generator.
+
+        That of all, such as `numpy.random.seed` sets, says nothing: libraries have generators of their own.
+        """
+        if _WITHOUT_SEED.search(text):
+            return False
+        if _sets_seed(statement):
+            self._seeded |= set(_bound(statement))
+            return True
+        return bool(_words(text) & self._seeded)
+
+
+def _sets_seed(statement: ast.stmt) -> bool:
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = node.args[:1] if name in SEEDS else []
+        given += [each.value for each in node.keywords if each.arg in SEED_NAMES]
+        if any(not (isinstance(each, ast.Constant) and each.value is None) for each in given):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a cell's output may depend on beside its data.
+
+    Attributes:
+        clock: A clock.
+        ident: An id, or something of the process.
+        random: Random numbers.
+        measure: How much memory or time the machine has left.
+        only_measure: Nothing but that.
+        processes: The numbers of processes that the kernel started.
+        unset: Memory that nothing was written to.
+        concurrent: Which of several threads or processes comes first.
+    """
+
+    clock: bool = False
+    ident: bool = False
+    random: bool = False
+    measure: bool = False
+    only_measure: bool = False
+    processes: bool = False
+    unset: bool = False
+    concurrent: bool = False
+
+    @property
+    def is_volatile(self) -> bool:
+        """Whether some of its output may differ with every run."""
+        return self.clock or self.ident or self.measure or self.only_measure
+
+
+def _statements(code: str) -> Iterable[ast.stmt]:
+    try:
+        return syntax.parse(re.sub(r"(?m)^([^\S\n]*)[%!].*$", r"\1pass", code)).body
+    except syntax.UNREADABLE:
+        return ()
+
+
+def _shows_unset(code: str) -> bool:
+    """Whether code shows an array that it makes without values, and hasn't filled before."""
+    unset: set[str] = set()
+    for statement in _statements(code):
+        text = unparsed(statement)
+        shown = (_words(text) & unset) - {name for name, _ in _changed(statement)}
+        if isinstance(statement, ast.Expr) and (shown or _UNSET.search(text)):
+            return True
+        unset -= _words(text)  # which may fill it
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and _UNSET.search(text):
+            unset |= set(_bound(statement))
+    return False
+
+
+def changes(code: str) -> set[str]:
+    """The names of former cells whose values a cell changes: run twice, it changes them twice."""
+    found, own = set[str](), set[str]()
+    for statement in _statements(code):
+        inner = (each for each in ast.walk(statement) if isinstance(each, ast.AugAssign))
+        found |= {*map(_root, (each.target for each in inner)), *(name for name, _ in _changed(statement))} - own
+        own |= set(_bound(statement))
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            own |= {(each.asname or each.name).partition(".")[0] for each in statement.names}
+    return found - {""}
+
+
+def _without_imports(statement: ast.stmt, text: str) -> str:
+    """A statement's text; nothing if it only imports, which reads no clock."""
+    return "" if isinstance(statement, ast.Import | ast.ImportFrom) else text
+
+
+def _bound(statement: ast.stmt) -> Iterable[str]:
+    """The names that a statement gives a value."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def _given(statement: ast.stmt, pattern: re.Pattern[str], names: set[str]) -> set[str]:
+    """The names that come of a source, with those to which a statement gives what comes of it, line by line."""
+    found = set(names)
+    inner = [each for each in ast.walk(statement) if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign)]
+    for each in sorted(inner, key=lambda one: one.lineno):
+        text = unparsed(each.value) if each.value else ""
+        if pattern.search(text) or _words(text) & found:
+            found |= set(_bound(each))
+    return found
+
+
+def _changed(statement: ast.stmt) -> Iterable[tuple[str, str]]:
+    """The names whose values a statement changes: by an item or attribute, or by a method, with what that is given."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
+            if isinstance(call.func, ast.Attribute):
+                given = (*call.args, *(each.value for each in call.keywords))
+                yield _root(call.func), " ".join(map(unparsed, given)) or "()"
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            yield _root(node), ""
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the beginning of `name.attribute[item].method`; empty if there is none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
