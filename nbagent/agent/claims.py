@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from nbagent.agent.literals import Literals
-from nbagent.agent.numerals import Numeral, numerals, quantities
+from nbagent.agent.numerals import Numeral, in_digits, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
@@ -161,7 +161,7 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
         lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
-        plain(answer).replace("{,}", ",").replace("\\,", "\u202f"),  # as LaTeX parts thousands
+        in_digits(plain(answer).replace("{,}", ",").replace("\\,", "\u202f")),  # as LaTeX parts thousands
     )
     text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
     text = _ITALIC.sub(r"\1", text)

@@ -37,7 +37,7 @@ def folded(node: ast.AST, valued: Callable[[str], ast.expr | None]) -> Any:
 
     Args:
         node: The expression.
-        valued: The expression that is a name's only value; None if there is none.
+        valued: The expression that is a name's only value, or that a function returns; None if there is none.
 
     Raises:
         ValueError: It is more than arithmetic, texts and lists, or it comes to something too large.
@@ -72,6 +72,8 @@ def _value(
             return _OPERATIONS[type(op)](fold(operand))
         case ast.BinOp(left=left, op=op, right=right):
             return _reckoned(type(op), fold(left), fold(right))
+        case ast.Call(func=ast.Name(id=name)) if (returned := valued(name)) is not None:
+            return fold(returned)  # its parameters have their values if it is called once
         case ast.JoinedStr(values=items):
             return "".join(str(fold(each.value if isinstance(each, ast.FormattedValue) else each)) for each in items)
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="join"), args=[items]):

@@ -12,7 +12,7 @@ import ast
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from nbagent.agent.constants import folded, spelled, stated
@@ -67,29 +67,39 @@ class Literals:
         self._code = code
         self._told = told
         self._data = data
-        self._trees: dict[int, ast.Module] = {}
+        self._trees: dict[int, tuple[ast.Module, list[ast.AST]]] = {}
         self._learned: dict[int, Known] = {}
         self._known = Known()
         self._used: set[str] = set()
         self._parameters: set[Decimal] = set()
         self._values: dict[int, tuple[list[ast.expr], set[Decimal], set[str]]] = {}
         self._unlooked: dict[int, ast.Module | None] = {}
+        self._saves: dict[int, list[ast.Call]] = {}
         self._planted: set[Decimal] = set()
         known = Known()
         cells = sorted(code)
         for cell in cells[recent([code[each] for each in cells]) :]:
             self._unlooked[cell] = None
             with contextlib.suppress(*UNREADABLE):
-                tree = known.tree(code[cell])
-                self._learned[cell] = Learner(known).learned(tree)
+                tree, parts = known.tree(code[cell])
+                self._learned[cell] = Learner(known).learned(tree, parts)
                 known.take(self._learned[cell])
-                self._look_for_uses(tree, known)
-                self._trees[cell] = self._unlooked[cell] = tree
+                self._saves[cell] = self._look_for_uses(parts, known)
+                self._trees[cell], self._unlooked[cell] = (tree, parts), tree
 
-    def _look_for_uses(self, tree: ast.Module, known: Known) -> None:
-        """Note what is reckoned, compared or called with beside what is not made of constants."""
-        for node in ast.walk(tree):
+    def _look_for_uses(self, parts: Iterable[ast.AST], known: Known) -> list[ast.Call]:
+        """Note what is reckoned, compared or called with beside what is not made of constants.
+
+        Returns:
+            The calls that may write to a file.
+        """
+        saves = []
+        for node in parts:
             operands: list[ast.expr] = []
+            if isinstance(node, ast.Call) and (
+                SAVES.match(name_of(node.func)) or any(each.arg == "file" for each in node.keywords)
+            ):
+                saves.append(node)
             match node:
                 case ast.Compare(left=left, comparators=others):
                     operands = [left, *others]
@@ -107,6 +117,7 @@ class Literals:
                     named += given  # its function names them
                 numbers = _numbers(text for each in named for text in _written(each))
                 self._parameters |= {*numbers, *self._named(looked)}
+        return saves
 
     def parameters(self) -> str:
         """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `bins=20`; each on a line."""
@@ -124,17 +135,17 @@ class Literals:
         """
         code = self._code.get(cell, "")
         with contextlib.suppress(*UNREADABLE, KeyError):
-            tree, names = self._trees[cell], self._known
+            (tree, parts), names = self._trees[cell], self._known
             for each in [each for each in self._learned if each <= cell]:
                 names.take(self._learned.pop(each))
-            names.left[0] = WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
+            names.left[0] = WORK * len(parts) + 2 * len(code)
             here = Counter[Decimal]()
             for each in [each for each in self._unlooked if each <= cell]:
                 self._planted.update(here)
                 here = Counter(self._long(each, self._unlooked.pop(each), known))
             counts: Counter[Decimal] = Counter()
             is_made_up = False
-            for expression, often in _shown_expressions(tree, names):
+            for expression, often in _shown_expressions(tree, parts, names):
                 looked = _Looked(names, self._used)
                 looked.look(expression)
                 counts.update({each: often * n for each, n in Counter(_numbers(looked.texts)).items()})
@@ -166,11 +177,8 @@ class Literals:
             numbers = [each for each in _numbers([str(value)]) if is_mirror or _is_long(each)]
             if numbers and not _are_known(_numbers(map(str, parts)), known):
                 yield from (each for each in numbers if abs(each) not in known)
-        for call in ast.walk(tree or ast.Module([], [])):
-            if isinstance(call, ast.Call) and (
-                SAVES.match(name_of(call.func)) or any(each.arg == "file" for each in call.keywords)
-            ):
-                yield from (each for each in self._saved(call) if not _is_year(each) and abs(each) not in known)
+        for call in self._saves.get(cell, ()):
+            yield from (each for each in self._saved(call) if not _is_year(each) and abs(each) not in known)
 
     def _saved(self, call: ast.Call) -> set[Decimal]:
         """The numbers that a call may write to a file, from where they may be read as if they were data."""
@@ -184,15 +192,16 @@ class Literals:
         """What a part shows that is made of constants, and whether it is not reckoned with known numbers."""
         inside = _Looked(names, self._used)
         inside.look_within(part)
-        written = {*_numbers(inside.texts), *self._named(inside)}
+        listed = [*_numbers(inside.texts), *self._named(inside)]
+        written = set(listed)
         rare = [abs(each) for each in written if abs(each) not in COMMON]
         is_asked = bool(rare) or any(abs(each) in self._told for each in written)
         is_new = self._data and not (is_asked and all(each in known for each in rare))
         try:
             numbers = set(_numbers([str(folded(part, names.only_value))]))
         except ValueError:
-            total = sum(written, Decimal(0))
-            numbers = written | ({total, total / len(written)} if written and is_new else set())
+            total = sum(listed, Decimal(0))
+            numbers = written | ({total, total / len(listed)} if listed and is_new else set())
             numbers |= set(_numbers(spelled(inside.texts, _numbers(inside.texts))))
         return numbers if is_new else numbers & written, is_new
 
@@ -309,22 +318,20 @@ class _Looked:
             look(each)
 
 
-def _shown_expressions(tree: ast.Module, known: Known) -> Iterator[tuple[ast.expr, int]]:
+def _shown_expressions(tree: ast.Module, parts: Sequence[ast.AST], known: Known) -> Iterator[tuple[ast.expr, int]]:
     """The expressions that a cell shows, each with how often."""
-    repeated = {
-        id(inner) for node in ast.walk(tree) if isinstance(node, _LOOPS) for inner in ast.iter_child_nodes(node)
-    }
-    for node in ast.walk(tree):  # from the outside to the inside
+    repeated = {id(inner) for node in parts if isinstance(node, _LOOPS) for inner in ast.iter_child_nodes(node)}
+    for node in parts:  # from the outside to the inside
         if id(node) in repeated:
             repeated.update(map(id, ast.iter_child_nodes(node)))
         if isinstance(node, ast.Call) and name_of(node.func) in SHOWS:
             yield from ((each, AGAIN if id(node) in repeated else 1) for each in node.args)
         elif isinstance(node, ast.Call) and name_of(node.func) in _COLUMNS:
-            parts = [
+            given = [
                 *(node.args if name_of(node.func) in ("lit", "literal") else ()),
                 *(k.value for k in node.keywords),
             ]
-            yield from ((each, AGAIN) for each in parts if is_fixed(each, known))
+            yield from ((each, AGAIN) for each in given if is_fixed(each, known))
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr) and not (isinstance(last.value, ast.Call) and name_of(last.value.func) in SHOWS):
         yield last.value, 1

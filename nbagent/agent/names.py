@@ -47,6 +47,8 @@ SAVES = re.compile(r"write|to_|save|sink|dump")
 MAGICS = re.compile(r"(?m)^[^\S\n]*[%!].*$")
 _UNKNOWN = ast.Await(ast.Constant(0))
 """Stands for a value of which nothing is known."""
+_RECKONER = ast.Constant("")
+"""Stands for a module that only reckons, or a part of it."""
 _MODULE = ast.Await(ast.Constant(1))
 """Stands for a module that does more than reckon."""
 
@@ -76,16 +78,18 @@ class Known:
         self.fixed.update(later.fixed)
         self.takes.update(later.takes)
 
-    def tree(self, code: str) -> ast.Module:
-        """The tree of a cell, for which steps are given."""
+    def tree(self, code: str) -> tuple[ast.Module, list[ast.AST]]:
+        """The tree of a cell and all of its parts, for which steps are given."""
         tree: ast.Module = Absorbed().visit(parse(MAGICS.sub("", code), awaits=True))
-        self.left[0] = max(0, self.left[0]) + WORK * sum(1 for _ in ast.walk(tree)) + 2 * len(code)
-        return tree
+        parts = [*ast.walk(tree)]
+        self.left[0] = max(0, self.left[0]) + WORK * len(parts) + 2 * len(code)
+        return tree, parts
 
     def only_value(self, name: str) -> ast.expr | None:
-        """The value of a name that has been given one only."""
-        values = self.values.get(name, ())
-        return values[0] if len(values) == 1 and name not in self.takes else None
+        """The value of a name that has been given one only; of a function, the only one that it returns."""
+        own = {*self.takes[name], f"{name}()"} if name in self.takes else ()
+        values = [each for each in self.values.get(name, ()) if not (isinstance(each, ast.Name) and each.id in own)]
+        return values[0] if len(values) == 1 and values[0] is not _RECKONER else None
 
     def spend(self, steps: int = 1) -> None:
         """Take steps.
@@ -110,9 +114,9 @@ class Learner:
         self._given: dict[str, list[ast.expr]] = {}
         self._takes = dict(before.takes)
 
-    def learned(self, tree: ast.Module) -> Known:
+    def learned(self, tree: ast.Module, parts: Iterable[ast.AST]) -> Known:
         """What the cell with this tree gives names."""
-        for node in ast.walk(tree):
+        for node in parts:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._define(node.name, node.args)
         self._visit(tree)
@@ -190,7 +194,7 @@ class Learner:
     def _import(self, path: str, name: str) -> None:
         root, *_ = parts = path.split(".")
         is_pure = root in _MODULES and not any(_SOURCES.match(each) for each in parts)
-        self._given[name] = [ast.Constant("") if is_pure else _MODULE]
+        self._given[name] = [_RECKONER if is_pure else _MODULE]
 
     def _assign(
         self, targets: list[ast.expr], value: ast.expr, under: tuple[ast.expr, ...], *, is_partly: bool

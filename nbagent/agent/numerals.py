@@ -78,6 +78,49 @@ _EITHER = re.compile(r"(\d{1,3})([.,])(\d{3})")
 """Thousands in one language, thousandths in another."""
 
 
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SAID = {
+    **{word: number for number, word in enumerate(_ONES)},
+    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
+}
+_POWERS = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+_WORDS = re.compile(
+    rf"\b(?:{'|'.join(_SAID)})(?:(?:\s|-|\sand\s)(?:{'|'.join((*_SAID, *_POWERS))}))*\b"
+    r"(?!-?(?:first|second|third|\w{3,8}th\b|[a-z]))",
+    re.IGNORECASE,
+)
+MOST_WORDS = 12
+"""What is said in one word up to this number is mostly no result."""
+
+
+def in_digits(text: str) -> str:
+    """A text whose English numbers in words stand in digits, if they are larger than `MOST_WORDS`."""
+    return _WORDS.sub(lambda found: _in_digits(found[0]), text)
+
+
+def _in_digits(words: str) -> str:
+    whole = part = last = 0
+    for word in re.split(r"[\s-]+", words.lower().replace(" and ", " ")):
+        power = _POWERS.get(word, 0)
+        if not power and last and not (_SAID[word] < 10 and last % 10 == 0 and last > 10):
+            return words  # nineteen ninety-five, fifty-fifty
+        if power == 100:
+            part *= power
+        elif power:
+            whole, part = whole + part * power, 0
+        else:
+            part += _SAID[word]
+        last = 0 if power else _SAID[word]
+    value = whole + part
+    if value <= MOST_WORDS:
+        return words
+    return f"about {value}" if value % 100 == 0 else str(value)
+
+
 @dataclass(frozen=True)
 class Numeral:
     """A number as it is written.

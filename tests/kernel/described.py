@@ -57,6 +57,9 @@ def tables(folder: Path) -> None:
     (folder / "header.csv").write_text("a,b,c\n")
     (folder / "wide.csv").write_text(",".join(f"column {i}" for i in range(1000)) + "\n" + ",".join("1" * 1000) + "\n")
     TABLE.write_parquet(folder / "table.parquet")
+    texts = pl.DataFrame({"when": ["2013-01-01T00:00:00Z", "2013-01-02T00:00:00Z"], "code": ["1", "2"], "n": [1, 2]})
+    texts.write_parquet(folder / "texts.parquet")
+    (folder / "texts.json").write_text(json.dumps(texts.to_dicts()))
     TABLE.with_columns(nested=pl.struct(pl.col("mass"), pl.lit([1, 2]).alias("list"))).write_parquet(
         folder / "nested.parquet"
     )

@@ -168,6 +168,16 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
 
 
 @on_one_loop
+@pytest.mark.parametrize("name", ["texts.parquet", "texts.json"])
+async def test_a_text_of_digits_or_a_date_is_told_as_the_text_that_it_is(
+    found: dict[str, FileProfile], name: str
+) -> None:
+    """Where a file has types, whoever reads it gets these."""
+    assert columns(found[name]) == [("when", "String"), ("code", "String"), ("n", "Int64")]
+    assert column(found[name], "code").form == "numbers"
+
+
+@on_one_loop
 async def test_documents_are_described_by_their_shape(found: dict[str, FileProfile]) -> None:
     """Sheets, tables, keys, the size of a picture and the text of a note."""
     book = found["book.xlsx"]

@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 
 from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Table
 
+SURELY_FEWER = 0.85
+"""The part of a number of different values by which another estimate is less than it for certain."""
 MERGED = 4096
 """Hashes by which the different values of several tables are counted."""
 _NUMBER = re.compile(r"\d+")
@@ -174,8 +176,10 @@ def with_alike(column: Column, sides: Sequence[Column]) -> Column:
             union(each.sketch for each in sides),
             union(each.folded or each.sketch for each in sides),
         )
+        # Of many values both numbers are estimates, which differ by a few per cent anyway.
+        surely = 1 if level == folded_level == 0 else SURELY_FEWER
         alike = len(folded) << folded_level
-        column.alike = alike if alike < len(exact) << level else 0
+        column.alike = alike if alike < surely * (len(exact) << level) else 0
     return column
 
 

@@ -35,18 +35,30 @@ BATCH = 200_000
 SHAPE_DEPTH, SHAPE_KEYS = 3, 12
 
 
-def profiled(frames: Any, **more: Any) -> dict[str, Any]:
-    """The profile of a table that comes in pieces with types."""
+def profiled(frames: Any, *, is_typed: bool = True, **more: Any) -> dict[str, Any]:
+    """The profile of a table that comes in pieces.
+
+    Args:
+        frames: The pieces.
+        is_typed: Whether they have the types that whoever reads the table gets, so that a text of digits stays one.
+        more: What else there is in it.
+    """
     rows = 0
+    texts: set[str] = set()
 
     def counted() -> Iterator[Any]:
         nonlocal rows
         for frame in frames:
             rows += frame.height
+            texts.update(name for name, dtype in frame.schema.items() if is_typed and dtype == pl.String)
             yield frame
 
     tallies = tallied(counted())
     columns = [each.found() for each in tallies[:MAX_COLUMNS]]
+    for tally, column in zip(tallies, columns, strict=False):
+        if tally.name in texts and column["dtype"] != "String":
+            form = "dates" if column["dtype"].startswith("Date") else "numbers"
+            column |= {"dtype": "String", **({"form": form} if column["dtype"] != "Boolean" else {})}
     return {"rows": rows, "columns": columns, "width": len(tallies), **more}
 
 
@@ -118,7 +130,7 @@ def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
         seen[base] = seen.get(base, 0) + 1
     body = whole.slice(first)
     body.columns = names
-    found = profiled([body])
+    found = profiled([body], is_typed=False)
     options = {"header_row": layout.skipped if layout.has_header else None}
     if layout.more:
         options["skip_rows"] = layout.more

@@ -29,6 +29,10 @@ MAX_COLUMNS = 500
 RAW_LINES, RAW_WIDTH = 6, 160
 
 
+FIRST_PIECE = 2 * 1024 * 1024
+"""Bytes of the first piece of a file."""
+
+
 class Clock:
     """The time that there is for a file, and the memory for a piece of one.
 
@@ -41,6 +45,14 @@ class Clock:
         self.end = end
         self.piece = piece
         self.whole = 2 * piece
+        self.step = min(FIRST_PIECE, piece)
+
+    def pace(self, seconds: float) -> None:
+        """Have the next piece larger or smaller, after one that took so long: the last one must not come too late."""
+        if seconds < 0.2:
+            self.step = min(2 * self.step, self.piece)
+        elif seconds > 0.8:
+            self.step = max(self.step // 2, min(FIRST_PIECE, self.piece))
 
     def is_over(self) -> bool:
         """Whether the time has come to an end."""
@@ -79,12 +91,14 @@ class TextTable:
         """The file in pieces of whole rows, each as UTF-8."""
         rest = b""
         while True:
-            piece = file.read(clock.piece)
+            step, started = clock.step, time.monotonic()
+            piece = file.read(step)
             if not piece:
                 break
-            whole, rest = _whole_rows(rest + piece, at_end=len(piece) < clock.piece)
+            whole, rest = _whole_rows(rest + piece, at_end=len(piece) < step)
             if whole:
                 yield self._as_utf8(whole)
+            clock.pace(time.monotonic() - started)
         if rest:
             yield self._as_utf8(rest)
 
@@ -268,7 +282,7 @@ def _is_renamed(tallies: list[Tally]) -> bool:
 
 def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Tally]) -> int:
     """Add the last rows of a file that was not read to its end; returns their bytes."""
-    length = min(clock.piece, size // 4)
+    length = min(clock.step, size // 4)
     file.seek(-length, os.SEEK_END)
     piece = file.read(length)
     piece = table._as_utf8(piece[piece.find(b"\n") + 1 :])
