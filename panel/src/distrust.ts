@@ -12,12 +12,16 @@ import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import { PLOTLY } from './plotly';
 import { harmless, sealed } from './safe';
 import { SANDBOXED } from './shared';
 import type { Trans } from './translate';
 
 /** What is left out of HTML, though a chart may need it. */
 const SCRIPTED = /<(?:script|iframe|object|embed)\b/i;
+
+/** What Plotly shows once, before its first figure: a script, of which nothing is seen. */
+const LOADER = /^\s*<script[^>]*>\s*window\.PlotlyConfig\b/;
 
 /** How long the notification is open; later it is behind the bell. */
 const SHOWN_MS = 20_000;
@@ -37,7 +41,7 @@ interface ConsolePanel extends Widget {
 export class Distrust {
   /** Whether the person trusts it all the same. */
   allowed = false;
-  private hasTold = false;
+  private readonly told = new Set<boolean>();
   private readonly known = new WeakSet<object>();
 
   constructor(private readonly app: JupyterFrontEnd, tracker: INotebookTracker, private readonly trans: Trans) {
@@ -111,20 +115,24 @@ export class Distrust {
     };
     if (!this.known.has(rendermime)) {
       this.known.add(rendermime);
-      seal(rendermime, isUnder, () => this.tell());
+      seal(rendermime, isUnder, isPlotly => this.tell(isPlotly));
     }
     context.kernelChanged.connect(arrived);
     arrived();
     return look;
   }
 
-  private tell(): void {
-    if (this.hasTold) {
+  private tell(isPlotly: boolean): void {
+    if (this.told.has(isPlotly)) {
       return;
     }
     const { app, trans } = this;
-    this.hasTold = true;
+    this.told.add(isPlotly);
     // JupyterLab cuts what is longer than 140 characters, and what stays open would cover the panel's Stop.
+    if (isPlotly) {
+      Notification.info(trans.__('Figures of Plotly are drawn if it is beside JupyterLab: pip install plotly there, and start JupyterLab again.'), { autoClose: SHOWN_MS });
+      return;
+    }
     const told = trans.__('A widget or chart is not drawn: its scripts could do all that you can. To trust them: "Trust what sandboxed kernels show" in Settings.');
     const open = () => void app.commands.execute('settingeditor:open', { query: trans.__('nbagent in notebooks') });
     Notification.info(told, { autoClose: SHOWN_MS, actions: [{ label: trans.__('Settings'), callback: open }] });
@@ -135,7 +143,7 @@ export class Distrust {
  * Have a registry draw outputs without what loads or runs, whatever JupyterLab trusts, as long as a kernel is under suspicion;
  * and tell where one looks otherwise for that.
  */
-function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean, tell: () => void): void {
+function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean, tell: (isPlotly: boolean) => void): void {
   const strict = sealed(rendermime);
   const shown = (data: unknown) => harmless({ output_type: 'display_data', data: data as IMimeBundle }).data as IMimeBundle;
   const { clone, createRenderer, preferredMimeType, sanitizer, markdownParser } = rendermime;
@@ -149,8 +157,11 @@ function seal(rendermime: IRenderMimeRegistry, isUnder: () => boolean, tell: () 
     }
     const best = preferredMimeType.call(rendermime, bundle, 'any');
     const drawn = strict.preferredMimeType(shown(bundle));
-    if (best !== drawn || (drawn === 'text/html' && SCRIPTED.test(String(bundle[drawn])))) {
-      tell();
+    const html = drawn === 'text/html' ? String(bundle[drawn]) : '';
+    if (PLOTLY in bundle && !rendermime.mimeTypes.includes(PLOTLY)) {
+      tell(true);
+    } else if (best !== drawn || (SCRIPTED.test(html) && !LOADER.test(html))) {
+      tell(false);
     }
     return drawn;
   };
