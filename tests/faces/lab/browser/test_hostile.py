@@ -144,9 +144,9 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
 
 
 def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missing(lab: Lab, browser: Browser) -> None:
-    """The person is told what to install; Plotly's first script, of which nothing is seen, is no chart that is not drawn."""
+    """The person is told what to install; Plotly's first script, of which nothing is seen, is no chart."""
     panel = lab.open(browser, workspace="plotly")
-    figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/html": "<div><script>1</script></div>"}
+    figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/html": "<p><script>1</script></p>"}
     first = {"text/html": "\n  <script>\nwindow.PlotlyConfig = {MathJaxConfig: 'local'};</script><script>1</script>"}
     code = f"for each in ({first}, {figure}):\n    display(each, raw=True)\nprint('sent', 'all')"
     beside(lab, panel, "plotly.ipynb", code, kernel="nbagent-bubblewrap")
