@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -91,6 +92,17 @@ class Action:
         return tuple(dict.fromkeys(allowed))
 
 
+_NOUNS = {
+    "cell": ("the cell", "every cell"),
+    "shell": ("the command", "every program"),
+    "edit": ("the file", "every change of a file"),
+    "install": ("the package", "every package"),
+    "mcp": ("the MCP tool", "every MCP tool"),
+    "tool": ("the tool", "every new tool"),
+}
+"""How a person calls what a rule of a kind is about: one, and all."""
+
+
 def of_cell(code: str, *, tool: str, turn: int) -> Action:
     """The action of running a cell, with the programs that it starts."""
     found = programs(code)
@@ -107,6 +119,20 @@ def allows(rule: str, subject: str) -> bool:
     return fnmatch.fnmatchcase(subject, rule)
 
 
+def in_words(rules: Sequence[str]) -> str:
+    """What rules allow, as a person says it."""
+    found = []
+    for rule in rules:
+        kind, _, subject = rule.partition(":")
+        one, every = _NOUNS.get(kind, (kind, kind))
+        if kind == "shell" and f"{rule} *" in rules:
+            one = "the program"
+        if not (subject.endswith(" *") and rule.removesuffix(" *") in rules):
+            found.append(every if subject == "*" else f"{one} {subject}")
+    # A sign that stands for itself is in brackets there.
+    return re.sub(r"\[([*?[])\]", r"\1", ", ".join(found))
+
+
 def parse_rule(text: str) -> str:
     """Check and normalise a rule that a person wrote.
 
@@ -114,7 +140,7 @@ def parse_rule(text: str) -> str:
         UsageError: The text is no rule.
     """
     kind, colon, pattern = text.strip().partition(":")
-    if kind not in ("cell", "shell", "edit", "install", "mcp", "tool"):
+    if kind not in _NOUNS:
         raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")
     if kind == "install":
         pattern = re.sub(r"[_.](?![^[]*\])", "-", pattern).lower()  # as names of packages are normalised

@@ -17,6 +17,7 @@ import msgspec
 from nbagent.core import events
 from nbagent.core.errors import UsageError
 from nbagent.core.text import cut, visible
+from nbagent.safety.actions import in_words
 
 ASK_SECONDS: Final = 60.0
 """Seconds in which a person can answer a question about a host; after that, the host is denied."""
@@ -162,6 +163,5 @@ def _approval(asked: events.ApprovalAsked) -> Question:
         suffix={"python": ".py", "sandbox_exec": ".sh"}.get(asked.tool, ".txt"),
         packages=[visible(each) for each in asked.packages],
         note=visible(asked.note),
-        # A bracket stands for itself in each of them.
-        rules=cut(visible(", ".join(asked.rules).replace("[[]", "[")), MAX_RULES),
+        rules=cut(visible(in_words(asked.rules)), MAX_RULES),
     )

@@ -13,6 +13,7 @@ import type { Kernel } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import { PLOTLY } from './plotly';
 import { printStill } from './printing';
 import { tame } from './replies';
 import { isResult, openStill } from './results';
@@ -25,6 +26,9 @@ const SCRIPTED = /<(?:script|iframe|object|embed)\b/i;
 
 /** In the metadata of a cell: its outputs are of a sandboxed kernel, whichever kernel the notebook has by now. */
 const MARK = 'nbagent_sandboxed';
+
+/** What Plotly shows once, before its first figure: a script, of which nothing is seen. */
+const LOADER = /^\s*<script[^>]*>\s*window\.PlotlyConfig\b/;
 
 /** How long the notification is open; later it is behind the bell. */
 const SHOWN_MS = 20_000;
@@ -57,7 +61,7 @@ interface Registry {
 export class Distrust {
   /** Whether the person trusts it all the same. */
   allowed = false;
-  private hasTold = false;
+  private readonly told = new Set<boolean>();
   private readonly known = new WeakSet<object>();
   private readonly registries = new WeakMap<object, Registry>();
 
@@ -215,19 +219,23 @@ export class Distrust {
         sanitizer,
         markdownParser
       };
-      found = { plain, strict: strictly(rendermime, plain, () => this.tell()), isUnder: () => false, isResult: () => false };
+      found = { plain, strict: strictly(rendermime, plain, isPlotly => this.tell(isPlotly)), isUnder: () => false, isResult: () => false };
       this.registries.set(rendermime, found);
     }
     return found;
   }
 
-  private tell(): void {
-    if (this.hasTold) {
+  private tell(isPlotly: boolean): void {
+    if (this.told.has(isPlotly)) {
       return;
     }
     const { app, trans } = this;
-    this.hasTold = true;
+    this.told.add(isPlotly);
     // JupyterLab cuts what is longer than 140 characters, and what stays open would cover the panel's Stop.
+    if (isPlotly) {
+      Notification.info(trans.__('Figures of Plotly are drawn if it is beside JupyterLab: pip install plotly there, and start JupyterLab again.'), { autoClose: SHOWN_MS });
+      return;
+    }
     const told = trans.__('A widget or chart is not drawn: its scripts could do all that you can. To trust them: "Trust what sandboxed kernels show" in Settings.');
     const open = () => void app.commands.execute('settingeditor:open', { query: trans.__('nbagent in notebooks') });
     Notification.info(told, { autoClose: SHOWN_MS, actions: [{ label: trans.__('Settings'), callback: open }] });
@@ -235,7 +243,7 @@ export class Distrust {
 }
 
 /** Draw outputs without what loads or runs, whatever JupyterLab trusts; and tell where one looks otherwise for that. */
-function strictly(rendermime: IRenderMimeRegistry, plain: Drawing, tell: () => void): Drawing {
+function strictly(rendermime: IRenderMimeRegistry, plain: Drawing, tell: (isPlotly: boolean) => void): Drawing {
   const strict = sealed(rendermime);
   const shown = (data: unknown) => harmless({ output_type: 'display_data', data: data as IMimeBundle }).data as IMimeBundle;
   return {
@@ -244,8 +252,11 @@ function strictly(rendermime: IRenderMimeRegistry, plain: Drawing, tell: () => v
     preferredMimeType: bundle => {
       const best = plain.preferredMimeType(bundle, 'any');
       const drawn = strict.preferredMimeType(shown(bundle));
-      if (best !== drawn || (drawn === 'text/html' && SCRIPTED.test(String(bundle[drawn])))) {
-        tell();
+      const html = drawn === 'text/html' ? String(bundle[drawn]) : '';
+      if (PLOTLY in bundle && !rendermime.mimeTypes.includes(PLOTLY)) {
+        tell(true);
+      } else if (best !== drawn || (SCRIPTED.test(html) && !LOADER.test(html))) {
+        tell(false);
       }
       return drawn;
     },

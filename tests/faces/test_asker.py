@@ -193,7 +193,7 @@ def test_a_person_approves_edits_and_rejects(tmp_path: Path) -> None:
     terminal = asked_to(call(long), call(*cells), here=tmp_path, options=options)
     terminal.wait_for("── the model wants to run a cell (python)")
     terminal.wait_for("… 60 more lines …")
-    terminal.wait_for("for the session would allow: cell:*")
+    terminal.wait_for("for the session would allow: every cell")
     terminal.wait_for(f"{MAY_IT}, show the [w]hole: ")
     terminal.type("w\r")
     terminal.wait_for("│ x55 = 55")

@@ -323,6 +323,7 @@ def test_demo_answers_without_a_key(here: Path) -> None:
     """The demo is labelled as a recording, runs for real, and writes its notebook."""
     done = nbagent("demo", *ENGINE, cwd=here)
     assert done.code == 0, done.err
+    assert "used:" not in done.err  # no model was called
     assert "recording" in done.out
     nbformat.validate(nbformat.read(here / "nbagent-demo.ipynb", as_version=4))
     done = nbagent("demo", "--json", "-o", "d.ipynb", *ENGINE, cwd=here)

@@ -44,7 +44,7 @@ def test_an_approval_is_a_value() -> None:
     assert (question.id, question.kind, question.suffix) == ("a1", "cell", ".py")
     assert question.title == "the model wants to run a cell (python)"
     assert (question.text, question.choices) == ("May it?", ("approve", "session", "edit", "reject"))
-    assert (question.default, question.deadline, question.rules) == ("reject", None, "cell:*")
+    assert (question.default, question.deadline, question.rules) == ("reject", None, "every cell")
     assert question.code == CELL.code
 
 
@@ -161,3 +161,20 @@ def test_every_choice_has_its_words() -> None:
     """The word by which it is chosen stands in them, so that a face can mark it; a question survives JSON."""
     assert all(choice in label for choice, label in LABELS.items())
     assert msgspec.json.decode(msgspec.json.encode(asked(CELL)), type=Question) == asked(CELL)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (["cell:*", "shell:git", "shell:git *"], "every cell, the program git"),
+        (["shell:git log | wc"], "the command git log | wc"),
+        (["install:polars"], "the package polars"),
+        (["edit:*"], "every change of a file"),
+        (["mcp:time/now[*]"], "the MCP tool time/now*"),
+        (["later:x"], "later x"),
+    ],
+)
+def test_what_a_choice_would_allow_is_in_words(rules: list[str], words: str) -> None:
+    """A person reads what is allowed; the rules themselves are for settings."""
+    question = asked(ApprovalAsked(id="a1", turn=1, kind="cell", tool="python", what="1", code="1", rules=rules))
+    assert question.rules == words

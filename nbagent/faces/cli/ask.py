@@ -46,7 +46,8 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
         if ended.notebook is not None:
             print(f"notebook: {ended.notebook}", file=sys.stderr)
         done = answer or unfinished
-        if done is not None and (used := _used(done.usage)):
+        is_replay = ended.session is not None and ended.session.is_replay
+        if done is not None and not is_replay and (used := _used(done.usage)):
             print(used, file=sys.stderr)
     if answer is None and ended.error is None:
         return EXIT_STOPPED
@@ -54,7 +55,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
 
 
 def _used(usage: Usage) -> str:
-    """Tokens and money that an answer has used, as a sentence; empty for recorded replies, which cost nothing."""
+    """Tokens and money that an answer has used, as a sentence; empty if it has used none."""
     tokens = usage.input_tokens + usage.output_tokens
     if not tokens:
         return ""

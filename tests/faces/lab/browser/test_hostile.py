@@ -280,3 +280,18 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     assert panel.page.evaluate("window.ran") is None
     assert [each for each in asked if MARKS.search(each)] == []
     panel.close()
+
+
+def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missing(lab: Lab, browser: Browser) -> None:
+    """The person is told what to install; Plotly's first script, of which nothing is seen, is no chart."""
+    panel = lab.open(browser, workspace="plotly")
+    figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/html": "<p><script>1</script></p>"}
+    first = {"text/html": "\n  <script>\nwindow.PlotlyConfig = {MathJaxConfig: 'local'};</script><script>1</script>"}
+    code = f"for each in ({first}, {figure}):\n    display(each, raw=True)\nprint('sent', 'all')"
+    beside(lab, panel, "plotly.ipynb", code, kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
+    panel.page.locator(".Toastify__toast", has_text="pip install plotly").wait_for()
+    assert panel.page.locator(".Toastify__toast", has_text="not drawn").count() == 0
+    panel.close()
