@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ipykernel
+import pytest
+
 from nbagent.core.events import Asked, CellFinished, CellStarted, ModelReplied, Record
 from nbagent.faces.magic.block import Block
+from nbagent.faces.magic.controls import hears_meanwhile
 from nbagent.faces.magic.render import html, text
 
 
@@ -35,3 +39,12 @@ def test_a_cell_that_was_stopped_shows_what_it_had_shown_alone() -> None:
         block.add(Record(2, 2.0, CellFinished(cell=1, turn=1, status=status, outputs=[shown, error], duration=1.0)))
         assert "so far" in text(block)
         assert (f"{name}: here" in text(block)) == is_seen
+
+
+@pytest.mark.parametrize(("version", "hears"), [((6, 31, 0), False), ((7, 0, 0), True)])
+def test_buttons_are_shown_where_a_click_is_heard(
+    version: tuple[int, ...], hears: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An awaited cell of ipykernel 6 keeps all clicks waiting: a person is asked by `input()` there."""
+    monkeypatch.setattr(ipykernel, "version_info", version)
+    assert hears_meanwhile() == hears
