@@ -126,10 +126,10 @@ class Recovery:
         if request.status == "ok":
             self._deaths = 0
         if request.stopped and (request.reply or {}).get("status") != "ok":
-            request.notes.append(f"{_STOPPED[request.stopped]} and was interrupted; variables are kept.")
+            request.notes.append(f"{_STOPPED[request.stopped]}; variables are kept.")
             await self._queries.settle()
         elif request.stopped:
-            request.notes.append(f"{_STOPPED[request.stopped]} and was interrupted, and went on to its end.")
+            request.notes.append(f"{_STOPPED[request.stopped]}, and went on to its end despite the interrupt.")
 
     async def _is_kept(self) -> bool:
         """Whether a kernel that can't be used any longer goes on, since it is not nbagent's to end."""

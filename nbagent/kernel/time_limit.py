@@ -166,7 +166,7 @@ class TimedRequests:
             request.died = UNSTOPPED_NOTE
         elif request.begun:
             grace = self._process.limits.grace
-            request.left = f"did not stop within {grace:g} s of the interrupt, and goes on in the kernel"
+            request.left = f"but did not stop within {grace:g} s of the interrupt, and goes on in the kernel"
         else:
             request.left = "and still waits in the kernel for another client's cell to end"
 

@@ -165,9 +165,15 @@ class Block:
                 self._cells[number].outputs = []
             case CellFinished(cell=number) if number in self._cells:
                 cell = self._cells[number]
-                cell.outputs, cell.status, cell.seconds = list(event.outputs), event.status, event.duration
+                cell.outputs = [each for each in event.outputs if not _is_stop(each, event.status)]
+                cell.status, cell.seconds = event.status, event.duration
             case ModelReplied() | ModelFailed():
                 self.words = ""
             case Answered():
                 self.answer = event
                 self.end()
+
+
+def _is_stop(output: Output, status: str) -> bool:
+    """Whether an output is the traceback of the stop itself, of which the cell's end tells."""
+    return status in ("interrupted", "timeout") and output.get("ename") in ("KeyboardInterrupt", "CancelledError")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from nbagent.core.events import Record
 from nbagent.core.text import visible_lines
 from nbagent.safety.questions import LABELS, Choice, Question
 
+HEARS_FROM = 7
 WHY = "Why not? (Enter for no reason) "
 
 
@@ -175,3 +177,9 @@ def has_widgets() -> bool:
     from importlib.util import find_spec
 
     return find_spec("ipywidgets") is not None and bool({"JPY_SESSION_NAME", "VSCODE_PID"} & os.environ.keys())
+
+
+def hears_meanwhile() -> bool:
+    """Whether a click is heard while a cell awaits: before version 7, ipykernel takes one message after the other."""
+    ipykernel = sys.modules.get("ipykernel")
+    return ipykernel is not None and ipykernel.version_info[0] >= HEARS_FROM

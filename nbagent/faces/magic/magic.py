@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import re
 import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import CancelledError as Cancelled
@@ -27,7 +26,7 @@ from nbagent.faces.magic import words
 from nbagent.faces.magic.asking import LOOK_SECONDS, MAX_MB, STOPPED, Asking
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.completion import completions
-from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets
+from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets, hears_meanwhile
 from nbagent.faces.magic.notebook import Watcher, cells_to_insert, put_below
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions, own_name
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 T = TypeVar("T")
-_QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
-_CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
 
 
 def _matcher(namespace: dict[str, Any]) -> Any:
@@ -162,18 +159,20 @@ class AgentMagics(Magics):
         Raises:
             AgentError: It can't be done, or has failed.
         """
+        # Before a call that isn't awaited has ended, the kernel hears nothing of a front end.
+        hears = is_awaited and hears_meanwhile()
         try:
             request = words.parse(line, cell)
             match request.verb:
                 case "":
-                    return (yield from self._question(request))
+                    return (yield from self._question(request, hears=hears))
                 case "fix":
-                    return (yield from self._fix(request))
+                    return (yield from self._fix(request, hears=hears))
                 case "explain":
                     request.question = self._watcher.to_explain()
-                    return (yield from self._question(request))
+                    return (yield from self._question(request, hears=hears))
                 case "insert":
-                    return (yield from self._insert(request, is_awaited=is_awaited))
+                    return (yield from self._insert(request, hears=hears))
                 case "undo":
                     return self._undo()
                 case "stop" if self._running is not None:
@@ -201,9 +200,9 @@ class AgentMagics(Magics):
         print(f"As before the last answer: {', '.join(self._replaced)}. The sandbox keeps its own variables.")
         self._replaced, self._note = {}, words.TAKEN_BACK
 
-    def _fix(self, request: words.Request) -> Generator[float, None, Any]:
+    def _fix(self, request: words.Request, *, hears: bool) -> Generator[float, None, Any]:
         request.question = self._watcher.to_fix()
-        reply = yield from self._question(request)
+        reply = yield from self._question(request, hears=hears)
         if reply is not None:
             code, diff = self._watcher.proposed(reply.text)
             if code:
@@ -211,25 +210,24 @@ class AgentMagics(Magics):
                 self._ip.set_next_input(code)
         return reply
 
-    def _insert(self, request: words.Request, *, is_awaited: bool) -> Generator[float, None, None]:
+    def _insert(self, request: words.Request, *, hears: bool) -> Generator[float, None, None]:
         session = yield from _ended(self._portal.begin(self._sessions.find(request.session)))
         if session is None:
             raise UsageError(NOTHING)
         found = cells_to_insert(session, request.argument)
-        # Before a call that isn't awaited has ended, the kernel hears nothing of a front end.
-        if is_awaited and _allows_stdin(self._ip) and (yield from put_below(found)):
+        if hears and _allows_stdin(self._ip) and (yield from put_below(found)):
             return
         self._ip.set_next_input("\n\n".join(each["source"] for each in found))
         one = f"{len(found)} cells are in one below: this" if len(found) > 1 else "This"
         print(f"{one} front end takes one cell at a time, as text without who made it when; %agent export has that.")
 
-    def _question(self, request: words.Request) -> Generator[float, None, Any]:
+    def _question(self, request: words.Request, *, hears: bool) -> Generator[float, None, Any]:
         if self._running is not None:
             raise UsageError("A question is running.", mend="Wait for it, or stop it by: %agent stop")
         config = NbAgent.instance()
         # A kernel of nbclient may have been started from a notebook, and so have the environment of one.
         is_attended = _allows_stdin(self._ip) or config.widgets is True
-        wants_widgets = has_widgets() if config.widgets is None else config.widgets
+        wants_widgets = hears and (has_widgets() if config.widgets is None else config.widgets)
         handle = DisplayHandle()
 
         def controls(answer: Callable[..., None], stop: Callable[[], None]) -> Controls | None:
@@ -268,10 +266,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shown: list[Any] = shell.configurables
     if config not in shown:
         shown.append(config)
-    if _keep_questions not in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.append(_keep_questions)
-    if hasattr(shell, "kernel") and _await_magics not in shell.input_transformers_post:
-        shell.input_transformers_post.append(_await_magics)
+    if words.keep_questions not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(words.keep_questions)
+    if hasattr(shell, "kernel") and words.await_magics not in shell.input_transformers_post:
+        shell.input_transformers_post.append(words.await_magics)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
@@ -280,35 +278,12 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     owner = getattr(found["line"].pop("agent", None), "__self__", None)
     for kind, name in (("cell", "agent"), ("line", "_agent_awaited"), ("cell", "_agent_awaited")):
         found[kind].pop(name, None)
-    if _keep_questions in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.remove(_keep_questions)
-    if _await_magics in shell.input_transformers_post:
-        shell.input_transformers_post.remove(_await_magics)
+    if words.keep_questions in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(words.keep_questions)
+    if words.await_magics in shell.input_transformers_post:
+        shell.input_transformers_post.remove(words.await_magics)
     if isinstance(owner, AgentMagics):
         owner.close()
-
-
-def _keep_questions(lines: list[str]) -> list[str]:
-    """Turn a magic that ends with a question mark into its call: IPython takes such a line for a wish for help.
-
-    A `%%agent` without lines below is one too: IPython would name a magic that nobody has typed.
-    """
-    if lines and lines[0].startswith("%%"):
-        if not re.match(r"%%agent\b", lines[0]) or "".join(lines[1:]).strip():
-            return lines
-        lines = [lines[0][1:]]
-    return [
-        f"{found[1]}get_ipython().run_line_magic('agent', {found[2]!r})\n" if (found := _QUESTION.match(line)) else line
-        for line in lines
-    ]
-
-
-def _await_magics(lines: list[str]) -> list[str]:
-    """Have magics at the beginning of a line awaited."""
-    return [_CALL.sub(r"\1await get_ipython().run_\2_magic('_agent_awaited', ", line) for line in lines]
-
-
-_await_magics.has_side_effects = True  # type: ignore[attr-defined]  # so that IPython doesn't try it on unfinished input
 
 
 async def _driven(steps: Generator[float, None, T], sleep: Callable[[float], Awaitable[object]]) -> T:

@@ -1,4 +1,4 @@
-"""What a person typed after `%agent`, taken apart. Pure."""
+"""What a person typed after `%agent`, taken apart; and how IPython is to read such lines. Pure."""
 
 from __future__ import annotations
 
@@ -51,6 +51,8 @@ _NEEDED: Final = frozenset(["PATH", "PACKAGE"])
 _LISTS: Final = frozenset(["give", "take", "data"])
 _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)\b(?!@)")
 _TOLD = re.compile("\n\n(?:" + "|".join(map(re.escape, (GIVEN, TAKEN, TAKEN_BACK))) + ")")
+_QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
+_CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
 _WORD = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 
 
@@ -178,3 +180,26 @@ def _request(found: dict[str, Any], **more: Any) -> Request:
     if question := more.get("question"):
         own["give"] = list(dict.fromkeys([*own.get("give", ()), *mentioned(question)]))
     return Request(**own, **more, options=found)
+
+
+def keep_questions(lines: list[str]) -> list[str]:
+    """Turn a magic that ends with a question mark into its call: IPython takes such a line for a wish for help.
+
+    A `%%agent` without lines below is one too: IPython would name a magic that nobody has typed.
+    """
+    if lines and lines[0].startswith("%%"):
+        if not re.match(r"%%agent\b", lines[0]) or "".join(lines[1:]).strip():
+            return lines
+        lines = [lines[0][1:]]
+    return [
+        f"{found[1]}get_ipython().run_line_magic('agent', {found[2]!r})\n" if (found := _QUESTION.match(line)) else line
+        for line in lines
+    ]
+
+
+def await_magics(lines: list[str]) -> list[str]:
+    """Have magics at the beginning of a line awaited."""
+    return [_CALL.sub(r"\1await get_ipython().run_\2_magic('_agent_awaited', ", line) for line in lines]
+
+
+await_magics.has_side_effects = True  # type: ignore[attr-defined]  # so that IPython doesn't try it on unfinished input

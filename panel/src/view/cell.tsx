@@ -9,6 +9,9 @@ import { Code } from './code';
 import { duration, useEnv, useNow } from './env';
 import { Outputs } from './outputs';
 
+/** The errors of a cell that heeds a stop: of code that runs, and of code that awaits. */
+const STOPS = ['KeyboardInterrupt', 'CancelledError'];
+
 /** A cell: its code, what it shows, how long it takes and how it ended. */
 export const CellCard = React.memo(function CellCard({ cell, version }: { cell: Cell; version: number }): JSX.Element {
   const { trans, assistant } = useEnv();
@@ -71,7 +74,7 @@ export const CellCard = React.memo(function CellCard({ cell, version }: { cell: 
 /** A stopped cell ends with the traceback of the stop itself, of which the status tells. */
 function withoutStop({ outputs, status }: Cell): Cell['outputs'] {
   const stopped = status === 'interrupted' || status === 'timeout';
-  return stopped ? outputs.filter(each => each.output_type !== 'error' || each.ename !== 'KeyboardInterrupt') : [...outputs];
+  return stopped ? outputs.filter(each => each.output_type !== 'error' || !STOPS.includes(String(each.ename))) : [...outputs];
 }
 
 function Elapsed({ cell }: { cell: Cell }): JSX.Element {

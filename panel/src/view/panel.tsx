@@ -17,6 +17,8 @@ import { Welcome } from './welcome';
 
 /** How JupyterLab's list of files names what is dragged. */
 const PATHS = 'application/x-jupyter-icontents';
+/** Has JupyterLab's messages leave room for the question and its Stop. */
+const SHOWN = 'nba-mod-shown';
 const DRAGS = ['lm-dragenter', 'lm-dragover', 'lm-dragleave', 'lm-drop', 'dragover', 'dragleave', 'drop'];
 
 /** The side bar's widget. */
@@ -76,12 +78,24 @@ export class Panel extends ReactWidget {
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
     this.keeper.begin();
+    document.body.classList.toggle(SHOWN, this.isVisible);
     for (const type of DRAGS) {
       this.node.addEventListener(type, this);
     }
   }
 
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    document.body.classList.add(SHOWN);
+  }
+
+  protected override onBeforeHide(message: Message): void {
+    document.body.classList.remove(SHOWN);
+    super.onBeforeHide(message);
+  }
+
   protected override onBeforeDetach(message: Message): void {
+    document.body.classList.remove(SHOWN);
     this.hold.end();
     this.keeper.end();
     for (const type of DRAGS) {

@@ -256,7 +256,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelC
     stubborn += "    except KeyboardInterrupt: pass"
     check = call(forever) | {"again": True}
     said = (call(forever), call(forever), call(stubborn), call("print(15 * 10)"), "There are 150 rows.", check)
-    name = replies(folder / "replies.jsonl", *said, call("print(6 * 7)"), "It is 42.")
+    name = replies(folder / "replies.jsonl", *said, *2 * (call("print(6 * 7)"), "It is 42."))
     more = {"NBAGENT_STATE_DIR": str(folder / "state"), "NBAGENT_ENGINE": "bubblewrap"}
     more["NBAGENT_CHECK"] = "true"
     manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, **more})
@@ -305,7 +305,16 @@ def test_an_interrupt_stops_a_question_at_once(kernel: BlockingKernelClient, cod
     assert found["content"]["status"] == "ok"
 
 
-def test_a_person_without_buttons_is_asked_by_input(kernel: BlockingKernelClient) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        "reply = %agent --approve ask Compute it\nreply.text",
+        "%config NbAgent.widgets = True\ndef ask():\n    reply = %agent --approve ask Compute it\n"
+        "    return reply.text\nask()",
+    ],
+)
+def test_a_person_without_buttons_is_asked_by_input(kernel: BlockingKernelClient, code: str) -> None:
+    """So is one whose question waits in a function, where no click would be heard."""
     asked, outputs = [], []
 
     def answer(message: dict[str, Any]) -> None:
@@ -313,7 +322,7 @@ def test_a_person_without_buttons_is_asked_by_input(kernel: BlockingKernelClient
         kernel.input("approve")
 
     kernel.execute_interactive(
-        "reply = %agent --approve ask Compute it\nreply.text",
+        code,
         allow_stdin=True,
         stdin_hook=answer,
         output_hook=lambda message: outputs.append(message["content"]),
