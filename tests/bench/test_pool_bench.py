@@ -76,15 +76,16 @@ def test_hand_out(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_first_cell(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, note: Note) -> None:
-    """A first cell with Polars and Matplotlib, hand-out included: 5 % of a bare start with the same cell."""
-    pair = Pair()
+    """A first cell with Polars and Matplotlib, hand-out included, costs what a bare kernel's second run of it does."""
+    pair, starts = Pair(), []
 
-    async def cold() -> None:
+    async def bare_twice() -> None:
         bare = Bare()
         started = time.perf_counter()
         await bare.start()
         await bare.run(CELL)
-        pair.floor.append(time.perf_counter() - started)
+        starts.append(time.perf_counter() - started)
+        pair.floor.append(await timed(bare.run(CELL)))
         await bare.stop()
 
     async def warm() -> None:
@@ -99,13 +100,16 @@ def test_first_cell(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop
             ]
             assert pool.figures.warm_starts == 1
 
-    # The first one of a home makes Matplotlib's list of fonts, which takes seconds more.
-    loop.run_until_complete(cold())
-    pair.floor.clear()
-    benchmark.pedantic(lambda: loop.run_until_complete(warm()), setup=lambda: loop.run_until_complete(cold()), rounds=7)
-    note(f"first cell with Polars and Matplotlib, bare ipykernel from cold: {at(pair.floor, 0.5):.2f} s")
+    def before() -> None:
+        loop.run_until_complete(bare_twice())
+
+    before()  # The first one of a home makes Matplotlib's list of fonts, which takes seconds more.
+    for times in (pair.floor, starts):
+        times.clear()
+    benchmark.pedantic(lambda: loop.run_until_complete(warm()), setup=before, rounds=7)
+    note(f"first cell with Polars and Matplotlib, bare ipykernel from cold: {at(starts, 0.5):.2f} s")
     note(f"first cell with Polars and Matplotlib, warm, {engine}: {1000 * at(pair.ours, 0.5):.0f} ms")
-    say(f"first cell with Polars and Matplotlib, warm, {engine}, to bare and cold", pair.ratio(), limit=0.05)
+    say(f"first cell with Polars and Matplotlib, warm, {engine}, to a bare kernel's second", pair.ratio(), limit=1.25)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
