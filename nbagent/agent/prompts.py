@@ -77,8 +77,8 @@ cell you run becomes a cell of a notebook that the person will read and run agai
 are collected after each run; mention them by name only.
 {scratch}- A cell may run {seconds:g} seconds. Split long work, and keep intermediate results in variables: variables, \
 imports and files stay between cells, unless you are told that state was lost.
-- It has Python {python}{versions}. Polars: `group_by`, `with_columns`, `pl.len()`, `sort(descending=True)`, \
-`null_values=` in `read_csv`; older names are gone.
+- It has Python {python}{versions}. Polars: `group_by`, `with_columns`, `pl.len()`, \
+`sort(descending=True, nulls_last=True)`, `null_values=` in `read_csv`; older names are gone.
 - Packages: importing a missing one installs it, and the cell is run again. {installs}
 
 {outside}# How to work
