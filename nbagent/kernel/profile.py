@@ -11,8 +11,8 @@ import msgspec
 
 from nbagent.core.policy import MIB
 
-MAX_COLUMNS, MAX_SAMPLE, MAX_VALUES, MAX_TABLES, MAX_RAW = 500, 3, 15, 30, 12
-"""Columns of a table, values of a column, tables of a file and raw lines of a table that are kept."""
+MAX_COLUMNS, MAX_SAMPLE, MAX_VALUES, MAX_TABLES, MAX_RAW, MAX_ROWS = 500, 3, 15, 30, 12, 6
+"""Columns of a table, values of a column, tables of a file, and raw lines and rows of a table that are kept."""
 
 LEADING_ZEROS = "digits with leading zeros"
 """The form of keys such as 00184, as `columns_inside.py` names it."""
@@ -48,6 +48,7 @@ class Column(msgspec.Struct, omit_defaults=True):
         missing: Words that mean a missing value, each with its rows.
         distinct: Different values; approximate if `about`.
         sample: Some values.
+        rows: The value of each row, if the table has few.
         values: All values with their rows, if there are few.
         low, high: The least and the greatest value.
         form: How values are written: a date's format, numbers with decimal commas.
@@ -67,6 +68,7 @@ class Column(msgspec.Struct, omit_defaults=True):
     distinct: Count = 0
     about: bool = False
     sample: list[Value] = []
+    rows: list[Value] = []
     values: dict[str, Count] = {}
     low: Value = None
     high: Value = None
@@ -140,7 +142,7 @@ def bounded(found: FileProfile, *, columns: int = MAX_COLUMNS) -> FileProfile:
         left -= len(table.columns)
         table.raw = table.raw[:MAX_RAW]
         for column in table.columns:
-            column.sample = column.sample[:MAX_SAMPLE]
+            column.sample, column.rows = column.sample[:MAX_SAMPLE], column.rows[:MAX_ROWS]
             for name in ("values", "missing", "others", "sentinels"):
                 setattr(column, name, dict(list(getattr(column, name).items())[:MAX_VALUES]))
     return found

@@ -119,6 +119,8 @@ async def test_what_is_peculiar_to_a_csv_is_told(found: dict[str, FileProfile]) 
     assert "separator=';'" in found["semicolon.csv"].tables[0].call
     assert "encoding='cp1252'" in found["latin1.csv"].tables[0].call
     assert found["latin1.csv"].tables[0].rows == 2
+    assert [each.rows for each in found["latin1.csv"].tables[0].columns] == [["1", "2"], ["Köln", "Münster"]]
+    assert not any(each.rows for each in found["dirty.csv"].tables[0].columns)
     assert [name for name, _ in columns(found["bom.csv"])] == ["a", "b"]
     dirty = {each.name: each for each in found["dirty.csv"].tables[0].columns}
     assert dirty["kind"].values == {"a": 60, "b": 60, "c": 1}
@@ -185,6 +187,7 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
     assert (book.tables[0].rows, columns(book)) == (1, [("name", "String"), ("mass", "Int64")])
     assert columns(book, 2) == [("city", "String"), ("count", "Int64")]
     assert "'header_row': 2" in book.tables[2].call
+    assert [each.rows for each in book.tables[2].columns] == [["Köln", "Bonn"], ["3", "4"]]
     database = found["odd # %20?.db"]
     assert {each.name: [column.name for column in each.columns] for each in database.tables} == {
         'we"ird; name\n': ["a b", 'q"q'],

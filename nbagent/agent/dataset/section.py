@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
 from nbagent.agent.dataset.words import common, passages, touch_file, touches, words
@@ -32,6 +34,8 @@ SAME = 6
 """Columns with the same values that are named."""
 COLUMNS, TOUCHED = 60, 3
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
+WIDE = 8
+"""Columns up to which a table of few rows is told row by row."""
 FULL, BRIEF = 2, 1
 MIN_FOLDER, REST = 200, 24
 """Characters that a folder's files have at least, and those of a count of the rest."""
@@ -269,14 +273,29 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
         touched = [each for each in group.columns if common(set(asked), words(each.name))]
         return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched[:TOUCHED])]
     lines += _calls(group)
-    lines += [column_line(each) for each in group.columns[:columns]]
+    rows = _rows(group)
+    lines += [column_line(_without_values(each) if rows else each) for each in group.columns[:columns]]
     if width > min(columns, len(group.columns)):
         lines.append(f"    … and {width - min(columns, len(group.columns)):,} more columns")
+    lines += rows
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
     if table.raw:
         lines.append(f"    first lines: {' '.join(quote(each, limit=100) for each in table.raw[:6])}")
     return lines
+
+
+def _rows(group: Group) -> list[str]:
+    """A small table row by row, since from each column's values nobody knows which belong together."""
+    table = group.tables[0][1]
+    whole = [each.rows for each in table.columns]
+    if len(group.tables) > 1 or not 1 < table.width <= WIDE or any(len(each) != table.rows for each in whole):
+        return []
+    return [f"    row: {', '.join(map(quote, each))}" for each in zip(*whole, strict=True)]
+
+
+def _without_values(column: Column) -> Column:
+    return replace(column, values={}, sample=[], distinct=0, low=None, high=None)
 
 
 def _calls(group: Group) -> list[str]:

@@ -21,6 +21,8 @@ KEPT_HASHES = 262_144
 """Hashes of different values that are kept of a column; beyond, only each second one is kept, then each fourth, …"""
 SKETCHED = 2048
 """Hashes that leave the sandbox, by which columns of different files are compared."""
+MAX_ROWS = 6
+"""Rows up to which a table is told by its rows."""
 OTHERS = 5
 """Values that a column of numbers or dates has beside these, that are told."""
 
@@ -38,6 +40,7 @@ class Tally:
         self.others: Counter[str] = Counter()
         self.values: Counter[str] | None = Counter()
         self.sample: list[Any] = []
+        self.rows: list[Any] = []
         self.bounds: list[Any] = []
         self.first_over_12 = self.second_over_12 = False
         self.hashes = pl.Series(dtype=pl.UInt64)
@@ -47,6 +50,8 @@ class Tally:
     def add(self, values: Any) -> None:
         """Take a piece of the column, as text or in its own type."""
         values = values.alias("value")  # its own name may be that of the counts
+        if len(self.rows) <= MAX_ROWS:  # one more tells that there are more
+            self.rows += values.head(MAX_ROWS + 1 - len(self.rows)).to_list()
         if values.dtype.is_nested() or values.dtype in (pl.Object, pl.Binary, pl.Null):
             self.dtype = self.dtype or str(values.dtype)
             self.empty += values.null_count()
@@ -243,6 +248,7 @@ class Tally:
             "distinct": distinct,
             "about": self.level > 0,
             "sample": [shown(each, dtype) for each in self.sample],
+            "rows": [shown(each) for each in self.rows] if len(self.rows) <= MAX_ROWS else [],
             "padded": self.padded,
         }
         if self.values is not None and self.values and not self.is_measure(dtype):
