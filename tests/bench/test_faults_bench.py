@@ -25,7 +25,7 @@ Say = Callable[..., None]
 ROUNDS = 9
 IGNORE = {
     "swallows it": "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except KeyboardInterrupt: pass",
-    "C holds the lock": "import ctypes; ctypes.PyDLL(None).sleep(1000)",
+    "C holds the lock": "sum(range(10**15))",
 }
 
 
