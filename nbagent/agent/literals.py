@@ -12,7 +12,7 @@ import ast
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from nbagent.agent.constants import folded, spelled, stated
@@ -175,7 +175,7 @@ class Literals:
             stands += [(code, []) for at, code in self._code.items() if at <= cell]
         for value, parts in stands:
             numbers = [each for each in _numbers([str(value)]) if is_mirror or _is_long(each)]
-            if numbers and not _are_known(_numbers(map(str, parts)), known):
+            if numbers and not (parts and self._is_found_out(_numbers(map(str, parts)), known)):
                 yield from (each for each in numbers if abs(each) not in known)
         for call in self._saves.get(cell, ()):
             yield from (each for each in self._saved(call) if not _is_year(each) and abs(each) not in known)
@@ -194,9 +194,7 @@ class Literals:
         inside.look_within(part)
         listed = [*_numbers(inside.texts), *self._named(inside)]
         written = set(listed)
-        rare = [abs(each) for each in written if abs(each) not in COMMON]
-        is_asked = bool(rare) or any(abs(each) in self._told for each in written)
-        is_new = self._data and not (is_asked and all(each in known for each in rare))
+        is_new = not self._is_found_out(written, known)
         try:
             numbers = set(_numbers([str(folded(part, names.only_value))]))
         except ValueError:
@@ -204,6 +202,15 @@ class Literals:
             numbers = written | ({total, total / len(listed)} if listed and is_new else set())
             numbers |= set(_numbers(spelled(inside.texts, _numbers(inside.texts))))
         return numbers if is_new else numbers & written, is_new
+
+    def _is_found_out(self, numbers: Collection[Decimal], known: Container[Decimal]) -> bool:
+        """Whether what is reckoned with these numbers is found out: some are known, and others are what anybody knows.
+
+        Where there is no data, whatever is reckoned is.
+        """
+        rare = [abs(each) for each in numbers if abs(each) not in COMMON]
+        is_asked = bool(rare) or any(abs(each) in self._told for each in numbers)
+        return not self._data or (is_asked and all(each in known for each in rare))
 
     def _named(self, looked: _Looked) -> set[Decimal]:
         """The numbers in the values of names that are shown, and of those in these."""
@@ -344,12 +351,6 @@ def _is_long(number: Decimal) -> bool:
 
 def _is_year(number: Decimal) -> bool:
     return 1500 <= number < 2200 and number == int(number)
-
-
-def _are_known(numbers: Iterable[Decimal], known: Container[Decimal]) -> bool:
-    """Whether what is reckoned with these numbers is found out: each is known, but for those that anybody knows."""
-    rare = [abs(each) for each in numbers if abs(each) not in COMMON]
-    return bool(rare) and all(each in known for each in rare)
 
 
 def _keywords(nodes: Iterable[ast.expr]) -> list[ast.expr]:

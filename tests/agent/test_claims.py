@@ -213,6 +213,18 @@ def test_tables_and_errors() -> None:
     assert not claims("3141", {1: [error]})[0].supported
 
 
+@pytest.mark.parametrize(
+    ("answer", "question", "code", "shown", "data"),
+    [
+        ("94,608,000 seconds", "How many seconds have 3 years?", "print(3*365*24*3600)", "94608000", True),
+        ("It is 160.9344 km.", "How far are 100 miles?", "print(100 * 1.609344)", "160.9344", False),
+    ],
+)
+def test_what_is_reckoned_is_found_out(answer: str, question: str, code: str, shown: str, data: bool) -> None:
+    """Without data all of it, with data what is reckoned with numbers of the question and those that anybody knows."""
+    assert [each.cell for each in claims(answer, printed(shown), given=[question], code={1: code}, data=data)] == [1]
+
+
 def test_much_of_it_takes_no_time() -> None:
     """Ten megabytes of output, and an answer that is all numbers."""
     started = time.monotonic()

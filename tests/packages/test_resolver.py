@@ -342,7 +342,7 @@ async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tm
 
 def test_credentials_are_not_repeated() -> None:
     """An index's URL may carry them, and what uv says may reach a model and a notebook."""
-    assert uv.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x"
+    assert uv.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x."
 
 
 async def test_a_missing_uv_is_an_error_with_its_mend(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
