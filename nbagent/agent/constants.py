@@ -26,6 +26,16 @@ _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.UAdd: operator.pos,
 }
 _SERIES = (str, bytes, list)
+COMPARES = frozenset("is_in isin is_between between eq ne lt le gt ge get_group".split())
+"""Calls that only compare with what they are given."""
+RENAMES = frozenset(("replace", "replace_strict", "map"))
+"""Calls that give values of data other names, by a dictionary."""
+_SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
+_CONDITION = re.compile(
+    r"""(?ix) (?P<column> [\w"\])] \s* (?: [<>=!]=? | <> | \blike\b ) ) \s* (?: '[^']*' | -?[\d.]+ )
+    | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
+)
+"""What a condition compares a column with, or a text beside it."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (abs, int, float, round, len, sum, ord, str, divmod, math.sqrt, math.floor, math.ceil)
@@ -144,18 +154,28 @@ def _is_same(left: ast.expr, right: ast.expr) -> bool:
 def stated(node: ast.AST) -> Iterator[tuple[Any, list[Any]]]:
     """What the constants in code come to, as far as one calculation goes; each with the numbers in it.
 
-    What is only compared with is left out, and so is a text that stands alone.
+    What is only compared with is left out, and so are what has labels in a dictionary, and a text that stands alone.
     """
 
     def visit(node: ast.AST) -> tuple[Any, list[Any]] | None:
+        parts_of = ast.iter_child_nodes(node)
         match node:
             case ast.Constant(value=bool()):
                 return None
+            case ast.Constant(value=str() as text) if _SQL.match(text):
+                return _without_conditions(text), [text]
+            case ast.Call(func=ast.Attribute(attr="query") as func, args=[ast.Constant(value=str() as text), *others]):
+                found.append((_without_conditions(text), [text]))
+                parts_of = iter([func, *others, *node.keywords])
+            case ast.Call(func=ast.Attribute(attr=name) as func) if name in COMPARES:
+                parts_of = iter([func])
+            case ast.Dict(values=labels) if has_labels(node):
+                parts_of = iter(labels)
             case ast.Constant(value=int() | float() | str() | bytes() as value):
                 return value, [value]
             case ast.Expr(value=ast.Constant()) if not isinstance(node, ast.Module):
                 return None
-        inner = [visit(each) for each in ast.iter_child_nodes(node)]
+        inner = [visit(each) for each in parts_of]
         parts = [each for each in inner if each is not None]
         if isinstance(node, ast.BinOp | ast.UnaryOp) and len(parts) == len(inner) - 1:
             with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -171,6 +191,17 @@ def stated(node: ast.AST) -> Iterator[tuple[Any, list[Any]]]:
     if (whole := visit(node)) is not None:
         found.append(whole)
     yield from found
+
+
+def has_labels(node: ast.AST | None) -> bool:
+    """Whether an expression is a dictionary of texts, by which values of data get names."""
+    values = node.values if isinstance(node, ast.Dict) else []
+    return bool(values) and all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in values)
+
+
+def _without_conditions(text: str) -> str:
+    """A query without what its conditions compare columns with, which only data can make it show."""
+    return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], text)
 
 
 def spelled(texts: Sequence[str], numbers: Sequence[Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from nbagent.agent.constants import folded, spelled, stated
+from nbagent.agent.constants import COMPARES, RENAMES, folded, has_labels, spelled, stated
 from nbagent.agent.names import (
     MAGICS,
     MAKES,
@@ -308,6 +308,10 @@ class _Looked:
                     parts = [value, *arguments]
                 case ast.Call(func=func, args=arguments, keywords=keywords):
                     given = [x for x in (*arguments, *(each.value for each in keywords)) if not _is_common(x)]
+                    if isinstance(func, ast.Attribute) and func.attr in COMPARES:
+                        given = []
+                    elif isinstance(func, ast.Attribute) and func.attr in RENAMES:
+                        given = [each for each in given if not self._has_labels(each)]
                     # What a call has made may be in what it is given to; a number that it is given itself seldom is.
                     parts = given if name_of(func) in _PUTS else [x for x in given if isinstance(x, _MADE)]
                     parts = [func.value if isinstance(func, ast.Attribute) else func, *parts]
@@ -323,6 +327,9 @@ class _Looked:
                     ]
         for each in parts:
             look(each)
+
+    def _has_labels(self, node: ast.expr) -> bool:
+        return has_labels(self.known.only_value(node.id) if isinstance(node, ast.Name) else node)
 
 
 def _shown_expressions(tree: ast.Module, parts: Sequence[ast.AST], known: Known) -> Iterator[tuple[ast.expr, int]]:

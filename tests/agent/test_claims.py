@@ -225,6 +225,41 @@ def test_what_is_reckoned_is_found_out(answer: str, question: str, code: str, sh
     assert [each.cell for each in claims(answer, printed(shown), given=[question], code={1: code}, data=data)] == [1]
 
 
+NAMES = "names = {'5411': 'Grocery', 5812: 'Eating'}\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(df.filter(pl.col('mcc').is_in([5411, 5812])).group_by('mcc').len())",
+        f"{NAMES}print(df.with_columns(name=pl.col('mcc').replace_strict(names)).group_by('mcc', 'name').len())",
+        "print(con.execute('select mcc, count(*) from t where mcc in (5411, 5812) or id = 5411').fetchall())",
+        "q = 'select mcc, name, n from t where mcc >= 5411'\nprint(con.execute(q).fetchall())",
+        "print(df.query('mcc == 5411 or mcc == 5812').groupby('mcc').size())",
+    ],
+)
+def test_what_data_is_only_compared_with_is_evidence_where_data_shows_it(code: str) -> None:
+    """No code by which rows are chosen or named makes a number be shown that the data doesn't have."""
+    assert [each.cell for each in claims("MCC 5411: 231", printed("5411 231"), code={1: code})] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"{NAMES}print(list(names)[0], df.height)",
+        f"{NAMES}for key in names: print(key, df.height)",
+        f"{NAMES}print(dict(zip(names, df['x'])))",
+        f"{NAMES}print(df.join(pl.DataFrame({{'k': list(names.keys())}}), how='cross'))",
+        "print(df['x'].replace({1: 5411}))",
+        "print(con.execute(\"select 'mcc = 5411' from t where x > 3\").fetchall())",
+        "print(con.execute('select count(*) * 0 + 5411 from t where x = 1').fetchall())",
+        "print('select where mcc = 5411', df.height)",
+    ],
+)
+def test_what_looks_like_a_comparison_is_made_up_all_the_same(code: str) -> None:
+    assert [each.cell for each in claims("MCC 5411", printed("5411 231"), code={1: code})] == [0]
+
+
 def test_much_of_it_takes_no_time() -> None:
     """Ten megabytes of output, and an answer that is all numbers."""
     started = time.monotonic()
