@@ -40,16 +40,21 @@ def options(files: Path, *, model: str = MODEL, jobs: int = 1, minutes: float = 
     return Options(model=model, folder=files / "r", engine="bubblewrap", jobs=jobs, minutes=minutes)
 
 
-def shown(answer: str) -> tuple[Say, Say]:
-    """A cell that reads data and shows the answer, and that: one made of constants would be sent back."""
-    return Say(calls=(python(f"print(open('/tmp/data/penguins.csv').read(0) + {answer!r})"),)), Say(text=answer)
+READ = "import polars as pl\np = pl.read_csv('/tmp/data/penguins.csv', null_values='NA')\n"
+COUNT = f"{READ}print(f'@rows[{{p.height}}] @species[{{p[\"species\"].n_unique()}}]')"
+MEAN = f"{READ}print(p.filter(species='Gentoo')['bill_length_mm'].mean())"
+
+
+def shown(code: str, answer: str) -> tuple[Say, Say]:
+    """A cell that computes the answer, and that: one that no cell computes would be sent back."""
+    return Say(calls=(python(code),)), Say(text=answer)
 
 
 async def test_an_error_of_one_task_is_its_result(
     files: Path, provider: Provider, tasks: list[Task], results: Results
 ) -> None:
     """A request that is refused: its notebook is there, and the others are done."""
-    provider.say(Say(status=400, message="That is not allowed here."), *shown("@mean_bill[47.5]"))
+    provider.say(Say(status=400, message="That is not allowed here."), *shown(MEAN, "@mean_bill[47.5]"))
     await Run(results, options(files)).all(tasks[:2])
     first, second = results.done.values()
     assert "That is not allowed here." in first.error
@@ -71,7 +76,7 @@ async def test_no_tool_of_the_persons_helps(
 ) -> None:
     """Whatever their settings say: it is the model that is scored."""
     monkeypatch.setenv("NBAGENT_FORGE", "true")
-    provider.say(*shown("@rows[344] @species[3]"))
+    provider.say(*shown(COUNT, "@rows[344] @species[3]"))
     await Run(results, options(files)).all(tasks[:1])
     assert not {"create_tool", "wrap_package"} & {each["function"]["name"] for each in provider.requests[0]["tools"]}
 
@@ -81,7 +86,7 @@ async def test_an_outage_ends_the_run(files: Path, provider: Provider, results: 
     lines(files / "questions.jsonl", *({**QUESTIONS[0], "id": number} for number in range(20)))
     lines(files / "labels.jsonl", *({**LABELS[0], "id": number} for number in range(20)))
     many = read(files / "questions.jsonl", labels=files / "labels.jsonl", tables=files / "tables")
-    provider.say(*shown("@rows[344] @species[3]"), *[Say(status=401)] * 19)
+    provider.say(*shown(COUNT, "@rows[344] @species[3]"), *[Say(status=401)] * 19)
     with pytest.raises(OutageError, match=r"in the last 3 of the tasks: openai refused the key \(401\)"):
         await Run(results, options(files)).all(many)
     assert list(results.done) == [0]
