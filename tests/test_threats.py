@@ -259,7 +259,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
         "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing "
         "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing "
-        "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing",
+        "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing "
+        "faces/lab/browser/test_hostile.py::test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""
