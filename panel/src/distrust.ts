@@ -84,6 +84,8 @@ export class Distrust {
     const add = (panel: NotebookPanel) => {
       const { content, sessionContext } = panel;
       const saved = () => content.model?.defaultKernelName; // while it is being opened
+      const registry = this.registry(content.rendermime);
+      registry.isResult = () => !this.allowed && isResult(panel.context.path);
       const look = this.guard(sessionContext, content.rendermime, () => content.model?.cells ?? [], saved);
       const listen = () => {
         content.model?.cells.changed.connect(look);
@@ -92,8 +94,6 @@ export class Distrust {
       content.modelChanged.connect(listen);
       listen();
       const isMarked = () => !this.allowed && [...(content.model?.cells ?? [])].some(model => model.getMetadata(MARK) === true);
-      const registry = this.registry(content.rendermime);
-      registry.isResult = () => !this.allowed && isResult(panel.context.path);
       const isUnder = () => isMarked() || registry.wasUnder() || registry.isResult();
       printStill(panel, isUnder);
       withoutWidgets(panel, isUnder);
@@ -140,6 +140,7 @@ export class Distrust {
         model.deleteMetadata('trusted'); // by which the server would sign the notebook
       }
     };
+    const registry = this.registry(rendermime);
     let has = false;
     let had = false;
     const look = () => {
@@ -151,8 +152,9 @@ export class Distrust {
           this.known.add(model);
           model.stateChanged.connect(() => check(model));
         }
-        if (left && !has && model.type === 'code' && !model.trusted) {
-          model.setMetadata(MARK, true); // it may have run before there were such marks
+        // It may have run before there were such marks; what code has saved is copied, and saved elsewhere.
+        if (((left && !has) || registry.isResult()) && model.type === 'code' && !model.trusted) {
+          model.setMetadata(MARK, true);
         }
         check(model);
       }
@@ -164,7 +166,6 @@ export class Distrust {
       }
       look();
     };
-    const registry = this.registry(rendermime);
     registry.isUnder = isUnder;
     if (!this.known.has(rendermime)) {
       this.known.add(rendermime);

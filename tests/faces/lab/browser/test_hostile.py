@@ -273,6 +273,12 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     nbformat.write(made, lab.root / RESULTS / "made.ipynb")
     panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb", factory="Notebook")
     panel.page.get_by_role("heading", name="end").first.wait_for()
+    panel.page.evaluate(f"{FRONT}.content.activeCellIndex = 0")
+    panel.command("notebook:copy-cell")
+    beside(lab, panel, "copied.ipynb", "1")
+    panel.command("notebook:paste-cell-below")
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    assert cells(panel)[1]["metadata"]["nbagent_sandboxed"] is True
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
         (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
