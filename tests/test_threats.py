@@ -90,7 +90,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_kernel.py::test_much_output_costs_little_memory "
         "kernel/test_kernel.py::test_a_flood_does_not_stop_others "
         "sandbox/test_socket_options.py::test_no_file_that_code_sends_holds_the_host_up "
-        "kernel/test_outputs.py::test_an_oversize_representation_costs_nothing "
+        "kernel/test_output_bounds.py::test_an_oversize_representation_costs_nothing "
         "faces/lab/test_channel.py::test_a_slow_page_costs_one_batch_and_loses_nothing "
         "faces/lab/test_files.py::test_large_outputs_come_cut_with_a_way_to_the_rest",
     ),
@@ -124,7 +124,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_collector.py::test_names_that_differ_by_case_or_folder_stay_apart "
         "kernel/test_collector.py::test_nothing_is_written_through_a_link_on_the_host "
         "kernel/test_collector.py::test_a_huge_file_stays_and_that_is_said "
-        "kernel/test_transfer.py::test_a_hostile_archive_is_a_limit_error "
+        "kernel/test_archives.py::test_a_hostile_archive_is_a_limit_error "
         "kernel/test_unpack_inside.py::test_no_header_of_an_archive_takes_much_memory",
     ),
     26: (
@@ -259,7 +259,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/lab/browser/test_hostile.py::test_outputs_stay_those_of_a_sandboxed_kernel "
         "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing "
         "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing "
-        "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing",
+        "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing "
+        "faces/lab/browser/test_hostile.py::test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored "
+        "faces/lab/test_notebooks.py::test_the_servers_own_export_runs_nothing_that_code_has_saved",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""

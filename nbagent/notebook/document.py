@@ -13,6 +13,7 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
+from nbagent.core.text import one_line
 from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.streams import Stream
 from nbagent.kernel.outputs.widgets import STATE_MIME
@@ -182,7 +183,7 @@ class Document:
     def check_python(self) -> None:
         """Raise a `UsageError` if its code is in another language than Python."""
         if self.language and "python" not in self.language.lower():
-            raise UsageError(f"{self.name} is in {self.language[:40]}, and nbagent runs Python only.")
+            raise UsageError(f"{self.name} is in {one_line(self.language, 40)}, and nbagent runs Python only.")
 
     @property
     def edits(self) -> list[str]:

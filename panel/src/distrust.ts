@@ -16,9 +16,9 @@ import type { Widget } from '@lumino/widgets';
 import { PLOTLY } from './plotly';
 import { printStill } from './printing';
 import { tame } from './replies';
-import { isResult, openStill } from './results';
+import { openStill } from './results';
 import { harmless, sealed } from './safe';
-import { SANDBOXED } from './shared';
+import { isResult, SANDBOXED } from './shared';
 import type { Trans } from './translate';
 
 /** What is left out of HTML, though a chart may need it. */
@@ -53,6 +53,8 @@ interface Registry {
   readonly strict: Drawing;
   /** Whether its kernel is under suspicion now. */
   isUnder: () => boolean;
+  /** Whether it has been since this was opened. */
+  wasUnder: () => boolean;
   /** Whether its notebook itself was saved by code under suspicion. */
   isResult: () => boolean;
 }
@@ -82,6 +84,8 @@ export class Distrust {
     const add = (panel: NotebookPanel) => {
       const { content, sessionContext } = panel;
       const saved = () => content.model?.defaultKernelName; // while it is being opened
+      const registry = this.registry(content.rendermime);
+      registry.isResult = () => !this.allowed && isResult(panel.context.path);
       const look = this.guard(sessionContext, content.rendermime, () => content.model?.cells ?? [], saved);
       const listen = () => {
         content.model?.cells.changed.connect(look);
@@ -90,9 +94,9 @@ export class Distrust {
       content.modelChanged.connect(listen);
       listen();
       const isMarked = () => !this.allowed && [...(content.model?.cells ?? [])].some(model => model.getMetadata(MARK) === true);
-      const registry = this.registry(content.rendermime);
-      registry.isResult = () => !this.allowed && isResult(panel.context.path);
-      printStill(panel, () => isMarked() || registry.isUnder() || registry.isResult());
+      const isUnder = () => isMarked() || registry.wasUnder() || registry.isResult();
+      printStill(panel, isUnder);
+      withoutWidgets(panel, isUnder);
     };
     tracker.widgetAdded.connect((_, panel) => add(panel));
     tracker.forEach(add);
@@ -136,6 +140,7 @@ export class Distrust {
         model.deleteMetadata('trusted'); // by which the server would sign the notebook
       }
     };
+    const registry = this.registry(rendermime);
     let has = false;
     let had = false;
     const look = () => {
@@ -147,8 +152,9 @@ export class Distrust {
           this.known.add(model);
           model.stateChanged.connect(() => check(model));
         }
-        if (left && !has && model.type === 'code' && !model.trusted) {
-          model.setMetadata(MARK, true); // it may have run before there were such marks
+        // It may have run before there were such marks; what code has saved is copied, and saved elsewhere.
+        if (((left && !has) || registry.isResult()) && model.type === 'code' && !model.trusted) {
+          model.setMetadata(MARK, true);
         }
         check(model);
       }
@@ -160,12 +166,12 @@ export class Distrust {
       }
       look();
     };
-    const registry = this.registry(rendermime);
     registry.isUnder = isUnder;
     if (!this.known.has(rendermime)) {
       this.known.add(rendermime);
       // The log of a notebook has its outputs for longer than the notebook has the kernel.
-      seal(rendermime, registry, () => !this.allowed && (had || hasSandbox()));
+      registry.wasUnder = () => !this.allowed && (had || hasSandbox());
+      seal(rendermime, registry);
     }
     context.kernelChanged.connect(arrived);
     arrived();
@@ -219,7 +225,8 @@ export class Distrust {
         sanitizer,
         markdownParser
       };
-      found = { plain, strict: strictly(rendermime, plain, isPlotly => this.tell(isPlotly)), isUnder: () => false, isResult: () => false };
+      const no = () => false;
+      found = { plain, strict: strictly(rendermime, plain, isPlotly => this.tell(isPlotly)), isUnder: no, wasUnder: no, isResult: no };
       this.registries.set(rendermime, found);
     }
     return found;
@@ -270,15 +277,23 @@ function strictly(rendermime: IRenderMimeRegistry, plain: Drawing, tell: (isPlot
   };
 }
 
-/** Have a registry draw so as long as that holds. */
-function seal(rendermime: IRenderMimeRegistry, { plain, strict }: Registry, isUnder: () => boolean): void {
+/** Have a registry draw so as long as its kernel is under suspicion, or was. */
+function seal(rendermime: IRenderMimeRegistry, registry: Registry): void {
+  const { plain, strict } = registry;
   const { clone } = rendermime;
   const { sanitizer, markdownParser } = plain;
-  const drawing = () => (isUnder() ? strict : plain);
+  const drawing = () => (registry.wasUnder() ? strict : plain);
   Object.defineProperty(rendermime, 'sanitizer', { get: () => drawing().sanitizer });
   Object.defineProperty(rendermime, 'markdownParser', { get: () => drawing().markdownParser });
   // The person's own cells of Markdown have clones.
   rendermime.clone = options => clone.call(rendermime, { sanitizer, markdownParser: markdownParser ?? undefined, ...options });
   rendermime.preferredMimeType = (bundle, safe) => drawing().preferredMimeType(bundle, safe);
   rendermime.createRenderer = mime => drawing().createRenderer(mime);
+}
+
+/** Have nobody read the widgets that a notebook holds as long as it is under suspicion: their models run once it is open, trusted or not. */
+function withoutWidgets({ context }: NotebookPanel, isUnder: () => boolean): void {
+  const { model } = context;
+  const { getMetadata } = model;
+  model.getMetadata = name => (name === 'widgets' && isUnder() ? undefined : getMetadata.call(model, name));
 }

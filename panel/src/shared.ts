@@ -1,4 +1,5 @@
 /** The document of a notebook, which all who have it open share, and changes of it that are one undo each. */
+import { PageConfig } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
 /** How the kernels are called whose code is under suspicion. */
@@ -6,6 +7,12 @@ export const SANDBOXED = 'nbagent-';
 
 /** The folder into which files go that their code saves. As `RESULTS` in nbagent/core/folders.py. */
 export const RESULTS = 'nbagent-output';
+
+/** Whether code under suspicion has saved a file. */
+export function isResult(path: string): boolean {
+  // A path may begin with the name of a drive, such as that of shared documents.
+  return `${PageConfig.getOption('serverRoot')}/${path}`.split(/[/\\:]/).includes(RESULTS);
+}
 
 type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & {
   readonly awareness?: { getStates(): Map<number, { readonly user?: object }> };

@@ -384,6 +384,21 @@ def test_the_command_tells_people_and_programs(made: Path, tmp_path: Path) -> No
     assert "turn 2, by python of m, approved by policy, ok in 1 s; edited since: 2" in story
 
 
+def test_nothing_that_a_notebook_says_looks_like_a_line_of_ours(tmp_path: Path) -> None:
+    """Neither the name of a cell, nor a language, nor what a stream is called; and nothing turns the writing round."""
+    forged = "a\r\nall.ipynb: same \u202e"
+    shown = {"output_type": "stream", "name": forged, "text": forged}
+    cell = {"cell_type": "code", "id": forged, "source": "1", "metadata": {}, "outputs": [shown], "execution_count": 1}
+    for name, facts in (("cells", {"nbagent": {"cells": [forged]}}), ("language", {"language_info": {"name": forged}})):
+        made = {"cells": [cell], "metadata": facts, "nbformat": 4, "nbformat_minor": 5}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(made))
+    ran = nbagent("verify", "cells.ipynb", "language.ipynb", cwd=tmp_path, NBAGENT_STATE_DIR=str(tmp_path / "state"))
+    assert ran.code == 2, ran.err
+    assert "all.ipynb: same" in ran.out
+    assert not [each for each in ran.out.split("\n") if each.startswith("all")]
+    assert not {"\r", "\u202e"} & set(ran.out)
+
+
 def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     """Where it changes what was there before it, also for cells that show that; any other difference has no cause."""
 

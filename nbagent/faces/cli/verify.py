@@ -15,7 +15,7 @@ from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import NbagentError, StoreError, UsageError, contained
 from nbagent.core.options import Options
 from nbagent.core.policy import TrustLevel
-from nbagent.core.text import safe
+from nbagent.core.text import one_line, safe
 from nbagent.faces.cli import objects
 from nbagent.notebook import document as documents
 from nbagent.notebook import report
@@ -207,13 +207,14 @@ def _show(proofs: Sequence[Proof], wanted: Wanted) -> None:
     for proof in proofs:
         if proof.result == "same" and wanted.quiet:
             continue
-        console.print(safe(_line(proof)), soft_wrap=True)
+        # A notebook names its cells and much else, and nothing in it makes a line of ours.
+        console.print(_told(_line(proof)), soft_wrap=True)
         for line in (*proof.problems, *([] if wanted.quiet else proof.notes)):
-            console.print(safe(f"  {line}"), soft_wrap=True)
+            console.print(f"  {_told(line)}", soft_wrap=True)
         if rows := _rows(proof, quiet=wanted.quiet):
             table = Table("cell", "result", "what differs", show_edge=False, pad_edge=False)
             for row in rows:
-                table.add_row(*map(safe, row))
+                table.add_row(*row)
             console.print(table)
     if len(proofs) != 1 or not wanted.quiet:
         counts = {name: sum(each.result == name for each in proofs) for name in ("same", "differs", "not run")}
@@ -227,17 +228,21 @@ def _rows(proof: Proof, *, quiet: bool) -> list[tuple[str, str, str]]:
     for told, cells in itertools.groupby(proof.cells, key=lambda each: bool(report.told(each) or each.excused)):
         found = [*cells]
         if told:
-            rows += [(each.id, each.result, _what(each)) for each in found if report.told(each) or not quiet]
+            rows += [(_told(each.id), each.result, _what(each)) for each in found if report.told(each) or not quiet]
         elif not quiet:
             first, last = found[0], found[-1]
             name = first.id if first is last else f"{first.id} … {last.id}"
-            rows.append((name, first.result, "" if first is last else f"{len(found)} cells"))
+            rows.append((_told(name), first.result, "" if first is last else f"{len(found)} cells"))
     return rows
 
 
 def _what(cell: CellProof) -> str:
     excused = f"same but for {', '.join(cell.excused)}" if cell.result == "same" else ""
-    return "\n".join(report.told(cell)) or excused
+    return "\n".join(map(_told, report.told(cell))) or _told(excused)
+
+
+def _told(text: str) -> str:
+    return one_line(text, 2_000)
 
 
 def _line(proof: Proof) -> str:

@@ -5,6 +5,7 @@
     status.py    what new sessions begin with                sessions.py   the list of sessions
     channel.py   the WebSocket of one page                   relay.py      what goes over it
     calls.py     what a page may call                        contents.py   paths that a page gives
+    exporters.py what the server's own exports may import
 
 Sessions live in host processes. This one reads their logs and relays calls to them, so it imports neither models nor
 kernels, and loses nothing when it ends.

@@ -20,6 +20,8 @@ _VERSION = re.compile(r"[\^~]?\d{1,3}(?:\.\d{1,3}){0,2}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
 _HTML = frozenset({"HTML", "HTMLMath"})
 _MEDIA = frozenset({"Image", "Audio", "Video"})
+_LINKS = frozenset({"LinkModel", "DirectionalLinkModel"})
+"""Models that write what one widget holds into another as soon as they are there: text into HTML."""
 _STYLES = ("StyleModel", "LayoutModel")
 """Ends of the names of models whose strings are CSS."""
 
@@ -44,6 +46,8 @@ def clean_widgets(state: State, clean_outputs: Callable[[list[Any]], list[Any]])
 def _model(model: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> State | None:
     name, module, version = (str(model.get(key)) for key in ("model_name", "model_module", "model_module_version"))
     if module not in _MODULES or not _VERSION.fullmatch(version) or not _NAME.fullmatch(name):
+        return None
+    if name in _LINKS:
         return None
     given = model.get("state")
     state = _without_commands(given) if isinstance(given, dict) else {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import psutil
 from faces.lab.conftest import Server
 from program import call, replies
@@ -92,3 +94,22 @@ async def test_a_job_that_is_stopped_leaves_nothing(server: Server) -> None:
     await asyncio.sleep(1)
     assert (await server.fetch("DELETE", f"jobs/{job['job']}")).code == 204
     assert not any("verify" in each.cmdline() for each in process.children())
+
+
+async def test_the_servers_own_export_runs_nothing_that_code_has_saved(tmp_path: Path) -> None:
+    """Nbconvert imports what a notebook names to make a script of it; what is installed for that still works."""
+    server = Server(tmp_path, PYTHONPATH=str(tmp_path / "root"))
+    try:
+        ran = tmp_path / "ran"
+        (server.root / "planted.py").write_text(f"open({str(ran)!r}, 'w')\nRun = None\n")
+        for exporter, status in (("planted.Run", 500), ("nbconvert.exporters.PythonExporter", 200), ("python", 200)):
+            language = {"name": "python", "nbconvert_exporter": exporter}
+            cells = [nbformat.v4.new_code_cell("6 * 7")]
+            made = nbformat.v4.new_notebook(cells=cells, metadata={"language_info": language})
+            nbformat.write(made, server.root / "made.ipynb")
+            reply = await server.fetch("GET", "/nbconvert/script/made.ipynb?download=true")
+            assert (reply.code, b"6 * 7" in reply.body) == (status, status == 200), reply.body
+        assert not ran.exists()
+        assert "not installed as an exporter" in server.log
+    finally:
+        server.stop()

@@ -118,6 +118,12 @@ def test_a_widget_is_judged_by_what_draws_it() -> None:
     assert cleaned("ImageModel", format=["url"], value="http://h.invalid") is None
 
 
+@pytest.mark.parametrize("name", ["LinkModel", "DirectionalLinkModel"])
+def test_no_widget_writes_into_another_one(name: str) -> None:
+    """A link would make a text, which nobody cleans as HTML, the value of a widget that shows HTML."""
+    assert cleaned(name, source=["IPY_MODEL_text", "value"], target=["IPY_MODEL_page", "value"]) is None
+
+
 def test_what_styles_a_widget_loads_nothing() -> None:
     """A background is CSS, a label is mathematics, and a class is one of its own."""
     style = cleaned("HTMLStyleModel", background="url(//h.invalid/x)", text_color="red", _model_name="HTMLStyleModel")

@@ -36,6 +36,8 @@ BIND = {"input": "text", "style": "content-visibility: auto", "oncontentvisibili
 CHART = {"width": 9, "height": 9, "signals": [{"name": "s", "value": "", "bind": BIND}]}
 """A chart of Vega's that runs a script, in a notebook that is not trusted, too."""
 FRONT = "window.jupyterapp.shell.currentWidget"
+WIDGETS = "window.jupyterapp.pluginRegistry._plugins.get('@jupyter-widgets/jupyterlab-manager:plugin').service"
+"""The modules of widgets that JupyterLab has. There are some whose models run a script that they hold."""
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +256,7 @@ def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: 
 def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     """A notebook in the folder of results was made by nobody else: what it shows is not trusted, its words neither.
 
-    Charts that were saved there are opened as text.
+    Charts that were saved there are opened as text, and words too, where a link leads to them.
     """
     panel = lab.open(browser, workspace="result")
     asked: list[str] = []
@@ -263,7 +265,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     outputs = [nbformat.v4.new_output("display_data", data=each) for each in shown]
     both = [
         nbformat.v4.new_code_cell("1", outputs=outputs),
-        nbformat.v4.new_markdown_cell("# end ![](http://h6.invalid)"),
+        nbformat.v4.new_markdown_cell("# end ![](http://h6.invalid)\n[words](words.md)"),
     ]
     spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     (lab.root / RESULTS).mkdir(exist_ok=True)
@@ -271,14 +273,53 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     nbformat.write(made, lab.root / RESULTS / "made.ipynb")
     panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb", factory="Notebook")
     panel.page.get_by_role("heading", name="end").first.wait_for()
+    panel.page.evaluate(f"{FRONT}.content.activeCellIndex = 0")
+    panel.command("notebook:copy-cell")
+    beside(lab, panel, "copied.ipynb", "1")
+    panel.command("notebook:paste-cell-below")
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    assert cells(panel)[1]["metadata"]["nbagent_sandboxed"] is True
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
         (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
         panel.command("docmanager:open", path=f"{RESULTS}/{name}")
         panel.page.locator(".jp-FileEditor:visible").get_by_text("content-visibility").wait_for()
+    (lab.root / RESULTS / "words.md").write_text("# words ![](http://h6.invalid)")
+    panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb")
+    panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").first.click()
+    panel.page.locator(":is(.jp-FileEditor, .jp-MarkdownViewer):visible").get_by_text("words").first.wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert panel.page.evaluate("window.ran") is None
     assert [each for each in asked if MARKS.search(each)] == []
+    panel.close()
+
+
+def test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored(lab: Lab, browser: Browser) -> None:
+    """JupyterLab restores those of a notebook that nobody trusts, too, and the models of some modules run scripts."""
+    panel = lab.open(browser, workspace="widgets")
+    panel.page.evaluate(
+        f"""() => {{
+          class Made {{
+            static _deserialize_state({{ number }}) {{ (window.made ??= []).push(number) }}
+          }}
+          {WIDGETS}.registerWidget({{ name: 'made', version: '1.0.0', exports: {{ Made }} }});
+        }}"""
+    )
+    (lab.root / RESULTS).mkdir(exist_ok=True)
+    places = [("w1.ipynb", "nbagent-bubblewrap", {}), (f"{RESULTS}/w2.ipynb", "python3", {})]
+    places += [("w3.ipynb", "python3", {"nbagent_sandboxed": True}), ("w4.ipynb", "python3", {})]
+    for number, (path, kernel, marks) in enumerate(places, start=1):
+        model = {"model_name": "Made", "model_module": "made", "model_module_version": "1.0.0"}
+        state = {"state": {"w": {**model, "state": {"number": number}}}, "version_major": 2, "version_minor": 0}
+        facts = {"kernelspec": {"name": kernel, "display_name": "x", "language": "python"}}
+        facts["widgets"] = {"application/vnd.jupyter.widget-state+json": state}
+        cell = nbformat.v4.new_code_cell("1", metadata=marks)
+        nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=facts), lab.root / path)
+        panel.command("docmanager:open", path=path, factory="Notebook")
+        panel.page.wait_for_function(IDLE)
+    panel.page.wait_for_function("window.made?.includes(4)")  # that of nobody who is under suspicion
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    assert panel.page.evaluate("window.made") == [4]
     panel.close()
 
 
