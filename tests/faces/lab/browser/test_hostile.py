@@ -12,7 +12,7 @@ import machine
 import nbformat
 import pytest
 from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, started
-from faces.lab.browser.notebooks import IDLE, beside, cells, sources
+from faces.lab.browser.notebooks import CELLS, IDLE, beside, cells, sources
 from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
 
@@ -277,7 +277,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     panel.command("notebook:copy-cell")
     beside(lab, panel, "copied.ipynb", "1")
     panel.command("notebook:paste-cell-below")
-    panel.page.wait_for_timeout(3_000 * machine.pace())
+    panel.page.wait_for_function(f"() => {CELLS}.length === 2")
     assert cells(panel)[1]["metadata"]["nbagent_sandboxed"] is True
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
