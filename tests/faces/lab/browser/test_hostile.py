@@ -258,7 +258,7 @@ def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: 
 def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     """A notebook in the folder of results was made by nobody else: what it shows is not trusted, its words neither.
 
-    Charts that were saved there are opened as text, and words too, where a link leads to them.
+    Charts that were saved there are opened as text, and no link leads to the server.
     """
     panel = lab.open(browser, workspace="result")
     asked: list[str] = []
@@ -280,10 +280,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     beside(lab, panel, "copied.ipynb", "1")
     panel.command("notebook:paste-cell-below")
     panel.page.wait_for_function(f"() => {CELLS}.length === 2")
-    assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [
-        ["text/plain"],
-        ["text/markdown"],
-    ]
+    assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [["text/plain"], ["text/markdown"]]
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
         (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
@@ -291,7 +288,8 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
         panel.page.locator(".jp-FileEditor:visible").get_by_text("content-visibility").wait_for()
     (lab.root / RESULTS / "words.md").write_text("# words ![](http://h6.invalid)")
     panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb")
-    panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").first.click()
+    assert panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").count() == 0
+    panel.command("docmanager:open", path=f"{RESULTS}/words.md")
     panel.page.locator(":is(.jp-FileEditor, .jp-MarkdownViewer):visible").get_by_text("words").first.wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert panel.page.evaluate("window.ran") is None
