@@ -384,7 +384,10 @@ OTHER_NAMES = {**LIMIT_NAMES, "allowed_hosts": "allow_hosts"}
 
 
 class Keywords(TypedDict, total=False):
-    """The options as keywords of `Session`; for None, the person's settings hold."""
+    """The options as keywords of `Session`; for None, the person's settings hold.
+
+    An option that is missing here is a setting of something else, such as a pool, and is refused as a keyword.
+    """
 
     data: Data
     plain_names: bool
@@ -399,8 +402,6 @@ class Keywords(TypedDict, total=False):
     kernel: str | Path | None
     image: str | None
     output_dir: str | Path | None
-    client_data: bool
-    client_output: bool
     session_mb: int | None
     result_mb: int | None
     limits: Limits | None
@@ -436,12 +437,8 @@ class Keywords(TypedDict, total=False):
     mcp_constraints: Mapping[str, Any] | None
     forge: bool | None
     record: str | Path | None
-    pool_size: int | Mapping[str, int] | None
-    pool_minutes: float | None
-    pool_imports: Sequence[str] | None
     state_dir: str | Path | None
     state_url: str | None
-    mcp_token: str | None
     audit_key_file: str | Path | None
     log_level: str | None
     log_format: str | None
