@@ -17,14 +17,14 @@ StopReason = Literal["timeout", "interrupted"]
 
 
 @dataclass(kw_only=True)
-class Job:
+class CellJob:
     """A cell that is to be run, with one request, or one more after each install.
 
     Attributes:
         cell: Its number.
         turn: The turn that it belongs to.
         code: Its code.
-        limit: Seconds that each request may take.
+        timeout: Seconds that each request may take.
         metadata: Sent along with each request, for nbagent's own code in the kernel.
         started: When it began, on the monotonic clock.
         stop: Why it is to be stopped; None as long as nobody wants that.
@@ -37,7 +37,7 @@ class Job:
     cell: int
     turn: int
     code: str
-    limit: float
+    timeout: float
     metadata: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     stop: StopReason | None = None

@@ -1,6 +1,6 @@
 """The contract of an engine and of the sandboxes that it makes; nothing here or above knows which engine it is.
 
-    registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ Channel
+    registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ KernelChannel
     machine/reaper                       ▲              (channels/endpoint.py)        ▲
                         kernel/process.py, provisioner.py               kernel/channels/kernel_connection.py
 

@@ -16,7 +16,7 @@ SECONDS = 60.0
 KEPT_SECONDS = 600.0
 
 
-class Engine(msgspec.Struct, frozen=True):
+class EngineSummary(msgspec.Struct, frozen=True):
     """What `nbagent doctor --json` says of an engine."""
 
     available: bool
@@ -64,7 +64,7 @@ class Known:
                 why_not=each.why_not or each.reason,
                 mend=each.mend,
             )
-            for name, each in done.read(dict[str, Engine]).items()
+            for name, each in done.read(dict[str, EngineSummary]).items()
         ]
 
     async def _models(self) -> ListedModels:

@@ -80,7 +80,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     return found
 
 
-def end(folder: Path, group: cgroup.Group | None) -> None:
+def end(folder: Path, group: cgroup.ControlGroup | None) -> None:
     """Kill all that runs in a sandbox, and wait for that.
 
     All other processes end with process 1 of the sandbox, which is known once bwrap has written its number. Before that
@@ -94,7 +94,7 @@ def end(folder: Path, group: cgroup.Group | None) -> None:
             select.select([descriptor], [], [], END_SECONDS)
 
 
-def end_with(monitor: subprocess.Popen[bytes] | Monitor, folder: Path, group: cgroup.Group | None) -> None:
+def end_with(monitor: subprocess.Popen[bytes] | Monitor, folder: Path, group: cgroup.ControlGroup | None) -> None:
     """Kill the sandbox until its monitor has ended: while it starts, there may be nothing to kill yet."""
     impatient = time.monotonic() + END_SECONDS
     while True:

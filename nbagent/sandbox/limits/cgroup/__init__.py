@@ -8,16 +8,16 @@ everybody who has logged in on most of today's Linux systems. If neither works, 
 from __future__ import annotations
 
 from nbagent.sandbox.limits.cgroup import own, systemd
-from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups
+from nbagent.sandbox.limits.cgroup.control_group import CONTROLLERS, PROBE, ControlGroup, ControlGroups
 from nbagent.sandbox.limits.cgroup.systemd import lingers
 from nbagent.sandbox.limits.cgroup.usage import GroupUsage, can_bound_connections
 
 __all__ = [
     "CONTROLLERS",
     "PROBE",
-    "Group",
+    "ControlGroup",
+    "ControlGroups",
     "GroupUsage",
-    "Groups",
     "can_bound_connections",
     "find",
     "lingers",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def find() -> Groups | None:
+def find() -> ControlGroups | None:
     """The better way to control groups that works here, or None."""
     return own.find() or systemd.find()
 
