@@ -49,9 +49,12 @@ def timeout_of(asked: float | None, limits: Limits) -> float:
 
 
 class TimedRequests:
-    """Sends cells' code, and sees each request to its end: by itself, at its time limit, or with its kernel.
+    """Sends cells' code, and follows each request until it ends: by itself, at its timeout, or because its kernel died.
 
-    `waited` returns for how many seconds since a moment code waited for a person; these don't count.
+    Args:
+        process: The kernel's process.
+        router: Gets the kernel's messages.
+        waited: Returns the seconds since a moment in which code waited for a person's answer. They don't count.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:

@@ -1,4 +1,4 @@
-"""What takes seconds to find out of this machine and of providers: the command `nbagent` does, and it is kept."""
+"""Which engines and models there are: the command `nbagent` finds it out, which takes seconds, and that is kept."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _process_1(folder: Path) -> Iterator[int | None]:
 
 
 def _is_first(pid: int, namespace: int | None) -> bool:
-    """Whether a process is the first one of its process namespace, and that is the one that was written down."""
+    """Whether a process is the first of its process namespace, and the namespace is the one that bwrap wrote down."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("NSpid:") and line.split()[2:] != ["1"]:
             return False

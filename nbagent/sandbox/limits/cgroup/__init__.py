@@ -1,8 +1,8 @@
 """Control groups: the limits on memory, CPU and processes for engines that don't bring their own.
 
-There are two ways to a group, behind one interface (`groups.py`). This process makes it (`own.py`), as root or below a
-group that was delegated to it, with version 1 or 2. Or the person's own systemd makes it (`systemd.py`), which runs for
-everybody who has logged in on most of today's Linux systems. If neither works, `find` returns None.
+There are two ways to make a group, behind one interface (`control_group.py`). This process makes it (`own.py`), as root
+or below a group that was delegated to it. Or the person's own systemd makes it (`systemd.py`), which runs on most Linux
+systems for everybody who has logged in. If neither works, `find` returns None.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The interface of a way to make control groups, and of one group."""
+"""Two interfaces: `ControlGroup`, the group of one sandbox, and `ControlGroups`, a way to make such groups."""
 
 from __future__ import annotations
 
