@@ -68,6 +68,7 @@ class ExecuteRequest:
         notes: Sentences for the cell's note.
         begun_at: When the kernel said that it runs the code, on the monotonic clock.
         interrupts: When it was interrupted, each time, on the monotonic clock.
+        gave_in: Whether its code has shown an error since, so that it has probably ended.
         left: How the code was left to itself in a kernel that others use, too; empty if it was not.
     """
 
@@ -87,6 +88,7 @@ class ExecuteRequest:
     notes: list[str] = field(default_factory=list)
     begun_at: float | None = None
     interrupts: list[float] = field(default_factory=list)
+    gave_in: bool = False
     left: str = ""
 
     @property

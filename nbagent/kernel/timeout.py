@@ -135,7 +135,7 @@ class TimedRequests:
             self._bury(request)
         elif lost := self._process.lost:
             request.died = lost
-        elif request.kill_at is not None and now >= request.kill_at:
+        elif request.kill_at is not None and now >= request.kill_at + self._more_grace(request):
             self._give_up(request)
         elif not self._may_interrupt(request):
             # It waits for another client's cell, which an interrupt would hit.
@@ -160,6 +160,11 @@ class TimedRequests:
         elif waited > HALF_DONE_SECONDS:
             request.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
             request.reply, request.idle = request.reply or {"status": "ok"}, True
+
+    @staticmethod
+    def _more_grace(request: ExecuteRequest) -> float:
+        """Seconds before the kill for code that has ended as far as one can see: where much runs, its reply is late."""
+        return HALF_DONE_SECONDS if request.gave_in or request.idle or request.reply is not None else 0.0
 
     def _may_interrupt(self, request: ExecuteRequest) -> bool:
         """Whether an interrupt stops this request, and not another client's cell."""
