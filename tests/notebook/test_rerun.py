@@ -11,7 +11,7 @@ import msgspec
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from program import TABLE, Done, call, nbagent, replies
+from program import TABLE, Done, Forks, call, replies
 
 from nbagent import Session
 from nbagent.notebook.lock import Lock, digest_of
@@ -153,7 +153,7 @@ async def test_a_session_of_cells_alone_runs_again(tmp_path: Path) -> None:
     assert outputs(await again(path)) == outputs(first)
 
 
-async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: Path) -> None:
+async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: Path, forks: Forks) -> None:
     """What changed is told, what comes of it verifies, and what doesn't fit is refused in a sentence."""
     (tmp_path / "table.csv").write_text(TABLE)
     (tmp_path / "new.csv").write_text(TABLE.replace("38.1", "83.1"))
@@ -178,7 +178,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     nbformat.write(notebook, path)
 
     def again(*words: str) -> Done:
-        return nbagent(*words, "-e", "bubblewrap", cwd=tmp_path, seconds=200, NBAGENT_STATE_DIR=str(tmp_path / "state"))
+        return forks.run(*words, "-e", "bubblewrap", cwd=tmp_path, NBAGENT_STATE_DIR=str(tmp_path / "state"))
 
     done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
     assert done.code == 0, done.err
@@ -198,7 +198,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
         assert (done.code, told in done.err) == (2, True), done.err
 
 
-async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path) -> None:
+async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path, forks: Forks) -> None:
     """Those of the same name; and any other, where all had the same columns."""
     for folder, name, text in (
         ("parts", "a.csv", "day,x\n1,2\n"),
@@ -217,7 +217,7 @@ async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path) -> None
 
     def again(folder: str) -> Done:
         words = ("rerun", "n.ipynb", "--data", f"parts={folder}", "-e", "bubblewrap", "--force")
-        return nbagent(*words, cwd=tmp_path, seconds=200)
+        return forks.run(*words, cwd=tmp_path)
 
     done = again("more")
     assert (done.code, "'6' → '62'" in done.out) == (0, True), done.err
