@@ -344,7 +344,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # -- what is kept and who watches -----------------------------------------------------------------------------
     state_dir: Annotated[str | None, Option("The folder of sessions, tools and audit heads.", resumed=True)] = None
     state_url: Annotated[
-        str, Option("Where conversations are kept: a file by default, Postgres or Redis by URL.", secret=True)
+        str,
+        Option("Where conversations are kept: a file by default, Postgres or Redis by URL.", resumed=True, secret=True),
     ] = ""
     mcp_token: Annotated[
         str, Option("The token of `nbagent mcp --http`; made up at each start by default.", secret=True)
