@@ -156,6 +156,17 @@ def test_each_option_of_a_session_can_be_given_as_a_keyword_and_each_says_what_i
     assert set(Keywords.__annotations__) | settings_alone == set(options.fields()) == set(Options.__struct_fields__)
 
 
+def test_a_resumed_session_takes_every_option_but_those_of_its_sandbox() -> None:
+    """What isn't kept with the sandbox comes from the settings then, so who gave it must be able to give it again."""
+    kept = set(
+        "data plain_names engine trust timeout start_timeout memory_mb cpus accept docker_runtime kernel".split()
+    )
+    kept |= set("image session_mb result_mb limits security keep_minutes background".split())
+    kept |= set("allow_hosts upload_mb download_mb unknown_names install_mb install install_allow".split())
+    kept |= {"install_deny", "install_min_age_days"}
+    assert {name for name in Keywords.__annotations__ if not options.declared(name).resumed} == kept
+
+
 @pytest.mark.parametrize("name", sorted(set(options.fields()) - set(Keywords.__annotations__)))
 def test_a_setting_that_no_session_reads_is_refused_as_its_keyword(name: str) -> None:
     """It would otherwise be taken, and do nothing."""

@@ -107,7 +107,7 @@ async def test_a_conversation_kept_elsewhere_is_found_and_removed_there(provider
     async with Session.resumed(first.id, model=MODEL, state_dir=tmp_path, state_url=url) as second:
         provider.say(Say(text="Two."))
         await second.ask("Second")
-    assert [message["content"] for message in provider.sent()][0] == "First"
+    assert provider.sent()[0]["content"] == "First"
     manager = SessionManager(state_dir=tmp_path, state_url=url)
     await manager.delete(first.id)
     async with StateManager(tmp_path / "shared", url=url, session_id=first.id) as state:
