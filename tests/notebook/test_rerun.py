@@ -105,8 +105,11 @@ async def test_data_beside_the_notebook_is_seen_again(table: Path) -> None:
     assert outputs(await again(path)) == outputs(first)
 
 
-async def test_data_is_seen_again_whatever_the_state_folder(tmp_path: Path, table: Path) -> None:
-    """A session that kept its state in a folder of its own still has a notebook that runs again."""
+async def test_data_is_seen_again_whatever_the_state_and_the_home_folder(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notebook lies in the home folder, which no sandbox sees, and its session kept its state in its own folder."""
+    monkeypatch.setenv("HOME", str(tmp_path / "here"))
     path = tmp_path / "here" / "n.ipynb"
     first = await exported(path, table, cells=[READ], state_dir=tmp_path / "state")
     assert outputs(await again(path)) == outputs(first)
@@ -117,16 +120,6 @@ async def test_another_file_of_the_same_name_is_not_taken_for_the_data(tmp_path:
     path = tmp_path / "here" / "n.ipynb"
     path.parent.mkdir()
     (path.parent / "table.csv").write_text("species,bill,mass\nEmperor,8.1,30000\n")
-    first = await exported(path, table, cells=[READ])
-    assert outputs(await again(path)) == outputs(first)
-
-
-async def test_a_notebook_in_the_home_folder_runs_again(
-    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The home folder is never shown to a sandbox, but the data that the session had is."""
-    monkeypatch.setenv("HOME", str(tmp_path / "here"))
-    path = tmp_path / "here" / "n.ipynb"
     first = await exported(path, table, cells=[READ])
     assert outputs(await again(path)) == outputs(first)
 
