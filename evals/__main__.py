@@ -20,7 +20,7 @@ from evals.results import read as read_results
 from evals.run import Options, Run
 from evals.tasks import Task, read
 from nbagent.core.errors import NbagentError
-from nbagent.faces.terminal.view import complain
+from nbagent.faces.terminal.console import complain
 
 STOPPED = 130
 """The exit code after Ctrl-C, as shells have it."""

@@ -33,6 +33,7 @@ hypothesis.settings.load_profile("nbagent")
 pytest.register_assert_rewrite("machine", "sandbox.contract")
 
 import machine  # noqa: E402 - rewritten, since it asserts
+from program import Forks  # noqa: E402
 
 from nbagent.sandbox.contract import Engine  # noqa: E402
 
@@ -112,6 +113,13 @@ def _needs(item: pytest.Item) -> set[str]:
     needs |= {"root"} if NEED_ROOT.intersection(getattr(item, "fixturenames", ())) else set()
     given = getattr(item, "callspec", None)  # a test without parameters has none
     return needs | ({"docker"} if given is not None and "docker" in given.params.values() else set())
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """The program, imported already."""
+    with Forks(tmp_path_factory.mktemp("forks")) as forks:
+        yield forks
 
 
 @pytest.fixture

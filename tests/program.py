@@ -82,13 +82,23 @@ def nbagent(*words: str | Path, cwd: Path, stdin: bytes = b"", seconds: float = 
 
 
 FORKS = """
-import json, os, sys
+import ast, asyncio, inspect, json, os, sys, warnings
 from nbagent.agent import build
 from nbagent.agent.providers import models, replay
 from nbagent.faces.cli import app, ask, execute
 from nbagent.session import session
 from nbagent.sandbox.registry import engines
 engines()
+
+def execute(codes):
+    warnings.simplefilter("error", ResourceWarning)
+    for code in codes:
+        names = {"__name__": "example"}
+        made = eval(compile(code, "example", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        if inspect.iscoroutine(made):
+            asyncio.run(made)
+    sys.exit()
+
 for line in sys.stdin:
     asked = json.loads(line)
     if not (child := os.fork()):
@@ -99,7 +109,7 @@ for line in sys.stdin:
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
         sys.argv = ["nbagent", *asked["words"]]
         try:
-            app.main()
+            execute(asked["codes"]) if asked["codes"] else app.main()
         except SystemExit as end:
             # What Python does besides at its end, module by module, takes longer than the rest.
             sys.stdout.flush()
@@ -109,9 +119,9 @@ for line in sys.stdin:
 
 
 class Forks:
-    """The program's `main`, in a process of its own each time, forked from one that has imported it.
+    """The program's `main`, or Python, in a process of its own each time, forked from one that has imported nbagent.
 
-    For many short runs in which the import, a second of processor time, would be nearly all there is.
+    For many short runs in which the import, seconds of processor time, would be nearly all there is.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,10 +132,17 @@ class Forks:
 
     def run(self, *words: str, cwd: Path, **more: str) -> Done:
         """Run the program to its end, as `nbagent` does."""
+        return self._run(words=words, codes=[], cwd=str(cwd), environment=environment(**more))
+
+    def python(self, *codes: str, cwd: Path, **more: str) -> Done:
+        """Run pieces of Python one after the other, each with names of its own; they may await at their top level."""
+        return self._run(words=[], codes=codes, cwd=str(cwd), environment=environment(**more))
+
+    def _run(self, **asked: Any) -> Done:
         out, err = self._files
         for each in self._files:
             each.unlink(missing_ok=True)
-        asked = {"words": words, "cwd": str(cwd), "environment": environment(**more), "out": str(out), "err": str(err)}
+        asked |= {"out": str(out), "err": str(err)}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(asked), file=self._process.stdin, flush=True)

@@ -42,14 +42,6 @@ NO_PATHS = {"nbagent-output/"}
 """Of the person's own machine."""
 ID = re.compile(r"\b20261121-0645\b")
 """The session of the examples: where they are run, the one that was used last."""
-EXECUTE = """
-import ast, asyncio, inspect, json, sys
-for code in json.load(sys.stdin):
-    names = {"__name__": "example"}
-    made = eval(compile(code, "example", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    if inspect.iscoroutine(made):
-        asyncio.run(made)
-"""
 
 
 class Block(NamedTuple):
@@ -120,13 +112,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    """The program, imported once."""
-    with Forks(tmp_path_factory.mktemp("forks")) as made:
-        yield made
-
-
 @pytest.fixture
 def variables(folder: Path) -> Iterator[dict[str, str]]:
     """The environment of a person with keys: each question is answered by a cell and a sentence."""
@@ -189,13 +174,9 @@ def test_commands_are_ones_that_there_are(page: Path) -> None:
     [page for page in PAGES if any(not each.mark for each in blocks(page, "python"))],
     ids=lambda page: page.stem,
 )
-def test_python_does_what_is_said(page: Path, folder: Path, variables: dict[str, str]) -> None:
-    command = [sys.executable, "-W", "error::ResourceWarning", "-c", EXECUTE]
-    given, own = json.dumps(codes(page)), environment(**variables)
-    done = subprocess.run(
-        command, cwd=folder, env=own, input=given, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_python_does_what_is_said(page: Path, folder: Path, variables: dict[str, str], forks: Forks) -> None:
+    done = forks.python(*codes(page), cwd=folder, **variables)
+    assert done.code == 0, done.out + done.err
 
 
 def test_a_web_server_streams_the_events_of_an_answer(

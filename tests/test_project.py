@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -185,3 +186,13 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
         if possessive.search(line)
     ]
     assert found == []
+
+
+def test_what_the_door_of_a_room_names_is_there() -> None:
+    """The docstring of a room's `__init__.py` is its map: a table whose first column has modules and folders."""
+    for door in (ROOT / "nbagent").glob("*/__init__.py"):
+        said = ast.get_docstring(ast.parse(door.read_text())) or ""
+        rows = re.findall(r"^ *([a-z_]+(?:\.py|/)?(?:, [a-z_]+)*)  +\S", said, re.MULTILINE)
+        named = {name for row in rows for name in row.split(", ")}
+        assert named, door
+        assert {name for name in named if not list(door.parent.glob(f"{name.rstrip('/')}*"))} == set(), door

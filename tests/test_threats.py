@@ -113,8 +113,8 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     24: (
         "the kernel becomes something else; representations that loop",
-        "kernel/test_time_limit.py::test_a_kernel_that_became_something_else "
-        "kernel/test_time_limit.py::test_a_representation_that_loops_ends "
+        "kernel/test_timeout.py::test_a_kernel_that_became_something_else "
+        "kernel/test_timeout.py::test_a_representation_that_loops_ends "
         "kernel/test_collector.py::test_a_sandbox_that_lies_gives_nothing_away",
     ),
     25: (
@@ -273,7 +273,7 @@ FAULTS: dict[int, tuple[str, str]] = {
         "the kernel dies",
         "kernel/test_recovery.py::test_a_death_is_told_and_mended "
         "kernel/test_recovery.py::test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_says_so "
-        "kernel/test_time_limit.py::test_all_that_was_sent_before_a_death_is_shown",
+        "kernel/test_timeout.py::test_all_that_was_sent_before_a_death_is_shown",
     ),
     2: (
         "out of memory",
@@ -282,12 +282,12 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     3: (
         "an interrupt is swallowed",
-        "kernel/test_time_limit.py::test_a_swallowed_interrupt_ends_in_time "
-        "kernel/test_time_limit.py::test_a_timeout_keeps_variables",
+        "kernel/test_timeout.py::test_a_swallowed_interrupt_ends_in_time "
+        "kernel/test_timeout.py::test_a_timeout_keeps_variables",
     ),
     4: (
         "half an answer, late output",
-        "kernel/test_time_limit.py::test_an_end_that_is_withheld_is_bounded "
+        "kernel/test_timeout.py::test_an_end_that_is_withheld_is_bounded "
         "kernel/test_router.py::test_late_output_is_told",
     ),
     5: (
@@ -326,7 +326,7 @@ FAULTS: dict[int, tuple[str, str]] = {
         "kernel/test_runner.py::test_a_package_without_the_module_is_installed_once "
         "packages/test_installer.py::test_an_installed_version_is_not_replaced",
     ),
-    12: ("the clock jumps", "kernel/test_time_limit.py::test_a_clock_that_jumps_changes_no_limit"),
+    12: ("the clock jumps", "kernel/test_timeout.py::test_a_clock_that_jumps_changes_no_limit"),
     13: (
         "the model's provider fails",
         "agent/test_build.py::test_a_cut_stream_is_asked_for_again "

@@ -1,4 +1,4 @@
-"""Runs blocking work in threads, also at the end of Python, and work to its end that must not be left half done."""
+"""Runs blocking work in threads, also while Python ends; and runs work to its end that must not be left half done."""
 
 from __future__ import annotations
 

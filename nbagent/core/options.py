@@ -245,7 +245,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = None
     fallback: Annotated[
-        list[str], Option("A model that is asked if the one before it fails.", "--fallback MODEL", group="agent")
+        list[str],
+        Option("A model that is asked if the one before it fails.", "--fallback MODEL", group="agent", resumed=True),
     ] = []
     critic: Annotated[
         str,
@@ -253,6 +254,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "A model that criticises failed code before the next attempt; same: the model itself.",
             "--critic MODEL",
             group="agent",
+            resumed=True,
         ),
     ] = ""
     replies: Annotated[
@@ -265,9 +267,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             resumed=True,
         ),
     ] = "tools"
-    max_attempts: Annotated[int, _POSITIVE, Option("How many replies in a row may have code that fails.")] = 6
+    max_attempts: Annotated[
+        int, _POSITIVE, Option("How many replies in a row may have code that fails.", resumed=True)
+    ] = 6
     max_iterations: Annotated[
-        int, _COUNT, Option("How often an answer is sent back if no output shows its numbers.")
+        int, _COUNT, Option("How often an answer is sent back if no output shows its numbers.", resumed=True)
     ] = 2
     check: Annotated[
         bool | None,
@@ -279,7 +283,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = None
     scripts: Annotated[
-        bool, Option("Whether the model is offered the tools for scripts and programs for every question.")
+        bool,
+        Option("Whether the model is offered the tools for scripts and programs for every question.", resumed=True),
     ] = False
     budget: Annotated[
         Budget,
@@ -306,13 +311,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "A file of MCP servers whose tools the model gets; your own mcp.json by default.",
             "--mcp --no-mcp FILE",
             group="agent",
+            resumed=True,
         ),
     ] = True
     mcp_constraints: Annotated[
         dict[str, Any],
         Option(
             "Bounds on the tools of MCP servers that the model is offered: max_latency_ms, max_tools, read_only, "
-            "allow_servers, deny; and capabilities, those that each question needs."
+            "allow_servers, deny; and capabilities, those that each question needs.",
+            resumed=True,
         ),
     ] = {}
     forge: Annotated[
@@ -344,17 +351,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # -- what is kept and who watches -----------------------------------------------------------------------------
     state_dir: Annotated[str | None, Option("The folder of sessions, tools and audit heads.", resumed=True)] = None
     state_url: Annotated[
-        str, Option("Where conversations are kept: a file by default, Postgres or Redis by URL.", secret=True)
+        str,
+        Option("Where conversations are kept: a file by default, Postgres or Redis by URL.", resumed=True, secret=True),
     ] = ""
     mcp_token: Annotated[
         str, Option("The token of `nbagent mcp --http`; made up at each start by default.", secret=True)
     ] = ""
-    audit_key_file: Annotated[str | None, Option("A secret that makes the audit log's hashes HMACs.")] = None
+    audit_key_file: Annotated[str | None, Option("A secret that makes the audit log's hashes HMACs.", resumed=True)] = (
+        None
+    )
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
         Option("The lowest level that is logged to standard error; nothing by default.", resumed=True),
     ] = None
-    log_format: Annotated[Literal["console", "json"], Option("The form of the log.")] = "console"
+    log_format: Annotated[Literal["console", "json"], Option("The form of the log.", resumed=True)] = "console"
 
     def __repr__(self) -> str:
         default = Options()
@@ -384,7 +394,10 @@ OTHER_NAMES = {**LIMIT_NAMES, "allowed_hosts": "allow_hosts"}
 
 
 class Keywords(TypedDict, total=False):
-    """The options as keywords of `Session`; for None, the person's settings hold."""
+    """The options as keywords of `Session`; for None, the person's settings hold.
+
+    An option that is missing here is a setting of something else, such as a pool, and is refused as a keyword.
+    """
 
     data: Data
     plain_names: bool
@@ -399,8 +412,6 @@ class Keywords(TypedDict, total=False):
     kernel: str | Path | None
     image: str | None
     output_dir: str | Path | None
-    client_data: bool
-    client_output: bool
     session_mb: int | None
     result_mb: int | None
     limits: Limits | None
@@ -436,12 +447,8 @@ class Keywords(TypedDict, total=False):
     mcp_constraints: Mapping[str, Any] | None
     forge: bool | None
     record: str | Path | None
-    pool_size: int | Mapping[str, int] | None
-    pool_minutes: float | None
-    pool_imports: Sequence[str] | None
     state_dir: str | Path | None
     state_url: str | None
-    mcp_token: str | None
     audit_key_file: str | Path | None
     log_level: str | None
     log_format: str | None

@@ -71,6 +71,9 @@ def override(options: Options, **given: Unpack[Keywords]) -> Options:
             new[name] = [new[name]]
     for name in new:
         declared(name)
+        if name not in Keywords.__annotations__:
+            mend = f"Write it into {config_file()}, or set {PREFIX}{name.upper()}."
+            raise UsageError(f"The option {name} is a setting, and not an option of a session.", mend=mend)
     for name in fields():
         if name == "budget" and name in new:
             new[name] = Budget.read(new[name], base=options.budget)

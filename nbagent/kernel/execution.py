@@ -17,14 +17,14 @@ StopReason = Literal["timeout", "interrupted"]
 
 
 @dataclass(kw_only=True)
-class Job:
+class CellJob:
     """A cell that is to be run, with one request, or one more after each install.
 
     Attributes:
         cell: Its number.
         turn: The turn that it belongs to.
         code: Its code.
-        limit: Seconds that each request may take.
+        timeout: Seconds that each request may take.
         metadata: Sent along with each request, for nbagent's own code in the kernel.
         started: When it began, on the monotonic clock.
         stop: Why it is to be stopped; None as long as nobody wants that.
@@ -37,7 +37,7 @@ class Job:
     cell: int
     turn: int
     code: str
-    limit: float
+    timeout: float
     metadata: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     stop: StopReason | None = None
@@ -68,6 +68,7 @@ class ExecuteRequest:
         notes: Sentences for the cell's note.
         begun_at: When the kernel said that it runs the code, on the monotonic clock.
         interrupts: When it was interrupted, each time, on the monotonic clock.
+        gave_in: Whether its code has shown an error since, so that it has probably ended.
         left: How the code was left to itself in a kernel that others use, too; empty if it was not.
     """
 
@@ -87,6 +88,7 @@ class ExecuteRequest:
     notes: list[str] = field(default_factory=list)
     begun_at: float | None = None
     interrupts: list[float] = field(default_factory=list)
+    gave_in: bool = False
     left: str = ""
 
     @property

@@ -22,7 +22,7 @@ from nbagent.core.events import Cell, CellStarted, CommandRun, Event, Package
 from nbagent.core.quota import Quota
 from nbagent.core.text import one_line
 from nbagent.kernel.cell_replay import CellReplay
-from nbagent.kernel.execution import Job, clean_code
+from nbagent.kernel.execution import CellJob, clean_code
 from nbagent.kernel.host_questions import HostAsker
 from nbagent.kernel.inside_calls import source_of
 from nbagent.kernel.installs import KernelInstaller
@@ -31,7 +31,7 @@ from nbagent.kernel.queries import Chunks, QueryClient
 from nbagent.kernel.recovery import Prepare, Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.runner import Runner
-from nbagent.kernel.time_limit import TimedRequests
+from nbagent.kernel.timeout import TimedRequests, timeout_of
 from nbagent.packages.allowance import Allowance
 from nbagent.packages.installer import Confirm, Exceed
 from nbagent.packages.wheel_list import kernel_packages
@@ -386,14 +386,12 @@ class Kernel:
         Raises:
             SandboxError: The kernel died and could not be replaced.
         """
-        limit = self.spec.trust.limits.timeout if timeout is None else timeout
-        if not limit > 0:
-            raise UsageError(f"A cell's timeout must be above 0, not {limit}.")
+        seconds = timeout_of(timeout, self.spec.trust.limits)
         code = clean_code(code)
         async with self._busy:
             self.cells += 1
             self._notify(CellStarted(cell=self.cells, turn=turn, code=code, tool=tool, approver=approver))
-            job = Job(cell=self.cells, turn=turn, code=code, limit=limit, metadata=metadata or {})
+            job = CellJob(cell=self.cells, turn=turn, code=code, timeout=seconds, metadata=metadata or {})
             try:
                 return await self._runner.run(job)
             finally:

@@ -33,7 +33,7 @@ MAX_PROBES = 20
 
 
 class KernelProcess:
-    """The present process of a kernel.
+    """The process that a kernel has now; a restart replaces it.
 
     Attributes:
         gone: A sentence on why the last process was given up, as long as no other one has taken its place.

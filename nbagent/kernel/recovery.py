@@ -54,7 +54,7 @@ class Recovery:
     # -- before a cell ------------------------------------------------------------------------------------------
 
     async def ensure_alive(self, cell: int) -> None:
-        """Replace a kernel that ended before this cell (0 for a request that is none); no cell is blamed for it.
+        """Replace a kernel that ended before this cell; no cell is blamed. Of a request that runs no cell, it is 0.
 
         Raises:
             SandboxError: It could not be replaced.

@@ -128,6 +128,7 @@ class Router:
         elif message["header"].get("msg_type") == "execute_input":
             request.begun_at = time.monotonic()
         else:
+            request.gave_in |= bool(request.interrupts) and message["header"].get("msg_type") == "error"
             self.show(request.cell, request.outputs.add(message), during=request.cell)
 
     def _take_late(self, message: dict[str, Any], cell: int, outputs: CellOutputs, *, during: int) -> None:

@@ -11,13 +11,13 @@ import time
 from nbagent.core.events import Cell, CellFinished, CellWaits, OutputsCleared
 from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
-from nbagent.kernel.execution import ExecuteRequest, Job
+from nbagent.kernel.execution import CellJob, ExecuteRequest
 from nbagent.kernel.installs import KernelInstaller
 from nbagent.kernel.outputs.within_quota import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
-from nbagent.kernel.time_limit import TimedRequests
+from nbagent.kernel.timeout import TimedRequests
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
@@ -46,7 +46,7 @@ class Runner:
         self._recovery = recovery
         self._notify = notify
         self._quota = quota
-        self._job: Job | None = None
+        self._job: CellJob | None = None
 
     @property
     def is_running(self) -> bool:
@@ -59,7 +59,7 @@ class Runner:
             self._job.stop = "interrupted"
         return self._job is not None
 
-    async def run(self, job: Job) -> Cell:
+    async def run(self, job: CellJob) -> Cell:
         """Run a cell to its end.
 
         Raises:
@@ -76,7 +76,7 @@ class Runner:
 
     # -- its code -----------------------------------------------------------------------------------------------
 
-    async def _run_code(self, job: Job) -> ExecuteRequest:
+    async def _run_code(self, job: CellJob) -> ExecuteRequest:
         """Run the code; while it misses a module that can be installed, install it and run the code again."""
         for _ in range(MAX_INSTALLS):
             request = await self._execute(job)
@@ -86,7 +86,7 @@ class Runner:
             self._notify(OutputsCleared(cell=job.cell))
         return await self._execute(job)
 
-    async def _execute(self, job: Job) -> ExecuteRequest:
+    async def _execute(self, job: CellJob) -> ExecuteRequest:
         await self._requests.catch_up()
         if job.stop:
             return self._requests.unsent(job)
@@ -94,7 +94,7 @@ class Runner:
             return await self._execute_among_others(job)
         return await self._send(job)
 
-    async def _execute_among_others(self, job: Job) -> ExecuteRequest:
+    async def _execute_among_others(self, job: CellJob) -> ExecuteRequest:
         """Run the code in a kernel that others use, too, once it is free; again, if a cell of theirs took it along."""
         for _ in range(MAX_DROPPED):
             try:
@@ -110,7 +110,7 @@ class Runner:
                 break
         return request
 
-    async def _send(self, job: Job) -> ExecuteRequest:
+    async def _send(self, job: CellJob) -> ExecuteRequest:
         request = self._requests.send(job)
         try:
             await self._requests.wait(request, job)
@@ -120,7 +120,7 @@ class Runner:
             raise
         return request
 
-    async def _install(self, job: Job, request: ExecuteRequest, module: str) -> bool:
+    async def _install(self, job: CellJob, request: ExecuteRequest, module: str) -> bool:
         """Install the module that the code missed; returns whether to run the code again."""
         try:
             added, refusal = await self._installs.install_missing(job.cell, module)
@@ -136,7 +136,7 @@ class Runner:
             request.stopped = job.stop
         return bool(added) and not job.stop
 
-    async def _give_up(self, request: ExecuteRequest, job: Job) -> None:
+    async def _give_up(self, request: ExecuteRequest, job: CellJob) -> None:
         """Stop a cell that nobody waits for any longer, and emit its end; the next one finds a kernel."""
         try:
             await self._requests.abandon(request, job)
@@ -152,7 +152,7 @@ class Runner:
 
     # -- its end ------------------------------------------------------------------------------------------------
 
-    async def _recover(self, request: ExecuteRequest, job: Job) -> Cell:
+    async def _recover(self, request: ExecuteRequest, job: CellJob) -> Cell:
         """Replace the kernel if it was lost; even if that fails, the cell's end is emitted."""
         try:
             await self._recovery.after(request)
@@ -160,7 +160,7 @@ class Runner:
             cell = self._finish(job, request)
         return cell
 
-    def _finish(self, job: Job, request: ExecuteRequest) -> Cell:
+    def _finish(self, job: CellJob, request: ExecuteRequest) -> Cell:
         """Emit the finished cell, and return it."""
         self._router.show(job.cell, list(request.outputs.withheld()), during=job.cell)
         self._router.flush()

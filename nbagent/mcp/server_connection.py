@@ -43,7 +43,7 @@ _ANSWER: TypeAdapter[Any] = TypeAdapter(mcp_types.CallToolResult | mcp_types.Inp
 
 
 class ServerConnection:
-    """One server.
+    """The connection to one server.
 
     Attributes:
         server: The server's entry.

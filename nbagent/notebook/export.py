@@ -56,7 +56,7 @@ WRITTEN = "# Written by nbagent"
 """How a file of an environment begins that may be replaced."""
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """What was written.
 
     Attributes:
@@ -86,7 +86,7 @@ async def export(
     force: bool = False,
     environment: bool = False,
     learn: Callable[[], Awaitable[object]] | None = None,
-) -> Exported:
+) -> ExportResult:
     """Write what a session is so far, as a person would have written it.
 
     Args:
@@ -116,7 +116,7 @@ async def export(
         notebook, left_out, why_not = await _fold(notebook, recording, spec)
     changed = await asyncio.to_thread(lambda: [read_by(recording, each).told for each in recording.data])
     written = await asyncio.to_thread(_write, notebook, recording, places)
-    return Exported(written, left_out, why_not, [each for each in changed if each])
+    return ExportResult(written, left_out, why_not, [each for each in changed if each])
 
 
 async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:

@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass
 class Recording:
-    """A session so far.
+    """What a session's notebook has to show, of the events so far.
 
     Attributes:
         started: How it was started, with the kernel that it has since it was resumed; None for an empty log.

@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
 
 class RunsCells(Protocol):
-    """A session: one's own, or one that is attached to."""
+    """A session that runs cells, whichever process owns it."""
 
     async def run(self, code: str) -> Cell:
         """Run a cell without the model."""

@@ -1,1 +1,11 @@
-"""Packages for a sandbox without a network: which distribution a module is, what policy permits, and the installer."""
+"""Packages for a sandbox that has no network: the host resolves, fetches and checks them.
+
+installer     `Installer`: from a request to importable packages
+requirements  reads requests
+import_names  the distribution that has a module
+allowance     how much code may ask the package index for
+resolver      from a request to wheels, with hashes
+uv            runs uv; `pip_settings` tells it what pip is told
+wheels        checks wheels, and moves their files in
+pinned        fills a kernel's own environment; `wheel_list` says which wheels that has
+"""

@@ -254,7 +254,7 @@ class Installer:
             raise too_young(young, minimum)
 
     async def _count(self, asked: list[Requirement]) -> None:
-        """Count a request against the allowance; one that is beyond it needs a person's consent."""
+        """Count a request against the allowance; ask a person about a request that exceeds it."""
         if not asked:
             return
         reason = await to_the_end(self._allowance.take, asked)

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from nbagent.core.errors import UsageError
-from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.endpoint import CHANNELS, KINDS, ChannelName
+from nbagent.sandbox.channels.socket_channel import SocketChannel
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 MAX_BYTES: Final = 64 * 1024

@@ -1,6 +1,6 @@
 """The contract of an engine and of the sandboxes that it makes; nothing here or above knows which engine it is.
 
-    registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ Channel
+    registry ── asks ──▶ Engine ── makes ──▶ Sandbox ── tells ──▶ Endpoint ── opens ──▶ KernelChannel
     machine/reaper                       ▲              (channels/endpoint.py)        ▲
                         kernel/process.py, provisioner.py               kernel/channels/kernel_connection.py
 
@@ -294,6 +294,7 @@ class Engine(abc.ABC):
         owns: Whether nbagent starts its kernels, and may end and restart them. Otherwise others have cells in the same
             kernel, and it only interrupts its own.
         rank: The lowest rank is chosen first if nobody names an engine; None for an engine that must be named.
+        takes_images: Whether its kernels are started from an image, which a person may name.
     """
 
     name: ClassVar[str]
@@ -301,6 +302,7 @@ class Engine(abc.ABC):
     isolates: ClassVar[bool] = True
     owns: ClassVar[bool] = True
     rank: ClassVar[int | None] = None
+    takes_images: ClassVar[bool] = False
 
     @abc.abstractmethod
     def check(self, *, image: str | None = None) -> EngineReport:

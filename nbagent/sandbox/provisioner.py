@@ -153,7 +153,7 @@ def showing_errors() -> Iterator[None]:
 
 
 def as_http_error(error: NbagentError) -> NbagentError:
-    """The error as one that is an `HTTPError` of Tornado's too, and still has its own class among its bases.
+    """The error as an `HTTPError` of Tornado's, which still has the error's own class among its bases.
 
     Of any other error, a Jupyter server shows no more than "Unhandled error".
     """

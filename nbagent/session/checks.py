@@ -13,7 +13,7 @@ from nbagent.mcp import servers
 from nbagent.mcp.servers import ServerEntry
 from nbagent.sandbox.data.mounts import Mount, named
 from nbagent.sandbox.paths import DATA
-from nbagent.sandbox.registry import find
+from nbagent.sandbox.registry import automatic, find
 from nbagent.sandbox.results.folder import safe_name
 
 MAX_QUESTION = 200_000
@@ -93,13 +93,24 @@ def mcp_servers(given: str | bool) -> list[ServerEntry]:
     return servers.load(None if given is True else Path(given).expanduser())
 
 
-def known_engine(name: str | None) -> str | None:
+def known_engine(name: str | None, *, image: str | None = None) -> str | None:
     """The engine's name, or None to have one chosen.
 
+    Args:
+        name: What the person calls it, if they name one.
+        image: The image that they want, which only some engines take: it is never passed over in silence.
+
     Raises:
-        UsageError: There is no such engine.
+        UsageError: There is no such engine, or it takes no images.
     """
-    return find(name).name if name else None
+    found = find(name) if name else None
+    if not image or (found and found.takes_images):
+        return found.name if found else None
+    able = [each.name for each in automatic() if each.takes_images]
+    if found or not able:
+        others = f"Use --engine {' or '.join(able)}, or leave out --image." if able else "Leave out --image."
+        raise UsageError(f"The {found.name if found else 'best'} engine takes no image.", mend=others)
+    return able[0]
 
 
 def clean_question(question: str) -> str:

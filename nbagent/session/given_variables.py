@@ -25,12 +25,12 @@ _READ = re.compile(rf"{re.escape(VARIABLES)}/[^\s\"']+")
 
 
 class Given:
-    """The sealed memory of variables, by the path under which code reads each, as long as this process lives.
+    """The variables that a notebook gave, each as sealed memory, by the path under which code reads it.
 
-    One with the same content as another is held only once, from when both are hashed.
+    Those of the same content are held once, as soon as both are hashed.
 
     Args:
-        bound: Bytes of all together, beyond which the oldest are let go when one is hashed.
+        bound: Bytes of all together, beyond which the oldest are dropped when another one is hashed.
         emit: Gets the events.
     """
 

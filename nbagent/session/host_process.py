@@ -269,12 +269,15 @@ def _made(order: Order) -> Session:
     if order.resumes:
         given = {name: getattr(order.options, name) for name in {*order.given, "state_dir"}}
         return Session.resumed(order.session, **given)
-    # A trust level that was named is one that no kernel may fall short of; one that runs already needs no engine.
+    # A trust level that was named is one that no kernel may fall short of; one that runs already needs no engine; an
+    # image that was named needs one that takes images.
     named: Keywords = {}
     if "trust" in order.given:
         named["trust"] = order.options.trust
     if "engine" in order.given:
         named["engine"] = order.options.engine
+    if "image" in order.given:
+        named["image"] = order.options.image
     return Session(order.options, session=order.session, **named)
 
 

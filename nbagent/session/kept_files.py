@@ -1,4 +1,4 @@
-"""What of a session's files is there again when its sandbox is replaced: uploads, and variables that notebooks gave."""
+"""Puts files back when a session's sandbox is replaced: uploads, and variables that a notebook gave."""
 
 from __future__ import annotations
 

@@ -76,10 +76,12 @@ class SessionManager:
 
     Args:
         state_dir: Where sessions are kept; where the settings say by default.
+        state_url: Where their conversations are kept; where the settings say by default.
     """
 
-    def __init__(self, *, state_dir: str | Path | None = None) -> None:
+    def __init__(self, *, state_dir: str | Path | None = None, state_url: str | None = None) -> None:
         self._root = folders.state_root(state_dir or own_state_dir())
+        self._state_url = state_url
 
     async def list(self) -> list[SessionInfo]:
         """All sessions, the latest first."""
@@ -103,6 +105,7 @@ class SessionManager:
         from nbagent.session.host_process import host
 
         keywords["state_dir"] = self._root
+        keywords.setdefault("state_url", self._state_url)
         return await host(new=session, **keywords)
 
     async def attach(self, session: str) -> Attached:
@@ -212,7 +215,7 @@ class SessionManager:
         from nbagent.state import StateManager, ThreadMemory
 
         removed = []
-        url = settings.load().state_url
+        url = settings.load(state_url=self._state_url).state_url
         async with StateManager(url=url, session_id=folders[0].name, root=self._root) as state:
             for folder in folders:
                 with contextlib.ExitStack() as stack:

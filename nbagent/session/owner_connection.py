@@ -1,4 +1,4 @@
-"""The process that owns a session, as one that is attached sees it: the other side of `server.py`."""
+"""The connection of an attached process to the process that owns the session: the other side of `server.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class OwnerConnection:
-    """The process that owns a session.
+    """The connection to the process that owns a session.
 
     Args:
         folder: The session's folder.

@@ -78,7 +78,10 @@ class Plan:
             options=chosen,
             root=folders.state_root(chosen.state_dir),
             # An engine of the settings is for sandboxes.
-            engine=known_engine(keywords.get("engine") if chosen.kernel else chosen.engine),
+            engine=known_engine(
+                keywords.get("engine") if chosen.kernel else chosen.engine,
+                image=None if chosen.kernel else keywords.get("image"),
+            ),
             agent=AgentOptions.of(chosen),
             model=ModelOpener(
                 chosen.model,

@@ -78,7 +78,7 @@ class AnySession(Protocol):
 
     @property
     def unfinished(self) -> Answer | None:
-        """What the last question had come to if it failed or was stopped; None after one that was answered."""
+        """The answer so far of the last question, if that failed or was stopped; None if it was answered."""
 
     @property
     def attended(self) -> bool:

@@ -19,7 +19,7 @@ from nbagent.session.files import SessionFiles
 
 
 class SessionKernel:
-    """The cells of one session, whoever runs them; to the agent it is `agent.ports.SessionPort`.
+    """Runs the cells of one session, a person's and the agent's. The agent knows it as `agent.ports.SessionPort`.
 
     Args:
         kernel: The session's, started.

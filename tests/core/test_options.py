@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from nbagent import Session
 from nbagent.core import options, settings
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
@@ -149,9 +150,29 @@ def test_a_wrong_budget_is_told_as_the_settings_own() -> None:
         settings.load(budget="10min")
 
 
-def test_each_option_can_be_given_as_a_keyword_and_says_what_it_is() -> None:
+def test_each_option_of_a_session_can_be_given_as_a_keyword_and_each_says_what_it_is() -> None:
     """`Keywords` is for type checkers, and would otherwise fall behind."""
-    assert set(Keywords.__annotations__) == set(options.fields()) == set(Options.__struct_fields__)
+    settings_alone = {"client_data", "client_output", "pool_size", "pool_minutes", "pool_imports", "mcp_token"}
+    assert set(Keywords.__annotations__) | settings_alone == set(options.fields()) == set(Options.__struct_fields__)
+
+
+def test_a_resumed_session_takes_every_option_but_those_of_its_sandbox() -> None:
+    """What isn't kept with the sandbox comes from the settings then, so who gave it must be able to give it again."""
+    kept = set(
+        "data plain_names engine trust timeout start_timeout memory_mb cpus accept docker_runtime kernel".split()
+    )
+    kept |= set("image session_mb result_mb limits security keep_minutes background".split())
+    kept |= set("allow_hosts upload_mb download_mb unknown_names install_mb install install_allow".split())
+    kept |= {"install_deny", "install_min_age_days"}
+    assert {name for name in Keywords.__annotations__ if not options.declared(name).resumed} == kept
+
+
+@pytest.mark.parametrize("name", sorted(set(options.fields()) - set(Keywords.__annotations__)))
+def test_a_setting_that_no_session_reads_is_refused_as_its_keyword(name: str) -> None:
+    """It would otherwise be taken, and do nothing."""
+    with pytest.raises(UsageError, match=f"The option {name} is a setting") as refused:
+        Session(**{name: getattr(Options(), name) or 1})
+    assert f"NBAGENT_{name.upper()}" in refused.value.mend
     assert all(option.description.endswith(".") for _, option in options.fields().values())
 
 
@@ -221,7 +242,7 @@ def test_options_travel_as_json() -> None:
         limits=Limits(memory_mb=300),
         budget=Budget(money=1),
         mcp=False,
-        pool_size=2,
+        max_attempts=2,
     )
     assert found.data == {"sales": "a.csv"}
     assert msgspec.json.decode(msgspec.json.encode(found), type=Options) == found

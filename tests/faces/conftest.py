@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program import TABLE, Forks, call, replies
+from program import TABLE, call, replies
 
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.height"
 
@@ -17,10 +16,3 @@ def here(tmp_path: Path) -> Path:
     (tmp_path / "table.csv").write_text(TABLE)
     replies(tmp_path / "r.jsonl", call(READ, say="Let me look."), call("df['bill'].max()"), "48.9 mm.")
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    """The program, imported already."""
-    with Forks(tmp_path_factory.mktemp("forks")) as forks:
-        yield forks

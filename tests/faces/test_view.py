@@ -38,7 +38,8 @@ from nbagent.core.events import (
     StateLost,
 )
 from nbagent.core.text import plain
-from nbagent.faces.terminal.view import MAX_LINES, MAX_WORDS, View, complain, show_answer
+from nbagent.faces.terminal.console import complain, show_answer
+from nbagent.faces.terminal.view import MAX_LINES, MAX_WORDS, View
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 

@@ -343,6 +343,9 @@ def test_a_notebook_leads_nobody_from_the_wall_that_they_chose(made: Path) -> No
     assert verify.engine_for(document, Options()) == document.lock.engine
     assert verify.engine_for(document, Options(engine="docker")) == "docker"
     assert verify.engine_for(document, Options(docker_runtime="runsc")) is None
+    assert verify.engine_for(document, Options(image="mine:1")) == "docker"
+    with pytest.raises(UsageError, match="takes no image"):
+        verify.engine_for(document, Options(image="mine:1", engine="bubblewrap"))
     for name in ("local", "existing", "../x"):
         document.lock.engine = name
         assert verify.engine_for(document, Options()) is None

@@ -11,7 +11,7 @@ import msgspec
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from program import TABLE, Done, call, nbagent, replies
+from program import TABLE, Done, Forks, call, replies
 
 from nbagent import Session
 from nbagent.notebook.lock import Lock, digest_of
@@ -105,8 +105,11 @@ async def test_data_beside_the_notebook_is_seen_again(table: Path) -> None:
     assert outputs(await again(path)) == outputs(first)
 
 
-async def test_data_is_seen_again_whatever_the_state_folder(tmp_path: Path, table: Path) -> None:
-    """A session that kept its state in a folder of its own still has a notebook that runs again."""
+async def test_data_is_seen_again_whatever_the_state_and_the_home_folder(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notebook lies in the home folder, which no sandbox sees, and its session kept its state in its own folder."""
+    monkeypatch.setenv("HOME", str(tmp_path / "here"))
     path = tmp_path / "here" / "n.ipynb"
     first = await exported(path, table, cells=[READ], state_dir=tmp_path / "state")
     assert outputs(await again(path)) == outputs(first)
@@ -117,16 +120,6 @@ async def test_another_file_of_the_same_name_is_not_taken_for_the_data(tmp_path:
     path = tmp_path / "here" / "n.ipynb"
     path.parent.mkdir()
     (path.parent / "table.csv").write_text("species,bill,mass\nEmperor,8.1,30000\n")
-    first = await exported(path, table, cells=[READ])
-    assert outputs(await again(path)) == outputs(first)
-
-
-async def test_a_notebook_in_the_home_folder_runs_again(
-    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The home folder is never shown to a sandbox, but the data that the session had is."""
-    monkeypatch.setenv("HOME", str(tmp_path / "here"))
-    path = tmp_path / "here" / "n.ipynb"
     first = await exported(path, table, cells=[READ])
     assert outputs(await again(path)) == outputs(first)
 
@@ -153,7 +146,7 @@ async def test_a_session_of_cells_alone_runs_again(tmp_path: Path) -> None:
     assert outputs(await again(path)) == outputs(first)
 
 
-async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: Path) -> None:
+async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: Path, forks: Forks) -> None:
     """What changed is told, what comes of it verifies, and what doesn't fit is refused in a sentence."""
     (tmp_path / "table.csv").write_text(TABLE)
     (tmp_path / "new.csv").write_text(TABLE.replace("38.1", "83.1"))
@@ -178,7 +171,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     nbformat.write(notebook, path)
 
     def again(*words: str) -> Done:
-        return nbagent(*words, "-e", "bubblewrap", cwd=tmp_path, seconds=200, NBAGENT_STATE_DIR=str(tmp_path / "state"))
+        return forks.run(*words, "-e", "bubblewrap", cwd=tmp_path, NBAGENT_STATE_DIR=str(tmp_path / "state"))
 
     done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
     assert done.code == 0, done.err
@@ -198,7 +191,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
         assert (done.code, told in done.err) == (2, True), done.err
 
 
-async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path) -> None:
+async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path, forks: Forks) -> None:
     """Those of the same name; and any other, where all had the same columns."""
     for folder, name, text in (
         ("parts", "a.csv", "day,x\n1,2\n"),
@@ -217,7 +210,7 @@ async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path) -> None
 
     def again(folder: str) -> Done:
         words = ("rerun", "n.ipynb", "--data", f"parts={folder}", "-e", "bubblewrap", "--force")
-        return nbagent(*words, cwd=tmp_path, seconds=200)
+        return forks.run(*words, cwd=tmp_path)
 
     done = again("more")
     assert (done.code, "'6' → '62'" in done.out) == (0, True), done.err

@@ -24,8 +24,8 @@ from jupyter_client.connect import write_connection_file
 
 from nbagent.core.errors import SandboxError
 from nbagent.packages.requirements import Target
-from nbagent.sandbox.channels.channel import SocketChannel
 from nbagent.sandbox.channels.endpoint import KINDS, ChannelName
+from nbagent.sandbox.channels.socket_channel import SocketChannel
 from nbagent.sandbox.contract import About, Control, Engine, EngineReport, Hooks, Sandbox
 from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.spec import SandboxSpec

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from nbagent.core.errors import DataError
+from nbagent import Session
+from nbagent.core.errors import DataError, UsageError
 from nbagent.session.checks import clean_question, resolve_data
 
 
@@ -51,3 +52,18 @@ def test_the_same_data_twice_is_once(tmp_path: Path) -> None:
 def test_a_question_is_cleaned() -> None:
     """What can't be sent or kept is replaced; the rest is to the letter."""
     assert clean_question("  Größe\0 🐧\ud800? \n") == "Größe 🐧??"
+
+
+def test_an_image_that_a_person_names_is_never_passed_over() -> None:
+    """An engine that takes images is chosen for it, even where another is better; one that takes none is refused."""
+    assert Session(image="mine:1").engine == "docker"
+    assert Session(image="mine:1", engine="docker").engine == "docker"
+    with pytest.raises(UsageError, match="The bubblewrap engine takes no image") as refused:
+        Session(image="mine:1", engine="bubblewrap")
+    assert "--engine docker" in refused.value.mend
+
+
+def test_an_image_of_the_settings_is_for_the_engine_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBAGENT_IMAGE", "mine:1")
+    assert Session(engine="bubblewrap").engine == "bubblewrap"
+    assert Session().engine == ""

@@ -30,7 +30,7 @@ import asyncio, os, signal, sys
 from nbagent import host
 
 async def main():
-    session = await host(engine="bubblewrap", state_dir=sys.argv[1], mcp_token="a-secret", keep_minutes=5)
+    session = await host(engine="bubblewrap", state_dir=sys.argv[1], install_deny=["a-secret"], keep_minutes=5)
     await session.run("x = 41")
     print(session.id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -96,3 +96,19 @@ async def test_two_sessions_do_not_mix(provider: Provider) -> None:
             provider.say(Say(text="ok"))
             await again.ask("More")
         assert provider.sent()[0]["content"] == f"Question {text}"
+
+
+async def test_a_conversation_kept_elsewhere_is_found_and_removed_there(provider: Provider, tmp_path: Path) -> None:
+    """Where a program named the place of its sessions' conversations itself, and no setting does."""
+    url = f"sqlite://{tmp_path}/team.sqlite"
+    async with Session(engine="bubblewrap", model=MODEL, state_dir=tmp_path, state_url=url) as first:
+        provider.say(Say(text="One."))
+        await first.ask("First")
+    async with Session.resumed(first.id, model=MODEL, state_dir=tmp_path, state_url=url) as second:
+        provider.say(Say(text="Two."))
+        await second.ask("Second")
+    assert provider.sent()[0]["content"] == "First"
+    manager = SessionManager(state_dir=tmp_path, state_url=url)
+    await manager.delete(first.id)
+    async with StateManager(tmp_path / "shared", url=url, session_id=first.id) as state:
+        assert await ThreadMemory(state.checkpointer, first.id).newest() is None

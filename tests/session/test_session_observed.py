@@ -118,6 +118,18 @@ async def test_a_key_of_the_settings_is_used(tmp_path: Path, monkeypatch: pytest
         Session(engine=ENGINE)
 
 
+async def test_a_key_that_a_program_gave_is_given_again_to_the_resumed_session(tmp_path: Path) -> None:
+    """No setting names it."""
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    async with Session(engine=ENGINE, state_dir=tmp_path, audit_key_file=key) as session:
+        await session.run("1")
+    async with Session.resumed(session.id, state_dir=tmp_path, audit_key_file=key) as again:
+        await again.run("2")
+    found = verify(session.folder / "audit.jsonl", key=b"k" * 32)
+    assert (found.whole, found.keyed, found.notes) == (True, True, [])
+
+
 KILLED = """
 import asyncio, sys
 from nbagent import Session

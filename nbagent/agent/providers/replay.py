@@ -52,7 +52,7 @@ class RecordedInvalidCall(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     error: str = ""
 
 
-class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RecordedUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of one reply."""
 
     input_tokens: Tokens = 0
@@ -65,7 +65,7 @@ class RecordedReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     content: str | msgspec.UnsetType = msgspec.UNSET
     tool_calls: list[RecordedCall] = []
     invalid_tool_calls: list[RecordedInvalidCall] = []
-    usage: Tally | None = None
+    usage: RecordedUsage | None = None
     again: bool = False
     """Whether it came after an answer was sent back."""
     structured: bool = False
@@ -298,7 +298,7 @@ def _record(message: AIMessage, *, again: bool, structured: bool) -> RecordedRep
             RecordedInvalidCall(call["name"] or "unknown", call["args"] or "", call["error"] or "")
             for call in message.invalid_tool_calls
         ],
-        usage=Tally(usage["input_tokens"], usage["output_tokens"]) if usage else None,
+        usage=RecordedUsage(usage["input_tokens"], usage["output_tokens"]) if usage else None,
         again=again,
         structured=structured,
     )

@@ -12,7 +12,7 @@ import typer
 
 from nbagent import __version__
 from nbagent.faces.cli import flags, program
-from nbagent.faces.cli.commands import asking, groups, machine, notebooks, sessions
+from nbagent.faces.cli.commands import asking, machine, nested, notebooks, sessions
 from nbagent.faces.cli.help import App
 from nbagent.faces.cli.program import finish
 
@@ -24,7 +24,7 @@ app = App(
 )
 for each in (asking, notebooks, sessions, machine):
     app.registered_commands += each.app.registered_commands
-for name, group in groups.GROUPS.items():
+for name, group in nested.GROUPS.items():
     app.add_typer(group, name=name, rich_help_panel=machine.app.panel)
 
 

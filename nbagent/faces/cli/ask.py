@@ -15,7 +15,8 @@ from nbagent.core.events import Answer, Usage
 from nbagent.faces.cli import EXIT_STOPPED, objects
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import work
-from nbagent.faces.terminal.view import View, show_answer
+from nbagent.faces.terminal.console import show_answer
+from nbagent.faces.terminal.view import View
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession

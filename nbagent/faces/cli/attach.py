@@ -16,8 +16,9 @@ from nbagent.core.text import safe
 from nbagent.faces.cli import EXIT_STOPPED, objects
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.terminal.asker import Asker
+from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain, show_answer
+from nbagent.faces.terminal.view import View
 from nbagent.session import lookup
 from nbagent.session.protocol import AnySession, settled
 

@@ -23,9 +23,10 @@ from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.verbs import Verbs
 from nbagent.faces.magic.words import VERBS, parse
 from nbagent.faces.terminal.asker import Asker
+from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.display import CtrlC, starting
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain, show_answer
+from nbagent.faces.terminal.view import View
 from nbagent.session.attach import Attached
 
 WELCOME = "Ask on. Alt-Enter begins another line, Ctrl-C stops what runs, Ctrl-D leaves; /help says what else there is."

@@ -125,7 +125,7 @@ def _beside(source: Path, **options: Any) -> list[Path]:
 
 
 def _unseen(run: Run, source: str | None) -> str:
-    """What code looked for in vain though it lies beside it, in a sentence; empty if there is none."""
+    """A sentence on a file that code didn't find, though it lies beside the code; empty if there is no such file."""
     for cell in run.cells if source else ():
         for output in cell.outputs:
             found = _MISSING.search(str(output.get("evalue"))) if output.get("ename") == "FileNotFoundError" else None
@@ -136,7 +136,7 @@ def _unseen(run: Run, source: str | None) -> str:
 
 
 def _unreached(run: Run, trust: str) -> str:
-    """That there is no network, in a sentence, if code looked for one; empty if not."""
+    """A sentence saying that there is no network, if the code tried to reach one; else empty."""
     if trust == TrustLevel.TRUSTED or not run.cells:
         return ""
     said = (str(each.get("evalue") or each.get("text") or "")[-MOST_READ:] for each in run.cells[-1].outputs)

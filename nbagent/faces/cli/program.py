@@ -78,7 +78,7 @@ def _end(number: int, _frame: object) -> None:
 
 
 def _complain(arguments: list[str], error: NbagentError) -> NoReturn:
-    from nbagent.faces.terminal.view import complain
+    from nbagent.faces.terminal.console import complain
 
     if "--json" in arguments:
         from nbagent.faces.cli import objects

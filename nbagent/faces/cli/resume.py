@@ -12,8 +12,9 @@ from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import work
+from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain, show_answer
+from nbagent.faces.terminal.view import View
 from nbagent.session import lookup
 from nbagent.session.session_list import is_waiting as is_waiting
 

@@ -30,6 +30,7 @@ from nbagent.sandbox import registry
 from nbagent.sandbox.inside.message_sizes_inside import weight
 from nbagent.sandbox.results.folder import safe_name
 from nbagent.sandbox.spec import SandboxSpec
+from nbagent.session.checks import known_engine
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -175,8 +176,11 @@ def read(path: Path) -> Document:
 def engine_for(document: Document, chosen: Options) -> str | None:
     """The engine for a notebook: that of the person's settings, else the one that it was made with, if it works here.
 
-    None has the best one chosen. A person who chose a runtime for Docker, such as gVisor, is not led to another engine.
+    None has the best one chosen. A person who chose a runtime for Docker, such as gVisor, or names an image now, is not
+    led to another engine.
     """
+    if chosen.image != settings.load().image:
+        return known_engine(chosen.engine, image=chosen.image)
     if chosen.engine or chosen.docker_runtime:
         return chosen.engine
     name = document.lock.engine if document.lock else ""

@@ -14,9 +14,10 @@ from nbagent.core.errors import NbagentError
 from nbagent.core.text import safe
 from nbagent.faces.cli import EXIT_STOPPED
 from nbagent.faces.cli.flags import CommandFlags
+from nbagent.faces.terminal.console import complain
 from nbagent.faces.terminal.display import shown
 from nbagent.faces.terminal.keyboard import Keyboard
-from nbagent.faces.terminal.view import View, complain
+from nbagent.faces.terminal.view import View
 from nbagent.session.exports import export_last
 
 if TYPE_CHECKING:

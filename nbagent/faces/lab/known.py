@@ -1,4 +1,4 @@
-"""What takes seconds to find out of this machine and of providers: the command `nbagent` does, and it is kept."""
+"""Which engines and models there are: the command `nbagent` finds it out, which takes seconds, and that is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 60.0
 KEPT_SECONDS = 600.0
 
 
-class Engine(msgspec.Struct, frozen=True):
+class EngineSummary(msgspec.Struct, frozen=True):
     """What `nbagent doctor --json` says of an engine."""
 
     available: bool
@@ -64,7 +64,7 @@ class Known:
                 why_not=each.why_not or each.reason,
                 mend=each.mend,
             )
-            for name, each in done.read(dict[str, Engine]).items()
+            for name, each in done.read(dict[str, EngineSummary]).items()
         ]
 
     async def _models(self) -> ListedModels:

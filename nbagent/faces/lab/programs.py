@@ -1,4 +1,4 @@
-"""Has the command `nbagent` do what this process mustn't: whatever imports engines, kernels or providers.
+"""Runs the command `nbagent` for all that imports engines, kernels or providers, which this process must not do.
 
 Each is a process of its own, with a bound on its time and on what it prints.
 """

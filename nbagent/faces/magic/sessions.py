@@ -136,7 +136,7 @@ def own_name() -> str:
 
 
 def _own_file() -> str:
-    """The connection file of the kernel that this is; empty where it is none."""
+    """The connection file of this process, if this process is a kernel; else empty."""
     if "ipykernel.kernelapp" in sys.modules:
         with contextlib.suppress(RuntimeError):  # no kernel runs here
             from ipykernel.connect import get_connection_file
@@ -146,7 +146,7 @@ def _own_file() -> str:
 
 
 def _is_own(file: str) -> bool:
-    """Whether a connection file that a person names is that of the kernel that this is."""
+    """Whether a connection file that a person names is this kernel's own."""
     from nbagent.sandbox.connection_file import find
 
     own = _own_file()

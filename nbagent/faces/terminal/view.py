@@ -9,18 +9,17 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from nbagent.core.errors import NbagentError
-from nbagent.core.events import Answer, Answered, Asked, CellFinished, CellStarted, Record
-from nbagent.core.markdown import MAX_FORMATTED, is_quick
+from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Record
+from nbagent.core.markdown import MAX_FORMATTED
 from nbagent.core.text import safe
 from nbagent.faces.terminal import pictures
+from nbagent.faces.terminal.console import code_theme, open_console
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.syntax import SyntaxTheme
 
 STYLES: Final[dict[Style, str]] = {
     "heading": "bold",
@@ -34,13 +33,6 @@ STYLES: Final[dict[Style, str]] = {
 """How rich calls their looks. Red and magenta are the terminal's own colours that can be read on white and on black:
 yellow, green and cyan are too light for the one, blue too dark for the other."""
 
-OTHER_LOOKS: Final = {
-    "bold": ("code", "h7", "item.bullet", "item.number", "kbd", "table.header"),
-    "underline": ("link", "link_url"),
-    "italic": ("block_quote",),
-    "none": ("code_block", "hr", "list", "table.border"),
-}
-"""What rich shows of Markdown in other colours, and how it looks here."""
 TABLES = "┌│╞├└|+"
 """Characters with which the lines of a drawn table begin."""
 DRAWING_SECONDS = 3.0
@@ -89,7 +81,7 @@ class View:
     @cached_property
     def console(self) -> Console:
         """Writes to standard error; made once there is something to show, since a start would wait for the import."""
-        return _console(stderr=True, soft_wrap=True)
+        return open_console(stderr=True, soft_wrap=True)
 
     @cached_property
     def _results(self) -> IO[str]:
@@ -299,7 +291,7 @@ class View:
             return
         from rich.syntax import Syntax
 
-        shown = Syntax(code.rstrip(), "python", theme=_code_theme(), background_color="default", word_wrap=True)
+        shown = Syntax(code.rstrip(), "python", theme=code_theme(), background_color="default", word_wrap=True)
         self.console.print(shown, soft_wrap=False)
 
     def _traceback(self, text: str) -> None:
@@ -344,55 +336,8 @@ class View:
             self._drawing -= time.thread_time() - started
 
 
-def _code_theme() -> SyntaxTheme:
-    from pygments.token import Comment, Keyword, Name, Operator, String, Token
-    from rich.style import Style as Look
-    from rich.syntax import ANSISyntaxTheme
-
-    looks = {Keyword: "bold", Operator.Word: "bold", String: "magenta", Comment: "dim italic"}
-    looks |= {Name.Function: "bold", Name.Class: "bold", Name.Decorator: "magenta"}
-    return ANSISyntaxTheme({Token: Look(), **{kind: Look.parse(look) for kind, look in looks.items()}})
-
-
-def _console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
-    """Writes in colours that can be read on white and on black."""
-    from rich.console import Console
-    from rich.theme import Theme
-
-    looks = {f"markdown.{name}": look for look, names in OTHER_LOOKS.items() for name in names}
-    theme = Theme(looks | {"progress.elapsed": "none", "progress.spinner": "none"})
-    return Console(highlight=False, emoji=False, theme=theme, stderr=stderr, soft_wrap=soft_wrap)
-
-
 def cropped(line: str, width: int) -> str:
     """A line of a drawn table, cut to the terminal's width: folded, its columns could not be told apart."""
     if width < len(line.rstrip("\n")) and line[:1] in TABLES and "\x1b" not in line:
         return line[: width - 1] + "…" + ("\n" if line.endswith("\n") else "")
     return line
-
-
-def show_answer(answer: Answer) -> None:
-    """Print an answer: formatted below an empty line, if on a terminal. What is told of it goes to standard error."""
-    if answer.unsupported:
-        print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
-    if answer.noted:
-        print(f"Only notes beside the data say: {safe(', '.join(answer.noted))}.", file=sys.stderr, flush=True)
-    if sys.stdout.isatty() and is_quick(answer.text):
-        from rich.markdown import Markdown
-
-        console = _console()
-        console.print()
-        console.print(Markdown(safe(answer.text), hyperlinks=False, code_theme=cast("str", _code_theme())))
-    else:
-        print(safe(answer.text), flush=True)
-    if answer.check:
-        print(safe(answer.check.told), file=sys.stderr, flush=True)
-
-
-def complain(error: NbagentError) -> None:
-    """An error as a person reads it: what happened, and the mend."""
-    console = _console(stderr=True)
-    # By words on a terminal, as all that is told there.
-    console.print(safe(error.message), style="red", markup=False, soft_wrap=not console.is_terminal)
-    if error.mend:
-        console.print(safe(error.mend), markup=False, soft_wrap=not console.is_terminal)

@@ -14,7 +14,7 @@ from typing import Any
 
 from nbagent.kernel.channels.messages import MAX_SHELL, ReadChannel, check, parse_message
 from nbagent.kernel.channels.reading_share import SLICE_SECONDS, ReadingShare
-from nbagent.sandbox.channels.endpoint import Channel, Endpoint
+from nbagent.sandbox.channels.endpoint import Endpoint, KernelChannel
 from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, BreachError
 
 LOOK_SECONDS = 0.05
@@ -45,7 +45,7 @@ class KernelConnection:
         self._shell = endpoint.open("shell", limit=MAX_SHELL)
         # Nobody needs its replies, which stay in the socket.
         self._control = endpoint.open("control", limit=MAX_SHELL)
-        self._read_by_name: dict[ReadChannel, Channel] = {"iopub": self._iopub, "shell": self._shell}
+        self._read_by_name: dict[ReadChannel, KernelChannel] = {"iopub": self._iopub, "shell": self._shell}
         self._share = ReadingShare()
         self._more = False
         self._breach = ""
@@ -117,7 +117,7 @@ class KernelConnection:
 
     def _request(
         self,
-        channel: Channel,
+        channel: KernelChannel,
         kind: str,
         content: dict[str, Any],
         *,
@@ -207,7 +207,7 @@ class KernelConnection:
                 pass
         self._control.flush()
 
-    def _read_slice(self, channel: Channel) -> Iterator[list[bytes]]:
+    def _read_slice(self, channel: KernelChannel) -> Iterator[list[bytes]]:
         end = time.monotonic() + SLICE_SECONDS
         while True:
             for frames in channel.messages():

@@ -45,7 +45,7 @@ def name_of(path: str) -> str:
 
 
 def identity(path: str) -> list[Any]:
-    """A file's name, size and hash; without a hash if it is none that can be read."""
+    """A file's name, size and hash; the hash is empty if the file can't be read."""
     name = name_of(path)
     try:
         status = os.stat(path)

@@ -207,7 +207,7 @@ def _separator(lines: list[str]) -> str:
 
 
 def table_separator(start: bytes) -> str:
-    """What separates the fields of a text that is a table, from its header on; empty if it is none."""
+    """What separates the fields of a table, from its header on; empty if the text is no table."""
     table = TextTable("", start)
     rows = [
         row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
@@ -218,7 +218,7 @@ def table_separator(start: bytes) -> str:
 
 
 def _whole_rows(data: bytes, *, at_end: bool) -> tuple[bytes, bytes]:
-    """Bytes up to the last end of a row, and the rest; a line's end between quotes is none."""
+    """Bytes up to the last end of a row, and the rest; a line's end between quotes doesn't end a row."""
     if at_end:
         return data, b""
     quotes, at = data.count(b'"'), len(data)

@@ -306,7 +306,7 @@ def _display_id(content: dict[str, Any]) -> str:
 
 
 def parts(message: object) -> tuple[str, dict[str, Any]]:
-    """The type and the content of a message; an empty type if it is none."""
+    """The type and the content of a message; an empty type if the value isn't a message."""
     if isinstance(message, dict):
         header, content = message.get("header"), message.get("content")
         if isinstance(header, dict) and isinstance(content, dict):

@@ -79,7 +79,7 @@ class Collected:
 
 
 class Collector:
-    """Collects one session's results, each when it is new or has changed.
+    """Collects the files that one session's cells save: each file once, and again after it has changed.
 
     Args:
         kernel: The session's kernel.

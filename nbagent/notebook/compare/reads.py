@@ -50,7 +50,7 @@ _GENERATORS = frozenset({"random", "numpy.random"})
 
 @dataclass
 class Code:
-    """What a notebook's cells read, cell by cell: each source reaches what is named after it.
+    """What a notebook's cells read, cell by cell. Names whose values come of a source count as the source.
 
     Attributes:
         clocks: Names that hold or return what depends on a clock.

@@ -228,7 +228,7 @@ def _is_at(change: Change, spot: tables.Spot) -> bool:
 
 
 def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tuple[str, str]:
-    """Why a change is none, in a word; else its cause, as far as that is known."""
+    """Why a change doesn't count, in a word; else an empty word, and the cause of the change as far as it is known."""
     reads, both = context.reads, [*change.stored, *change.fresh]
     if again and reads.clock and all(re.match(ROW, each.row) for each in both):
         return "timing", ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def tracer() -> Tracer | None:
-    """The tracer of the configured SDK; None if there is none."""
+    """The tracer of the SDK that the program has configured; None if it has configured no SDK."""
     # A program that has configured the SDK has imported this.
     if "opentelemetry.trace" not in sys.modules:
         return None

@@ -12,7 +12,7 @@ KINDS: Final = {"shell": "DEALER", "iopub": "SUB", "control": "DEALER"}
 """The ZeroMQ socket type of the client's end of each channel."""
 
 
-class Channel(Protocol):
+class KernelChannel(Protocol):
     """One of a kernel's channels; no call waits. Only `KernelConnection` calls it, on one event loop.
 
     A message is the frames that Jupyter's protocol sends by ZeroMQ, signed with the endpoint's key. A transport that
@@ -65,7 +65,7 @@ class Endpoint(Protocol):
     def connection_info(self) -> dict[str, Any] | None:
         """Jupyter's connection info for other clients, its `key` as bytes; None if only nbagent can connect."""
 
-    def open(self, name: ChannelName, *, limit: int) -> Channel:
+    def open(self, name: ChannelName, *, limit: int) -> KernelChannel:
         """Open a channel. The kernel may not be up yet; if it is gone, the channel is not open.
 
         Args:

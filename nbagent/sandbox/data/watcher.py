@@ -158,7 +158,7 @@ _ALIVE: set[LiveMirror] = set()
 
 @atexit.register
 def _end_at_exit() -> None:
-    """End all threads: one that is in the watching library at the end of Python would end the process by a signal."""
+    """End all threads. A thread that is in the watching library when Python ends would end the process by a signal."""
     alive = list(_ALIVE)
     for each in alive:
         each.stop()

@@ -183,7 +183,7 @@ class Processes(Instance):
     """The processes of one sandbox, below its bwrap."""
 
     _process: subprocess.Popen[bytes] | Monitor | None = None
-    _group: cgroup.Group | None = None
+    _group: cgroup.ControlGroup | None = None
     _folder = Path()
 
     async def start(self, plan: InstancePlan) -> None:

@@ -80,7 +80,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     return found
 
 
-def end(folder: Path, group: cgroup.Group | None) -> None:
+def end(folder: Path, group: cgroup.ControlGroup | None) -> None:
     """Kill all that runs in a sandbox, and wait for that.
 
     All other processes end with process 1 of the sandbox, which is known once bwrap has written its number. Before that
@@ -94,7 +94,7 @@ def end(folder: Path, group: cgroup.Group | None) -> None:
             select.select([descriptor], [], [], END_SECONDS)
 
 
-def end_with(monitor: subprocess.Popen[bytes] | Monitor, folder: Path, group: cgroup.Group | None) -> None:
+def end_with(monitor: subprocess.Popen[bytes] | Monitor, folder: Path, group: cgroup.ControlGroup | None) -> None:
     """Kill the sandbox until its monitor has ended: while it starts, there may be nothing to kill yet."""
     impatient = time.monotonic() + END_SECONDS
     while True:
@@ -125,7 +125,7 @@ def _process_1(folder: Path) -> Iterator[int | None]:
 
 
 def _is_first(pid: int, namespace: int | None) -> bool:
-    """Whether a process is the first one of its process namespace, and that is the one that was written down."""
+    """Whether a process is the first of its process namespace, and the namespace is the one that bwrap wrote down."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("NSpid:") and line.split()[2:] != ["1"]:
             return False

@@ -61,7 +61,7 @@ def connect(*, timeout: int = 60) -> APIClient:
 
 @contextlib.contextmanager
 def failing() -> Iterator[None]:
-    """Suppress that a daemon, or what it was asked about, is gone."""
+    """Suppress the errors of a daemon that is gone, or that doesn't know what it was asked about any more."""
     from docker.errors import DockerException
 
     with contextlib.suppress(DockerException, OSError, NbagentError):

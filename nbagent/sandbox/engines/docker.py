@@ -33,6 +33,7 @@ class Docker(Engine):
     name = "docker"
     title = "Python (sandboxed, Docker)"
     rank = 10
+    takes_images = True
 
     @property
     def is_demanded(self) -> bool:

@@ -25,7 +25,7 @@ from nbagent.core.policy import TRUST_PRESETS, Trust, TrustLevel
 from nbagent.packages.requirements import Target
 from nbagent.sandbox import connection_file, environment
 from nbagent.sandbox.channels.byte_stream import ByteStream
-from nbagent.sandbox.channels.channel import SocketChannel
+from nbagent.sandbox.channels.socket_channel import SocketChannel
 from nbagent.sandbox.channels.zmtp import BreachError
 from nbagent.sandbox.connection_file import KernelAddress
 from nbagent.sandbox.contract import About, Engine, EngineReport, Hooks, Sandbox

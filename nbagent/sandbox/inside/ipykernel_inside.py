@@ -104,7 +104,7 @@ def _settings() -> Config:
 
 
 class App(IPKernelApp):
-    """A kernel whose sockets are there already.
+    """ipykernel's application, for a kernel that is given its listening sockets.
 
     Attributes:
         handed: What the controller sent, and the kernel's sockets by channel.

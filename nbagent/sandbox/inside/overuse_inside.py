@@ -46,7 +46,7 @@ MAPS = 16 * 1024 * 1024
 
 
 class OveruseWatch:
-    """Finds out whether a sandbox has too much of something.
+    """Looks now and then whether a sandbox uses more than its share of what no control group limits.
 
     Attributes:
         bounds: How many of each thing the sandbox may have.

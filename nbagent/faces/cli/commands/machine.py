@@ -8,7 +8,7 @@ import typer
 
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli import flags
-from nbagent.faces.cli.commands import groups
+from nbagent.faces.cli.commands import nested
 from nbagent.faces.cli.flags import SANDBOX
 from nbagent.faces.cli.help import App
 from nbagent.faces.cli.program import finish
@@ -64,7 +64,7 @@ def build(
     force: flags.Rebuild = False,
 ) -> int:
     """Build the image (Docker) or environment (bubblewrap) of an engine's kernels, if it isn't there."""
-    return groups.build(engine, base=base, tag=tag, force=force)
+    return nested.build(engine, base=base, tag=tag, force=force)
 
 
 @app.command(short_help="Remove what killed processes left behind.")

@@ -21,7 +21,15 @@ from nbagent.core.errors import SandboxError
 from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.sandbox.limits.cgroup import usage as counts
-from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PERIOD, PROBE, Group, Groups, children, cores
+from nbagent.sandbox.limits.cgroup.control_group import (
+    CONTROLLERS,
+    PERIOD,
+    PROBE,
+    ControlGroup,
+    ControlGroups,
+    children,
+    cores,
+)
 from nbagent.sandbox.limits.cgroup.usage import GroupUsage, groups_of, is_unified, words
 
 OURS = "nbagent"
@@ -37,7 +45,7 @@ FILES = {
 
 
 @dataclass(frozen=True)
-class OwnGroups(Groups):
+class OwnGroups(ControlGroups):
     """The folders in which this process can make groups, one for each controller; in version 2 all are the same."""
 
     version: int
@@ -169,7 +177,7 @@ def _probe(version: int, folders: dict[str, Path]) -> OwnGroups | None:
     return None
 
 
-class OwnGroup(Group):
+class OwnGroup(ControlGroup):
     """A group that this process makes; a shell joins it and then becomes the command."""
 
     def __init__(self, version: int, folders: dict[str, Path]) -> None:

@@ -26,7 +26,7 @@ from nbagent.core.errors import SandboxError
 from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.sandbox.limits.cgroup import usage as counts
-from nbagent.sandbox.limits.cgroup.groups import CONTROLLERS, PROBE, Group, Groups, children, cores
+from nbagent.sandbox.limits.cgroup.control_group import CONTROLLERS, PROBE, ControlGroup, ControlGroups, children, cores
 from nbagent.sandbox.limits.cgroup.usage import GroupUsage, groups_of, is_unified, words
 
 SLICE = "nbagent"
@@ -51,7 +51,7 @@ done
 
 
 @dataclass(frozen=True)
-class Scopes(Groups):
+class Scopes(ControlGroups):
     """The person's service manager, which makes scopes.
 
     Attributes:
@@ -94,7 +94,7 @@ class Scopes(Groups):
         return found
 
 
-class Scope(Group):
+class Scope(ControlGroup):
     """A sandbox's scope."""
 
     def __init__(self, scopes: Scopes, folder: Path, limits: Limits | None) -> None:

@@ -1,4 +1,4 @@
-"""The interface of a way to make control groups, and of one group."""
+"""Two interfaces: `ControlGroup`, the group of one sandbox, and `ControlGroups`, a way to make such groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PERIOD = 100_000
 """Microseconds over which the CPU quota is counted, the kernel's own default."""
 
 
-class Group(abc.ABC):
+class ControlGroup(abc.ABC):
     """The control group of one sandbox: a command that is started with `prefix` before it runs in the group.
 
     Attributes:
@@ -65,7 +65,7 @@ class Group(abc.ABC):
         """Try to delete it; returns whether it is gone."""
 
 
-class Groups(abc.ABC):
+class ControlGroups(abc.ABC):
     """A way to make a group for each sandbox; the group has the name of the sandbox's private folder.
 
     Attributes:
@@ -88,7 +88,7 @@ class Groups(abc.ABC):
         return True
 
     @abc.abstractmethod
-    def make(self, folder: Path, limits: Limits) -> Group:
+    def make(self, folder: Path, limits: Limits) -> ControlGroup:
         """Make a group with these limits.
 
         Raises:
@@ -96,7 +96,7 @@ class Groups(abc.ABC):
         """
 
     @abc.abstractmethod
-    def take(self, folder: Path) -> Group:
+    def take(self, folder: Path) -> ControlGroup:
         """The group of a sandbox that exists, or existed."""
 
     @abc.abstractmethod

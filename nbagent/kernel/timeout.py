@@ -1,7 +1,7 @@
-"""The time limit of a cell: sends its code, takes messages until its end, and watches the clock and the process.
+"""The timeout of a cell: decides it, then sends the code, follows its messages, and stops what takes longer.
 
-A request that takes too long, or that somebody wants stopped, is interrupted; if it then doesn't end within the grace
-period, its kernel is killed. `recovery` replaces the kernel.
+A request that takes too long, or that somebody wants stopped, is interrupted. If it doesn't end within the grace period
+after that, its kernel is killed, and `recovery.py` replaces it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from nbagent.core.errors import UsageError
+from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.kernel.channels.kernel_connection import LOOK_SECONDS
-from nbagent.kernel.execution import ExecuteRequest, Job
+from nbagent.kernel.execution import CellJob, ExecuteRequest
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.router import Router
 
@@ -34,10 +36,25 @@ MAX_ASKED = 600
 """Times that it is asked so; after that, an answer to an earlier request is waited for."""
 
 
-class TimedRequests:
-    """Sends cells' code, and sees each request to its end: by itself, at its time limit, or with its kernel.
+def timeout_of(asked: float | None, limits: Limits) -> float:
+    """The seconds that a cell may run: those that its caller asks for, else those of the sandbox.
 
-    `waited` returns for how many seconds since a moment code waited for a person; these don't count.
+    Raises:
+        UsageError: That is no time.
+    """
+    timeout = limits.timeout if asked is None else asked
+    if not timeout > 0:
+        raise UsageError(f"A cell's timeout must be above 0, not {timeout}.")
+    return timeout
+
+
+class TimedRequests:
+    """Sends cells' code, and follows each request until it ends: by itself, at its timeout, or because its kernel died.
+
+    Args:
+        process: The kernel's process.
+        router: Gets the kernel's messages.
+        waited: Returns the seconds since a moment in which code waited for a person's answer. They don't count.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:
@@ -56,7 +73,7 @@ class TimedRequests:
                 return
             await connection.wait(LOOK_SECONDS)
 
-    def send(self, job: Job) -> ExecuteRequest:
+    def send(self, job: CellJob) -> ExecuteRequest:
         """Send the code; messages that came until now belong to the time before the cell."""
         for channel, message in self._process.connection.read():
             self._router.take(channel, message)
@@ -65,7 +82,7 @@ class TimedRequests:
         self._router.remember(msg_id, job.cell, outputs)
         return ExecuteRequest(msg_id, outputs, job.cell, time.monotonic())
 
-    async def has_turn(self, job: Job, waits: Callable[[], object]) -> bool:
+    async def has_turn(self, job: CellJob, waits: Callable[[], object]) -> bool:
         """Wait until a kernel that others use, too, runs none of their cells; False if the cell is stopped before.
 
         If that takes long, `waits` is called once.
@@ -86,13 +103,13 @@ class TimedRequests:
                 waits()
         return not job.stop
 
-    def unsent(self, job: Job) -> ExecuteRequest:
+    def unsent(self, job: CellJob) -> ExecuteRequest:
         """The request of a cell that was stopped before its code could be sent."""
         outputs, stopped = self._router.begin(job.cell), job.stop or "interrupted"
         why = "before it began" + ("" if self._process.is_owned else ", while the kernel ran another client's cell")
         return ExecuteRequest("", outputs, job.cell, time.monotonic(), stopped=stopped, left=why)
 
-    async def wait(self, request: ExecuteRequest, job: Job) -> None:
+    async def wait(self, request: ExecuteRequest, job: CellJob) -> None:
         """Take messages until the request has ended, or its kernel has."""
         connection = self._process.connection
         while not request.done:
@@ -102,7 +119,7 @@ class TimedRequests:
             if not request.done:
                 await self._watch(request, job)
 
-    async def abandon(self, request: ExecuteRequest, job: Job) -> None:
+    async def abandon(self, request: ExecuteRequest, job: CellJob) -> None:
         """Interrupt a request whose caller was cancelled; if it doesn't end within the grace period, note a death."""
         request.stopped = job.stop = "interrupted"
         if self._may_interrupt(request):
@@ -110,7 +127,7 @@ class TimedRequests:
         elif not request.done:
             self._give_up(request)
 
-    async def _watch(self, request: ExecuteRequest, job: Job) -> None:
+    async def _watch(self, request: ExecuteRequest, job: CellJob) -> None:
         """Look at the clock and the process: interrupt or give up a request that takes too long, notice a death."""
         now = time.monotonic()
         if await self._process.has_ended():
@@ -118,12 +135,12 @@ class TimedRequests:
             self._bury(request)
         elif lost := self._process.lost:
             request.died = lost
-        elif request.kill_at is not None and now >= request.kill_at:
+        elif request.kill_at is not None and now >= request.kill_at + self._more_grace(request):
             self._give_up(request)
         elif not self._may_interrupt(request):
             # It waits for another client's cell, which an interrupt would hit.
             request.started = now
-        elif request.kill_at is None and (job.stop or self._took(request, now) >= job.limit):
+        elif request.kill_at is None and (job.stop or self._took(request, now) >= job.timeout):
             request.stopped = job.stop or "timeout"
             request.kill_at = now + self._process.limits.grace
             self._interrupt(request, now)
@@ -143,6 +160,11 @@ class TimedRequests:
         elif waited > HALF_DONE_SECONDS:
             request.notes.append("The kernel did not report the cell's end; its outputs may be incomplete.")
             request.reply, request.idle = request.reply or {"status": "ok"}, True
+
+    @staticmethod
+    def _more_grace(request: ExecuteRequest) -> float:
+        """Seconds before the kill for code that has ended as far as one can see: where much runs, its reply is late."""
+        return HALF_DONE_SECONDS if request.gave_in or request.idle or request.reply is not None else 0.0
 
     def _may_interrupt(self, request: ExecuteRequest) -> bool:
         """Whether an interrupt stops this request, and not another client's cell."""

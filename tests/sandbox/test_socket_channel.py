@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from nbagent.sandbox.channels.channel import CHUNK_BYTES, SocketChannel
+from nbagent.sandbox.channels.socket_channel import CHUNK_BYTES, SocketChannel
 from nbagent.sandbox.channels.zmtp import encode, hello
 
 

@@ -176,6 +176,18 @@ async def test_a_kernel_that_became_something_else(kernel: Kernel) -> None:
     assert (await kernel.run("1 + 1")).text == "2"
 
 
+async def test_code_that_has_stopped_is_not_killed_though_its_end_takes_longer_than_the_grace_period(
+    kernel: Kernel, events: Events
+) -> None:
+    """On a machine that is busy, seconds pass between the error of a stopped cell and the kernel's reply."""
+    slow = "import time\nget_ipython().events.register('post_run_cell', slow := lambda _: time.sleep(2.5))\nkept = 7"
+    await kernel.run(slow)
+    cell = await kernel.run("time.sleep(100)", timeout=0.3)
+    assert (cell.status, errors(cell), cell.state_lost) == ("timeout", ["KeyboardInterrupt"], "")
+    assert (await kernel.run("get_ipython().events.unregister('post_run_cell', slow); kept")).text == "7"
+    assert not events.of(StateLost)
+
+
 async def test_an_end_that_is_withheld_is_bounded(kernel: Kernel) -> None:
     """A kernel that never says idle is waited for a few seconds, and that is noted."""
     code = """

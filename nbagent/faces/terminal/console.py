@@ -1,0 +1,71 @@
+"""The terminal's colours, and what is printed when a session's own lines are over: an answer, or an error."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, cast
+
+from nbagent.core.errors import NbagentError
+from nbagent.core.events import Answer
+from nbagent.core.markdown import is_quick
+from nbagent.core.text import safe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.syntax import SyntaxTheme
+
+OTHER_LOOKS: Final = {
+    "bold": ("code", "h7", "item.bullet", "item.number", "kbd", "table.header"),
+    "underline": ("link", "link_url"),
+    "italic": ("block_quote",),
+    "none": ("code_block", "hr", "list", "table.border"),
+}
+"""What rich shows of Markdown in other colours, and how it looks here."""
+
+
+def code_theme() -> SyntaxTheme:
+    """Python in colours that can be read on white and on black."""
+    from pygments.token import Comment, Keyword, Name, Operator, String, Token
+    from rich.style import Style as Look
+    from rich.syntax import ANSISyntaxTheme
+
+    looks = {Keyword: "bold", Operator.Word: "bold", String: "magenta", Comment: "dim italic"}
+    looks |= {Name.Function: "bold", Name.Class: "bold", Name.Decorator: "magenta"}
+    return ANSISyntaxTheme({Token: Look(), **{kind: Look.parse(look) for kind, look in looks.items()}})
+
+
+def open_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
+    """A console of rich's whose colours can be read on white and on black."""
+    from rich.console import Console
+    from rich.theme import Theme
+
+    looks = {f"markdown.{name}": look for look, names in OTHER_LOOKS.items() for name in names}
+    theme = Theme(looks | {"progress.elapsed": "none", "progress.spinner": "none"})
+    return Console(highlight=False, emoji=False, theme=theme, stderr=stderr, soft_wrap=soft_wrap)
+
+
+def show_answer(answer: Answer) -> None:
+    """Print an answer: formatted below an empty line, if on a terminal. What is told of it goes to standard error."""
+    if answer.unsupported:
+        print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
+    if answer.noted:
+        print(f"Only notes beside the data say: {safe(', '.join(answer.noted))}.", file=sys.stderr, flush=True)
+    if sys.stdout.isatty() and is_quick(answer.text):
+        from rich.markdown import Markdown
+
+        console = open_console()
+        console.print()
+        console.print(Markdown(safe(answer.text), hyperlinks=False, code_theme=cast("str", code_theme())))
+    else:
+        print(safe(answer.text), flush=True)
+    if answer.check:
+        print(safe(answer.check.told), file=sys.stderr, flush=True)
+
+
+def complain(error: NbagentError) -> None:
+    """An error as a person reads it: what happened, and the mend."""
+    console = open_console(stderr=True)
+    # By words on a terminal, as all that is told there.
+    console.print(safe(error.message), style="red", markup=False, soft_wrap=not console.is_terminal)
+    if error.mend:
+        console.print(safe(error.mend), markup=False, soft_wrap=not console.is_terminal)
