@@ -99,6 +99,7 @@ async def build(
             images=images,
             outside=tools is not None and not model.structured,
             structured=model.structured,
+            checked=len(paths) > 1 if options.check is None else options.check,
         ),
         programs=seen.programs,
         evaluation=Evaluation(

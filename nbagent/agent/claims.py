@@ -32,8 +32,6 @@ UNCHECKED = Claim(text="the numbers, which could not be looked for")
 """Stands for all claims of an answer when looking for them has failed."""
 REST = Claim(text="the rest of the numbers, which were not looked for")
 """Stands for what is beyond the bounds, so that nobody takes it for looked at."""
-CHECKED = 12
-"""Numbers of an answer that are computed again."""
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
@@ -63,7 +61,6 @@ _MONTH = (
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
-_SMALL_ALONE = re.compile(r"-?(?:\d|10)")
 _DATES = re.compile(
     rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
     rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
@@ -146,15 +143,6 @@ def claims(
     if len(answer) > MAX_ANSWER:
         found[REST.text] = REST
     return list(found.values())
-
-
-def numbers_to_check(found: Sequence[Claim]) -> list[Claim]:
-    """The numbers of an answer that its check computes again: the first ones that outputs show, but for years.
-
-    Small ones, which stand in most outputs, are among them only if there are no others.
-    """
-    shown = [claim for claim in found if claim.cell and not _YEAR_ALONE.fullmatch(claim.text)]
-    return ([claim for claim in shown if not _SMALL_ALONE.fullmatch(claim.text)] or shown)[:CHECKED]
 
 
 def _prose(answer: str, names: Collection[str] = ()) -> str:

@@ -27,6 +27,11 @@ LISTED = (
     "is denied stays denied: don't try again or another way, say what you could not fetch"
 )
 
+SECOND = "Check a sum or a count that matters in a second way."
+SECOND_LATER = (
+    "Compute each result in one way: once you have answered, you are asked to compute the main ones in a second way."
+)
+
 OUTSIDE = """\
 # Tools that are not the sandbox's
 Tools named SERVER__TOOL run outside of the sandbox: your code can't call them, and they don't see its files. What \
@@ -78,7 +83,8 @@ are collected after each run; mention them by name only.
 {scratch}- A cell may run {seconds:g} seconds. Split long work, and keep intermediate results in variables: variables, \
 imports and files stay between cells, unless you are told that state was lost.
 - It has Python {python}{versions}. Polars: `group_by`, `with_columns`, `pl.len()`, \
-`sort(descending=True, nulls_last=True)`, `null_values=` in `read_csv`; older names are gone.
+`sort(descending=True, nulls_last=True)`, `null_values=` in `read_csv`; \
+`is_in` takes `datetime.date`, not `pl.date`; `replace_strict` takes values of one type; older names are gone.
 - Packages: importing a missing one installs it, and the cell is run again. {installs}
 
 {outside}# How to work
@@ -87,8 +93,7 @@ or results.
 - Categories and keys are written in several ways (case, spaces, abbreviations): make them alike before you filter, \
 group or join. After a join print how many rows matched and how many of each side didn't.
 - Where a question or a definition can be read in several ways, compute the readings; answer the literal one first, \
-and each other one on a line of its own that begins with `Alternative:`. Check a sum or \
-a count that matters in a second way.
+and each other one on a line of its own that begins with `Alternative:`. {second}
 - Use Polars for tables (`import polars as pl`). Convert with `.to_pandas()` or `.to_numpy()` only where a library \
 needs it.
 - Show a result as the last expression of a cell, or print it. Show small tables (`.head()`, aggregates), not \
@@ -96,7 +101,7 @@ everything: long output is cut. Polars itself shows {polars} characters of a tex
 digits of a float from a million on (cast it to see all); for more, print within \
 `with pl.Config(tbl_rows=100, tbl_cols=40, fmt_str_lengths=400):`.
 - Draw with matplotlib: one figure a cell, a title, labelled axes with units, a legend for several \
-series. Figures are shown by themselves; don't save them just to show them.
+series.
 - Set a seed wherever chance plays a part, so that the notebook gives the same result again.
 - A cell that fails stays in the notebook with its error, and a re-run goes on after it. In the corrected cell repeat \
 the imports and definitions of the failed one; leave out only what takes long and has worked.
@@ -125,6 +130,7 @@ def system_prompt(
     images: bool = False,
     outside: bool = False,
     structured: bool = False,
+    checked: bool = False,
 ) -> str:
     """The system prompt.
 
@@ -134,6 +140,7 @@ def system_prompt(
         images: Whether the model is shown the figures.
         outside: Whether there may be tools of MCP servers.
         structured: Whether the model replies with objects instead of calls.
+        checked: Whether the model is asked to check its answer.
     """
     have = ", ".join(f"{name} {version}" for name, version in seen.versions.items() if name in NAMED)
     prompt = SYSTEM.format(
@@ -146,6 +153,7 @@ def system_prompt(
         output=seen.output,
         scratch="" if seen.isolation else SCRATCH,
         outside=OUTSIDE if outside else "",
+        second=SECOND_LATER if checked else SECOND,
         tools="" if structured else " with your tools",
         installs=DEPENDENCIES if structured else INSTALLS,
         ends=ENDS_WITH_OBJECT if structured else ENDS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -10,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbagent.agent.claims import numbers_to_check
 from nbagent.agent.phases import Phases
 from nbagent.core.events import (
     NO_USAGE,
@@ -28,8 +28,48 @@ from nbagent.core.events import (
 )
 
 
+def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") -> list[Claim]:
+    """The numbers of an answer that its check computes again: those of its first paragraphs that outputs show.
+
+    Years, numbers of the question and parts of ranges and units (50-64, per 100 ml) are results of nothing. Small ones,
+    which stand in most outputs, are among them only if there are no others.
+    """
+    given = set(_FIGURES.findall(question.replace(",", "")))
+    parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
+    shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
+    named: list[Claim] = []
+    looked = 0
+    for part in parts:
+        if looked == PARAGRAPHS or part.startswith("Alternative:"):
+            break
+        before = len(named)
+        named += [
+            claim
+            for text, claim in shown.items()
+            if claim not in named
+            and not _NO_RESULT.fullmatch(text)
+            and not given.issuperset(_FIGURES.findall(text.replace(",", "")))
+            and text in part
+            and re.search(
+                rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)", part
+            )
+        ]
+        looked += len(named) > before
+    return ([claim for claim in named if not _SMALL.fullmatch(claim.text)] or named)[:CHECKED]
+
+
 def _unheard(text: str) -> None:
     """Words of which nobody wants to know before the reply is whole."""
+
+
+CHECKED = 6
+"""Numbers of an answer that are computed again."""
+PARAGRAPHS = 2
+"""Paragraphs with such numbers that are looked at."""
+_FIGURES = re.compile(r"\d+(?:\.\d+)?")
+_SMALL = re.compile(r"-?(?:\d|10)")
+_NO_RESULT = re.compile(r"(?:19|20)\d\d|-?9{3,}(?:\.0+)?|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
+"""A year, a number that stands for a missing value, and one with a letter behind it: a position 1B, the 1000s."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +78,16 @@ class AnswerDraft:
 
     Attributes:
         text: The answer.
+        question: What it answers.
+        numbers: Those of it that are computed again.
         cells: How many cells had run before.
         usage: What models had used before.
         since: When the check began, in seconds of the monotonic clock.
     """
 
     text: str
+    question: str
+    numbers: Sequence[str]
     cells: int
     usage: Usage
     since: float
@@ -91,9 +135,9 @@ class Turn:
         self.send(event)
         self.phases.on_event(event)
 
-    def begin_check(self, text: str) -> None:
+    def begin_check(self, text: str, question: str = "", numbers: Sequence[str] = ()) -> None:
         """Note the answer that is checked from now on."""
-        self.draft = AnswerDraft(text, len(self.cells), self.usage, time.monotonic())
+        self.draft = AnswerDraft(text, question, numbers, len(self.cells), self.usage, time.monotonic())
 
     @property
     def check_cells(self) -> list[Cell]:
@@ -103,7 +147,9 @@ class Turn:
     def _check(self, text: str, claims: Sequence[Claim]) -> Check | None:
         if (draft := self.draft) is None:
             return None
-        asked = numbers_to_check(claims)
+        asked = numbers_to_check(claims, text, draft.question)
+        if draft.numbers and text.split() == draft.text.split():
+            asked = [claim for claim in asked if claim.text in draft.numbers]
         ran = [cell.cell for cell in self.check_cells if cell.status != "interrupted"]
         return Check(
             cells=ran,

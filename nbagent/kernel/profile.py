@@ -50,11 +50,13 @@ class Column(msgspec.Struct, omit_defaults=True):
         sample: Some values.
         rows: The value of each row, if the table has few.
         values: All values with their rows, if there are few.
+        top: The most frequent values with their rows, if there are many.
         low, high: The least and the greatest value.
         form: How values are written: a date's format, numbers with decimal commas.
         others: Values that have another form than most, with their rows.
         sentinels: Numbers that often mean a missing value, with their rows.
         unit: The unit in its name.
+        label: What the further rows of its header say.
         padded: Rows whose value has spaces around it.
         alike: Different values without case, spaces and leading zeros, if these are fewer; 0 if not.
         sketch, folded: By which it is compared with other columns: values as they are, and without case,
@@ -70,12 +72,14 @@ class Column(msgspec.Struct, omit_defaults=True):
     sample: list[Value] = []
     rows: list[Value] = []
     values: dict[str, Count] = {}
+    top: dict[str, Count] = {}
     low: Value = None
     high: Value = None
     form: str = ""
     others: dict[str, Count] = {}
     sentinels: dict[str, Count] = {}
     unit: str = ""
+    label: str = ""
     padded: Count = 0
     alike: Count = 0
     sketch: Sketch | None = None
@@ -143,6 +147,6 @@ def bounded(found: FileProfile, *, columns: int = MAX_COLUMNS) -> FileProfile:
         table.raw = table.raw[:MAX_RAW]
         for column in table.columns:
             column.sample, column.rows = column.sample[:MAX_SAMPLE], column.rows[:MAX_ROWS]
-            for name in ("values", "missing", "others", "sentinels"):
+            for name in ("values", "top", "missing", "others", "sentinels"):
                 setattr(column, name, dict(list(getattr(column, name).items())[:MAX_VALUES]))
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import machine
 import pytest
 
-from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims, numbers_to_check
+from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
 from nbagent.agent.names import MAX_CODE
 from nbagent.agent.numerals import numerals
 from nbagent.core.events import Claim
@@ -174,13 +174,6 @@ def test_a_unit_is_shared_by_joined_numbers_only() -> None:
     """Words between them part them."""
     found = claims("33 of them, that is 52 %", printed("0.331935 0.5171"))
     assert [(each.text, each.supported) for each in found] == [("33", False), ("52 %", True)]
-
-
-def test_small_numbers_are_checked_where_there_are_no_others() -> None:
-    """A 4 stands in most outputs, so that it was found again says little."""
-    outputs = printed("4 1483.65 12")
-    assert [each.text for each in numbers_to_check(claims("= 4: 1,483.65 of 12", outputs))] == ["1,483.65", "12"]
-    assert [each.text for each in numbers_to_check(claims("It is 4.", outputs))] == ["4"]
 
 
 def test_what_was_given_is_no_claim() -> None:

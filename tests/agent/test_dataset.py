@@ -103,6 +103,58 @@ def test_files_that_differ_in_a_number_are_one_family() -> None:
     assert len(families(files)) == 2
 
 
+def test_folders_that_differ_in_a_number_are_told() -> None:
+    """With the first and the last of several numbers, so that no folder is missing and each name can be made."""
+    paths = [f"/tmp/data/meters/A-{a:02}/{year}-{m:02}.csv" for a in (1, 2) for year in (2021, 2022) for m in (1, 12)]
+    files = [table(each, "date", "kWh", call=f"pl.read_csv({each!r})") for each in paths]
+    files[1].tables[0].call = f"pl.read_csv({paths[1]!r}, separator=';', null_values=['ERR'])"
+    files[2].tables[0].call = f"pl.read_csv({paths[2]!r}, separator=';', null_values=['n/v', 'it\\'s'])"
+    for each in files[3:]:
+        each.tables[0].call = f"pl.read_csv({each.path!r}, separator=';')"
+    told = section(files)
+    assert '- "/tmp/data/meters/A-{01…02}/{2021-01…2022-12}.csv" ×8 (CSV, 80 rows, 2 columns)' in told
+    assert "and 6 more: pl.read_csv(path, separator=';', null_values=['ERR', 'it\\'s', 'n/v'])" in told
+
+
+def test_records_in_files_of_their_own_are_one_table() -> None:
+    """Whatever fields each has; what only some have is empty in the others."""
+    files = []
+    for number, name in enumerate(("aurora", "castor", "delphin")):
+        columns = [Column("imo", dtype="Int64", values={str(number): 1}, distinct=1, low=number, high=number)]
+        columns += [Column("flag", dtype="String", values={"PA": 1}, distinct=1)] if number else []
+        one = Table(rows=1, width=len(columns), columns=columns)
+        files.append(FileProfile(f"/tmp/data/ships/{name}.json", kind="JSON", tables=[one]))
+    told = section(files)
+    assert "×3 (JSON, 3 rows, 2 columns)" in told
+    assert '"imo": Int64, "0", "1", "2"' in told
+    assert '"flag": String, "PA" ×2, 1 empty' in told
+
+
+def test_a_note_belongs_to_the_table_of_its_name() -> None:
+    """The question's words in it find the table, and it is told before notes of other tables; also within names."""
+    files = [
+        table(f"/tmp/data/{name}.csv", *(f"{name}{at}" for at in range(9))) for name in ("MASchools", "hmda", "mlb")
+    ]
+    texts = {"mlb": "Salary data. \n\n- salary: in $1000s", "hmda": "Loans. " * 60, "MASchools": "Tests. " * 60}
+    files += [FileProfile(f"/tmp/data/{n}.html", kind="HTML", text=t, is_note=True) for n, t in texts.items()]
+    told = section(files, "What was the median salary?")
+    assert told.index("mlb.html") < told.index("hmda.html")
+    assert told.index('- "/tmp/data/mlb.csv"') < told.index('- "/tmp/data/MASchools.csv"')
+    told = section(files, "How many schools?")
+    assert told.index('- "/tmp/data/MASchools.csv"') < told.index('- "/tmp/data/hmda.csv"')
+
+
+def test_files_in_another_unit_are_told() -> None:
+    """Where the values of some are many times as great as those of the others, but not where they only grow."""
+    files = [table(f"/tmp/data/gauge_{year}.csv", "level") for year in (2021, 2022, 2023)]
+    for each, high in zip(files, (523, 498, 5.17), strict=True):
+        each.tables[0].columns[0] = Column("level", dtype="Float64", low=high / 5, high=high)
+        each.tables[0].columns.append(Column("n", dtype="Int64", low=0, high=int(high) + 500))
+    told = section(files)
+    assert '"level" has other scales: "gauge_2023.csv": 1.034 to 5.17; "gauge_2022.csv" and 1 more: 99.6 to 523' in told
+    assert '"n" has' not in told
+
+
 names = st.sampled_from(["a#", "a1", "a2", "a3", "a"])
 tables = st.builds(Table, names, rows=st.just(1), columns=st.lists(st.builds(Column, names), max_size=2))
 
@@ -260,6 +312,20 @@ def test_columns_with_common_values_are_keys() -> None:
     told = section([left, right])
     assert '- "a.csv" "beach" ↔ "b.csv" "Beach Name": 0% of 40, 97% without case, spaces and leading zeros' in told
     assert told.count("↔") == 1
+
+
+def test_numbers_of_rows_are_no_keys() -> None:
+    """Nor are those of two tables; a column that refers to another one's numbers is."""
+    rows = [str(at) for at in range(1, 41)]
+
+    def numbered(path: str, name: str, *, high: int = 40) -> FileProfile:
+        own = Column(name, dtype="Int64", low=1, high=high, distinct=high, sketch=sketch(rows[:high]))
+        return FileProfile(path, kind="CSV", tables=[Table(rows=40, width=1, columns=[own])])
+
+    pairs = (("rownames", "rownames", 40), ("id", "case_id", 40)), (("tenant_id", "tenant_id", 39), ("id", "id", 40))
+    for (left, right, high), is_key in ((pairs[0][0], False), (pairs[0][1], False), (pairs[1][0], True)):
+        told = section([numbered("/tmp/data/a.csv", left), numbered("/tmp/data/b.csv", right, high=high)])
+        assert ("Columns with common values" in told) is is_key, (left, right)
 
 
 def test_data_cannot_speak() -> None:

@@ -21,7 +21,7 @@ from nbagent.agent.names import reused
 from nbagent.agent.ports import Evidence
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
-from nbagent.agent.turn import Turn
+from nbagent.agent.turn import Turn, numbers_to_check
 from nbagent.core.budget import Budget
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import Claim, ModelReplied
@@ -160,8 +160,38 @@ async def test_what_a_check_found_is_told_apart() -> None:
     assert check.told.startswith(
         "Checked in part: cell 2, 3 found 210 again; did not find 77; was the first to find 225."
     )
+    # A parameter that only the check shows is no result that it was asked for.
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+    turn.begin_check(text, numbers=["210"])
+    turn.cells += [Cell(cell=2)]
+    model: Any = None
+    assert await Evaluation(model, numbers.checkable)._is_found_again(turn)
     printed[1] = "5"
     assert not (await numbers.claims(text, Turn(2, lambda _: None)))[2].again
+
+
+@pytest.mark.parametrize(
+    ("answer", "checked"),
+    [
+        ("It is = 4: 1,483.65 of 12.", ["1,483.65", "12"]),
+        ("It is 4.", ["4"]),
+        ("Votto: 0.424 of 170 with at least 400 at bats, as 1B (salaries in $1000s).", ["0.424", "170"]),
+        ("Of those aged 50-64, 22.5 % smoke; per 100 ml it is 406, by the limit of CFU/100 ml.", ["22.5 %", "406"]),
+        ("113 are missing (-999).\n\nA-01: 16 of 4,380.\n\nAlternative: 97.", ["113", "16", "4,380"]),
+        ("113 of 4,380.\n\nA-01: 16.\n\nIn passing: 97.", ["113", "4,380", "16"]),
+        ("In 2013:\n\nIt were 1,205 flights.", ["1,205"]),
+        ("1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5", ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5"]),
+        ("None.", []),
+    ],
+)
+def test_a_check_is_asked_for_the_results_in_the_first_paragraphs(answer: str, checked: list[str]) -> None:
+    """Not for numbers of the question, years, parts of units, ranges and names, nor for what is said beside."""
+    texts = "1,483.65 12 4 0.424 170 400 1B 1000s 50 64 22.5_% 100 406 113 16 4,380 97 2013 1,205".split()
+    texts += ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5"]
+    shown = [Claim(text=each.replace("_", "\u00a0"), cell=1) for each in texts]
+    found = sorted(shown, key=lambda each: answer.find(" ".join(each.text.split())))
+    asked = numbers_to_check(found, answer, "Who had the best average with at least 400 at bats?")
+    assert [" ".join(each.text.split()) for each in asked] == checked
 
 
 @pytest.mark.parametrize(
@@ -172,6 +202,7 @@ async def test_what_a_check_found_is_told_apart() -> None:
         ("!wc -l sales.csv", False),
         ("sum(len(pl.read_csv(f'sales-{n}.csv')) for n in range(3))", True),
         ("len(glob('*.csv'))", True),
+        ("[pl.read_csv(f'2022-{month:02}.csv') for month in (1, 2)]", True),
         ("2**64 * .5", False),
         ("df.height", True),
     ],

@@ -56,6 +56,16 @@ def tables(folder: Path) -> None:
     (folder / "years.csv").write_text("country,2001,2002,2003\n" + "Peru,1,2,3\n" * 5)
     (folder / "header.csv").write_text("a,b,c\n")
     (folder / "wide.csv").write_text(",".join(f"column {i}" for i in range(1000)) + "\n" + ",".join("1" * 1000) + "\n")
+    days = [f"{day:02d}/05/2021" for day in range(1, 29)]
+    readings = ["ERR" if at in (0, 15) else f"{at}.5" for at in range(28)]
+    rows = "".join(f"{day},{reading},G\n" for day, reading in zip(days, readings, strict=True))
+    (folder / "first-odd.csv").write_text(f"# meter 7\n\nDay,Volume,Quality\n{rows}")
+    weights = ["874", "612", *(f"{at}.{at * 37 % 1000:03d}" for at in range(1, 30))]
+    lines = "".join(f"{at};{each}\n" for at, each in enumerate(weights))
+    (folder / "points.csv").write_text(f"number;weight\n{lines}Total;470.115\n")
+    gauge = "".join(f"2023-01-{day:02d} 06:00  {'9999' if day == 9 else f'{day / 7:.2f}'}\n" for day in range(1, 29))
+    (folder / "gauge.dat").write_text(f"# level in m\ndate       time  level\n{gauge}")
+    (folder / "towns.csv").write_text("town,n\n" + "Bonn,1\nKöln,2\n" * 30 + "".join(f"Ort {n},3\n" for n in range(40)))
     TABLE.write_parquet(folder / "table.parquet")
     texts = pl.DataFrame({"when": ["2013-01-01T00:00:00Z", "2013-01-02T00:00:00Z"], "code": ["1", "2"], "n": [1, 2]})
     texts.write_parquet(folder / "texts.parquet")
@@ -80,6 +90,10 @@ def documents(folder: Path) -> None:
     late = book.create_sheet("Late")
     for row in (["Report", None], [None, None], ["city", "count"], ["Köln", 3], ["Bonn", 4]):
         late.append(row)
+    tariff = book.create_sheet("Tariff")
+    heads = ["month", "power", None, "gas"], [None, "energy", "standing", None], [None, "ct/kWh", "€/month", "€"]
+    for row in (*heads, *([f"{n}/22", 20.5 + n, 95, 7] for n in range(1, 9)), ["net of VAT", None, None, None]):
+        tariff.append(row)
     book.save(folder / "book.xlsx")
     with closing(sqlite3.connect(folder / "odd # %20?.db")) as connection:
         connection.execute('create table "we""ird; name\n" ("a b" integer, "q""q" text)')
@@ -107,8 +121,21 @@ def documents(folder: Path) -> None:
         "<table><tr><th colspan=5>Visits</th></tr><tr><th rowspan=2>house<th colspan=2>2022<th colspan=2>2023</tr>"
         "<tr><th>men<th>women<th>men<th>women</tr><tr><td>a<td>1<td>2<td>3<td>4</tr></table>"
     )
+    (folder / "degree-days.html").write_text(
+        "<table><tr><th>month<th>Kd<th>price</tr><tr><td>May<td>610,7<td>1.150,00<tr><td>June<td>12,5<td>980,50</table>"
+        "<table><tr><th>place<th>people</tr><tr><td>A<td>1,250,000<tr><td>B<td>980,500</table>"
+    )
+    (folder / "wages.html").write_text(
+        "<title>R: Wages</title><style>p {}</style><table><tr><td>wages<td>Documentation</table><h2>Wages</h2>"
+        f"<p>Wages of players{' in the year 2010' * 12}.</p><dl><dt>salary</dt><dd><p>Salary (in $1000s)</p></dd></dl>"
+    )
+    ship = {"imo": "IMO 9", "length": {"value": 3.5, "unit": "m"}, "built": 1990, "flag": None, "ports": ["A", "B"]}
+    (folder / "ship.json").write_text(
+        json.dumps({**ship, "detained": [], "draught": 7.5, "size": {"sides": [1, 2]}, "height": "419"})
+    )
     with zipfile.ZipFile(folder / "packed.zip", "w") as packed:
         packed.writestr("in/a.csv", "a,b\n1,2\n3,4\n")
+        packed.writestr("in/c.csv", "a;b\n1;2,5\n3;4,5\n")
         packed.writestr("b.bin", b"\0\1")
     (folder / "number.json").write_text("42")
     (folder / "huge-number.json").write_text('[{"a": 1' + "0" * 3000 + "}]")

@@ -15,15 +15,15 @@ SURELY_FEWER = 0.85
 """The part of a number of different values by which another estimate is less than it for certain."""
 MERGED = 4096
 """Hashes by which the different values of several tables are counted."""
-_NUMBER = re.compile(r"\d+")
+_NUMBER, _PARTS = re.compile(r"\d+"), re.compile(r"\d+|\D+")
 
 
 @dataclass
 class Family:
-    """Files of one folder whose names differ in numbers only, or one file.
+    """Files whose paths differ in numbers only, or one file.
 
     Attributes:
-        name: Their name: `tests-{2002…2023}.csv`, or with `*` where several numbers differ.
+        name: Their name: `tests-{2002…2023}.csv`.
         files: The files.
     """
 
@@ -32,8 +32,8 @@ class Family:
 
     @property
     def folder(self) -> str:
-        """The folder in which they are."""
-        return str(PurePosixPath(self.files[0].path).parent)
+        """The folder in which they are, or the common name of the folders."""
+        return _common_name(list(dict.fromkeys(str(PurePosixPath(each.path).parent) for each in self.files)))
 
     @property
     def path(self) -> str:
@@ -54,11 +54,13 @@ class Group:
         families: The files.
         tables: Each table, with its file.
         columns: The columns, by the values of all tables.
+        sides: Of each column, those of the tables.
     """
 
     families: list[Family]
     tables: list[tuple[FileProfile, Table]]
     columns: list[Column] = field(default_factory=list)
+    sides: list[list[Column]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -87,7 +89,8 @@ def families(files: Iterable[FileProfile]) -> list[Family]:
     """The files by names that differ in numbers only, and by the same tables."""
     found: dict[tuple[str, ...], list[FileProfile]] = {}
     for each in files:
-        key = (_pattern(each.path), each.kind, repr([_signature(table) for table in each.tables]))
+        tables = [_signature(table) for table in each.tables if not is_record(each, table)]
+        key = (_pattern(each.path), each.kind, "records" if len(tables) < len(each.tables) else repr(tables))
         found.setdefault(key, []).append(each)
     gathered = []
     for several in found.values():
@@ -99,17 +102,15 @@ def families(files: Iterable[FileProfile]) -> list[Family]:
 
 
 def _common_name(names: Sequence[str]) -> str:
-    parts = _NUMBER.split(names[0])
-    numbers = list(zip(*(_NUMBER.findall(name) for name in names), strict=True))
-    places = []
-    varying = sum(len(set(each)) > 1 for each in numbers)
-    for each in numbers:
-        if len(set(each)) == 1:
-            places.append(each[0])
-        else:
-            ordered = sorted(set(each), key=lambda number: (len(number), number))
-            places.append(f"{{{ordered[0]}…{ordered[-1]}}}" if varying == 1 else "*")
-    return "".join(part + place for part, place in zip(parts, [*places, ""], strict=True))
+    """The first and the last of names that differ in numbers only: `{2021-01…2022-12}.csv`."""
+    split = [_PARTS.findall(name) for name in names]  # texts and numbers by turns
+    differing = [at for at, same in enumerate(zip(*split, strict=True)) if len(set(same)) > 1]
+    if not differing:
+        return names[0]
+    start, end = differing[0], differing[-1] + 1
+    ordered = sorted(split, key=lambda parts: [(len(parts[at]), parts[at]) for at in differing])
+    first, last = ("".join(parts[start:end]) for parts in (ordered[0], ordered[-1]))
+    return f"{''.join(split[0][:start])}{{{first}…{last}}}{''.join(split[0][end:])}"
 
 
 def _pattern(name: str) -> str:
@@ -122,7 +123,7 @@ def _signature(table: Table) -> tuple[str, ...]:
 
 
 def groups(gathered: Iterable[Family]) -> list[Group]:
-    """The tables by the same columns."""
+    """The tables by the same columns; records of which each has a file, by their folder."""
     found: dict[tuple[tuple[str, ...], str], Group] = {}
     for family in gathered:
         for file in family.files:
@@ -130,14 +131,34 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 if not table.columns:
                     continue
                 key = _signature(table), file.path if len(table.columns) < 2 else ""
+                if is_record(file, table):
+                    key = (_pattern(family.folder),), "records"
                 group = found.setdefault(key, Group([], []))
                 group.tables.append((file, table))
                 if not group.families or group.families[-1] is not family:
                     group.families.append(family)
     for group in found.values():
-        sides = zip(*(table.columns for _, table in group.tables), strict=True)
-        group.columns = [with_alike(merged(columns), columns) for columns in sides]
+        group.sides = _sides([table.columns for _, table in group.tables])
+        group.columns = [with_alike(merged(columns), columns) for columns in group.sides]
+        for column, side in zip(group.columns, group.sides, strict=True):
+            column.empty += len(group.tables) - len(side)  # records without it
     return list(found.values())
+
+
+def is_record(file: FileProfile, table: Table) -> bool:
+    """Whether a table is one record, which has a file of its own."""
+    return file.kind == "JSON" and not table.name and table.rows == 1
+
+
+def _sides(tables: Sequence[Sequence[Column]]) -> list[list[Column]]:
+    """The columns of several tables by their places, or by their names if not all have the same."""
+    if len({tuple(each.name for each in columns) for columns in tables}) == 1:
+        return [list(side) for side in zip(*tables, strict=True)]
+    sides: dict[str, list[Column]] = {}
+    for columns in tables:
+        for each in columns:
+            sides.setdefault(each.name, []).append(each)
+    return list(sides.values())
 
 
 def merged(columns: Sequence[Column]) -> Column:
@@ -145,7 +166,7 @@ def merged(columns: Sequence[Column]) -> Column:
     if len(columns) == 1:
         return columns[0]
     first = columns[0]
-    types = list(dict.fromkeys(each.dtype for each in columns))
+    types = list(dict.fromkeys(each.dtype for each in columns if "Null" not in each.dtype)) or [first.dtype]
     whole = Column(name=first.name, dtype=types[0] if len(types) == 1 else " or ".join(types[:3]))
     whole.empty = sum(each.empty for each in columns)
     whole.padded = sum(each.padded for each in columns)
@@ -156,12 +177,19 @@ def merged(columns: Sequence[Column]) -> Column:
                 counts[value] = counts.get(value, 0) + count
         setattr(whole, name, dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))))
     if len(whole.values) > MAX_VALUES or any(each.distinct and not each.values for each in columns):
-        whole.values = {}
+        top = dict(whole.values)
+        for each in columns:
+            for value, count in each.top.items():
+                top[value] = top.get(value, 0) + count
+        ordered = sorted(top.items(), key=lambda each: (-each[1], each[0]))[:3]
+        whole.top, whole.values = {value: count for value, count in ordered if count > 1}, {}
     whole.missing = dict(list(whole.missing.items())[:MAX_VALUES])
     level, known = union(each.sketch for each in columns)
-    whole.distinct = len(whole.values) or max([len(known) << level, *(each.distinct for each in columns)])
+    counted = all(each.sketch or not each.distinct for each in columns)  # else nobody knows how many there are together
+    most = max([len(known) << level, *(each.distinct for each in columns)])
+    whole.distinct = len(whole.values) or (most if counted else 0)
     whole.about = not whole.values
-    whole.sample, whole.unit = first.sample, first.unit
+    whole.sample, whole.unit, whole.label = first.sample, first.unit, first.label
     whole.form = " or ".join(dict.fromkeys(each.form for each in columns if each.form))
     ends = [end for each in columns for end in (each.low, each.high) if end is not None]
     if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):

@@ -31,6 +31,8 @@ _VAGUE = frozenset(
     "code index year month day date quarter week".split()
 )
 """Words of columns' names that don't make a key of two columns of numbers."""
+_ROW_NUMBERS = frozenset(("", "rownames", "row", "rownum", "row_number", "index", "unnamed: 0", "__unnamed__0", "#"))
+"""What columns are called that number the rows, in lower case."""
 _TIMES = frozenset("year years month day week quarter hour".split())
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
@@ -64,13 +66,17 @@ class Key:
 class _Values:
     """The hashes of a column's values, from all tables of its group."""
 
-    def __init__(self, group: int, column: Column, sides: Sequence[Column], most: int) -> None:
+    def __init__(self, group: int, column: Column, sides: Sequence[Column], counts_rows: bool, most: int) -> None:
         self.group = group
         self.column = column
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
-        self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form == LEADING_ZEROS
+        self.counts_rows = counts_rows
+        self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form in (
+            LEADING_ZEROS,
+            "numbers",
+        )
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
         """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
@@ -94,10 +100,15 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     """The pairs of columns by which tables of different groups can be joined, the most promising first."""
     wanted = []
     for number, group in enumerate(gathered):
-        for at, column in enumerate(group.columns):
-            same = [table.columns[at] for _, table in group.tables]
-            if any(each.sketch for each in same) and max(each.distinct for each in same) >= LEAST_VALUES:
-                wanted.append((number, column, same))
+        for column, same in zip(group.columns, group.sides, strict=True):
+            counts = _counts_rows(group, same)
+            if counts and column.name.lower() in _ROW_NUMBERS:
+                continue
+            if (
+                any(each.sketch for each in same)
+                and max(column.distinct, *(each.distinct for each in same)) >= LEAST_VALUES
+            ):
+                wanted.append((number, column, same, counts))
     most = max(LEAST_LOOKED, LOOKED // max(1, len(wanted)))
     sides = [_Values(*each, most) for each in wanted]
     names = [{column.name for column in group.columns} for group in gathered]
@@ -105,6 +116,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     for left, right in _candidates(sides):
         if left.is_number and right.is_number and not _akin(left.column.name, right.column.name):
             continue  # numbers from 1 to 400 stand in many columns
+        if left.counts_rows and right.counts_rows and left.column.name != right.column.name:
+            continue  # of two columns that number their rows, none refers to the other
         if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):
             continue
         exact, folded, count = left.shares(right)
@@ -112,6 +125,16 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found
+
+
+def _counts_rows(group: Group, sides: Sequence[Column]) -> bool:
+    """Whether a column numbers the rows of its tables, from 0 or 1 on."""
+    return len(sides) == len(group.tables) and all(
+        each.low in (0, 1)
+        and isinstance(each.high, int)
+        and each.distinct == each.high - int(each.low) + 1 == table.rows
+        for each, (_, table) in zip(sides, group.tables, strict=True)
+    )
 
 
 def alike(found: Iterable[Key]) -> list[list[Key]]:

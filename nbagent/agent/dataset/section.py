@@ -5,6 +5,7 @@ Names and values are written as JSON strings, so that none can end the section o
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,13 +15,15 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.words import common, passages, touch_file, touches, words
+from nbagent.agent.dataset.words import common, passages, stem, touch_file, touches, words
 from nbagent.core.text import share, visible
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Table
 
-ALL, TREE, NOTES, KEYS = 7_200, 2_600, 2_000, 700
+ALL, TREE, NOTES, KEYS = 7_500, 2_600, 2_000, 700
 """Characters of the section where there are many files, and of its parts; the tables have what the others leave."""
+TABLES, FEW_NOTES = 2_600, 900
+"""Characters that notes leave to the tables where there are many files, and those that they have in any case."""
 SINGLE = 3_600
 """Characters on the tables where there is one file."""
 ONE_NOTE = 1_800
@@ -32,15 +35,29 @@ CALL, VALUES = 400, 240
 """Characters of a call, and of a column's values."""
 SAME = 6
 """Columns with the same values that are named."""
-COLUMNS, TOUCHED = 60, 3
+COLUMNS, TOUCHED = 60, 6
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
 FULL, BRIEF = 2, 1
+RESERVED = 0.3
+"""The part of the room that is kept for what the question doesn't touch."""
 MIN_FOLDER, REST = 200, 24
 """Characters that a folder's files have at least, and those of a count of the rest."""
+WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
+"""The forms of a text that `columns_inside.py` knows as numbers."""
+JOINED, JOINED_PART = 0.7, 0.3
+"""The share of common values by which two tables belong together, and the part of a score that one lends the other."""
+SCALE = 8
+"""How many times as great the greatest value of some files is where another unit is likely."""
 LARGE = 100_000
 """Bytes of a file whose size is told also where there is little room."""
+_NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
+_ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
+"""Where a link of Markdown leads."""
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+_NULLS = re.compile(rf", null_values=\[{_QUOTED.pattern}(?:, {_QUOTED.pattern})*\]")
+"""The words that a call reads as null."""
 PLAIN_NAME = re.compile(r"([A-Za-z0-9]{1,40})([\w.+-]{0,40})(\.[A-Za-z0-9]{1,8})")
 """A file's name that needs no quotation marks: how it begins, how it goes on, its ending."""
 
@@ -70,14 +87,15 @@ class DataView:
         if not self.profiles.files and not self.left_out:
             return "# The data\nThere are no data files."
         asked = words(question)
-        scores = touches(asked, self.groups)
+        explained = {stem(each): each.files[0].text[:2000] for each in self.families if each.files[0].is_note}
+        scores = self._joined(touches(asked, self.groups, explained))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
         left = SINGLE if len(self.profiles.files) == 1 else ALL - KEYS
         if len(self.families) > LISTED or self.profiles.more:
             tree = self.tree()
             lines += tree
             left -= _size(tree)
-        notes = self._notes(asked)
+        notes = self._notes(asked, scores, min(NOTES, max(left - TABLES, FEW_NOTES)))
         lines += notes
         left -= _size(notes) if len(self.profiles.files) > 1 else 0
         shared, _ = fitted(self._keys(scores), KEYS)
@@ -87,6 +105,16 @@ class DataView:
             "instructions. Calls were tried; where none is given, `pl.read_csv(path)` or its like reads it. ×n: in n "
             "rows.\n<data>\n" + "\n".join(lines) + "\n</data>"
         )
+
+    def _joined(self, scores: dict[int, float]) -> dict[int, float]:
+        """The same, with a part of them for the tables that can be joined to those that are touched."""
+        more: dict[int, float] = {}
+        for key in self.keys:
+            if max(key.exact, key.folded) >= JOINED:
+                left, right = id(self.groups[key.left]), id(self.groups[key.right])
+                for this, other in ((left, right), (right, left)):
+                    more[this] = max(more.get(this, 0.0), JOINED_PART * scores[other])
+        return {each: score + more.get(each, 0.0) for each, score in scores.items()}
 
     # -- all files ----------------------------------------------------------------------------------------------
 
@@ -113,17 +141,22 @@ class DataView:
             room -= len(line) + 1
         return lines
 
-    def _notes(self, asked: set[str]) -> list[str]:
-        """The texts that explain the data, the most fitting first."""
+    def _notes(self, asked: set[str], scores: Mapping[int, float], left: int) -> list[str]:
+        """The texts that explain the data, the most fitting first: by their words, and as the tables of their names."""
         notes = [each for each in self.families if each.files[0].is_note and each.files[0].text]
-        notes.sort(key=lambda each: -touch_file(asked, each))
+        named: dict[str, float] = {}
+        for group in self.groups:
+            for family in group.families:
+                if not family.files[0].is_note:
+                    named[stem(family)] = max(scores[id(group)], named.get(stem(family), 0.0))
+        notes.sort(key=lambda each: -touch_file(asked, each) - 2 * named.get(stem(each), 0.0))
         lines: list[str] = []
-        left = NOTES
         for family in notes:
             if left < 200:
                 break
             file = family.files[0]
-            text = passages(file.text.strip(), asked, min(ONE_NOTE, left))
+            text = _ADDRESS.sub("]", file.text.strip())
+            text = passages(text, asked, min(ONE_NOTE, left))
             line = f"{quote(file.path, limit=200)} says: {quote(text, limit=min(ONE_NOTE, left))}"
             lines.append(line)
             left -= len(line)
@@ -136,14 +169,19 @@ class DataView:
         told: dict[int, list[str]] = {}
         left, in_tree = room, len(self.families) > LISTED or self.profiles.more
         touched = [each for each in ranked if scores[id(each)]]
-        # First what the question touches, then something of each schema, then all of as many as there is room for.
-        for level, several, most in ((FULL, touched, 0.7), (BRIEF, ranked, 1.0), (FULL, ranked, 1.0)):
-            for group in several:
+        # First what the question touches, whole or briefly in its order; then something of each schema, then all of as
+        # many as there is room for.
+        pending = {id(each): _size(table_lines(each, BRIEF, asked=asked)) for each in ranked}
+        passes = ((FULL, BRIEF), touched), ((BRIEF,), ranked), ((FULL,), ranked)
+        for number, (levels, several) in enumerate(passes):
+            for group, level in itertools.product(several, levels):
                 block = table_lines(group, level, asked=asked)
                 cost = _size(block) - _size(told.get(id(group), []))
-                if 0 < cost <= left - (1 - most) * room:
+                others = sum(size for each, size in pending.items() if each != id(group))
+                if 0 < cost <= left - (min(others, RESERVED * room) if number == 0 else 0):
                     told[id(group)] = block
                     left -= cost
+                    pending.pop(id(group), None)
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
             lines.append(f"… and {len(missing):,} more tables; `describe` tells of each.")
@@ -256,9 +294,10 @@ def file_lines(family: Family) -> list[str]:
 def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
     """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
     file, table = group.tables[0]
-    names = [quote(each.path, limit=200) for each in group.families[:8]]
-    more = f" and {len(group.families) - 8} more" if len(group.families) > 8 else ""
-    width = table.width or len(group.columns)
+    most = 4 if len(group.families) <= 4 else 2
+    names = [quote(each.path, limit=200) for each in group.families[:most]]
+    more = f" and {len(group.families) - most} more" if len(group.families) > most else ""
+    width = max(table.width, len(group.columns))
     facts = [quote(file.kind).strip('"')] if file.kind else []
     if table.name:
         facts.append(quote(group.table_name))
@@ -268,16 +307,17 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     many = f" ×{len(group.tables)}" if len(group.tables) > 1 else ""
     lines = [f"- {', '.join(names)}{more}{many} ({', '.join(facts)})"]
     if level == BRIEF:
-        listed = ", ".join(quote(each.name) for each in group.columns[:25])
-        more = f" and {width - 25:,} more" if width > 25 else ""
-        touched = [each for each in group.columns if common(set(asked), words(each.name))]
-        return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched[:TOUCHED])]
+        touched = [each for each in group.columns if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
+        listed = ", ".join(_named(each, each in touched) for each in group.columns[:columns])
+        more = f" and {width - columns:,} more" if width > columns else ""
+        return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
     lines += _calls(group)
     rows = _rows(group)
     lines += [column_line(_without_values(each) if rows else each) for each in group.columns[:columns]]
     if width > min(columns, len(group.columns)):
         lines.append(f"    … and {width - min(columns, len(group.columns)):,} more columns")
     lines += rows
+    lines += _scales(group)
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
     if table.raw:
@@ -294,6 +334,27 @@ def _rows(group: Group) -> list[str]:
     return [f"    row: {', '.join(map(quote, each))}" for each in zip(*whole, strict=True)]
 
 
+def _scales(group: Group) -> list[str]:
+    """Columns whose values are far greater in some files than in others, as they are in another unit."""
+    lines = []
+    for side in group.sides if len(group.tables) == len(max(group.sides, key=len, default=[])) else ():
+        ends = [
+            (float(each.high), float(each.low), quote(base_name(file.path), limit=80))
+            for each, (file, _) in zip(side, group.tables, strict=False)
+            if isinstance(each.high, int | float) and each.high > 0 and isinstance(each.low, int | float)
+        ]
+        ends.sort(key=lambda each: each[0])
+        gap = max(range(1, len(ends)), key=lambda at: ends[at][0] / ends[at - 1][0], default=0)
+        if gap and ends[gap][0] > SCALE * ends[gap - 1][0]:
+            parts = [
+                f"{part[0][2]}{f' and {len(part) - 1} more' if len(part) > 1 else ''}: "
+                f"{_plain(min(low for _, low, _ in part))} to {_plain(part[-1][0])}"
+                for part in (ends[:gap], ends[gap:])
+            ]
+            lines.append(f"    {quote(side[0].name)} has other scales: {'; '.join(parts)}")
+    return lines
+
+
 def _without_values(column: Column) -> Column:
     return replace(column, values={}, sample=[], distinct=0, low=None, high=None)
 
@@ -301,11 +362,18 @@ def _without_values(column: Column) -> Column:
 def _calls(group: Group) -> list[str]:
     """The calls that read tables, without those that anybody would write."""
     found: dict[str, list[FileProfile]] = {}
+    nulls: dict[str, set[str]] = {}
     for file, table in group.tables:
         call = table.call.replace(repr(file.path), "path")
         if (table.name and table.name != group.tables[0][1].name) or len({each.name for _, each in group.tables}) > 1:
             call = call.replace(repr(table.name), "name")
+        # What means a missing value in one file may stand in the others, too: one call reads them all.
+        if words := _NULLS.search(call):
+            call = _NULLS.sub("", call)
+            nulls.setdefault(call, set()).update(_QUOTED.findall(words[0]))
         found.setdefault(call, []).append(file)
+    for call, together in nulls.items():
+        found[f"{call[:-1]}, null_values=[{', '.join(sorted(together))}])"] = found.pop(call)
     if all(is_plain(call, group.tables[0][1]) for call in found) and len({file.kind for file, _ in group.tables}) == 1:
         return []  # of several kinds, it is said which call reads which
     lines = []
@@ -328,27 +396,43 @@ def is_plain(call: str, table: Table) -> bool:
     return call in plain and not table.raw
 
 
+def _is_trap(column: Column) -> bool:
+    """Whether its call misleads: values come out a thousandth of what they are, or the line of a sum is among them."""
+    return column.form.startswith("thousands points") or (column.form == "numbers" and bool(column.others))
+
+
+def _named(column: Column, is_told: bool) -> str:
+    """A column's name with its type, where that is neither a plain text nor told anyway."""
+    kind = "" if is_told else quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
+    label = f" ({quote(column.label)})" if column.label and not is_told else ""
+    return f"{quote(column.name)}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
+
+
 def column_line(column: Column) -> str:
     """A column, with what is odd about its values."""
-    facts = [quote(column.dtype, limit=TYPE).strip('"') or "?"]
+    facts = [quote(_NO_ZONE.sub("", column.dtype), limit=TYPE).strip('"') or "?"]
     if column.form:
         facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
+    if column.label:
+        facts.append(f"header goes on {quote(column.label)}")
     if column.unit and f"({column.unit})" not in column.name:
         facts.append(f"unit {quote(column.unit)}")
     is_number = column.dtype.startswith(("Int", "UInt"))
     values = {value: count for value, count in column.values.items() if value not in column.missing}
     if values and not (is_number and len(values) > 5):
         facts.append(_counted(values))
-    elif column.low is not None and not column.dtype.startswith("String"):
+    elif column.low is not None and (not column.dtype.startswith("String") or column.form in WRITTEN_NUMBERS):
         facts.append(f"{_plain(column.low)} to {_plain(column.high)}")
     if not column.values and column.distinct and not column.dtype.startswith(("Float", "Decimal", "Date")):
         if column.sample and (column.low is None or column.dtype.startswith(("String", "TEXT", "VARCHAR", "CHAR"))):
-            facts.append(f"e.g. {', '.join(quote(each) for each in column.sample[:2])}")
+            most = [f"{quote(value)} ×{count:,}" for value, count in column.top.items()]
+            facts.append(f"most {', '.join(most)}" if most else f"e.g. {', '.join(map(quote, column.sample[:2]))}")
         if not (is_number and column.about):
             facts.append(f"{'about ' if column.about else ''}{column.distinct:,} different")
             if column.alike:
                 facts[-1] += f", {column.alike:,} without case and spaces"
-    for what, counts in (("also", column.others), ("missing", column.missing), ("missing?", column.sentinels)):
+    is_null = "read as null" if column.dtype in ("Int64", "Float64") else "also"
+    for what, counts in ((is_null, column.others), ("missing", column.missing), ("missing?", column.sentinels)):
         if counts:
             facts.append(f"{what} {_counted(dict(list(counts.items())[:5]))}")
     if column.empty:
@@ -372,7 +456,8 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def _plain(value: Any) -> str:
-    return quote(value).strip('"')
+    short = float(f"{value:.7g}") if isinstance(value, float) and abs(value) < 1e15 else value
+    return quote(short).strip('"')
 
 
 def size_of(size: float) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nbagent.agent.dataset.groups import Family, Group
 
 _WORD = re.compile(r"[^\W_]{2,}")
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+"""Where a word begins in the middle of a name: MASchools, yearOfBirth."""
 _COMMON = frozenset(
     "the of and in to is are was were what which how many much for with by on from per all each at an or as that this "
     "does do did have has between than its it be number average mean total give list show file files data value values "
+    "highest lowest high low most least best worst largest smallest greatest biggest more less fewer among where there "
+    "year month day date time one two three all both together over after before "
     "der die das und in von wie viele welche ist sind im den mit für".split()
 )
 STEM = 4
@@ -21,14 +25,25 @@ STEM = 4
 
 def words(text: str) -> set[str]:
     """The words of a text that say what it is about, without an s at their end."""
-    found = {each.lower() for each in _WORD.findall(text[:20_000])} - _COMMON
-    return {each.removesuffix("s") if len(each) > 3 else each for each in found}
+    found = {each.lower() for each in _WORD.findall(_CAPITAL.sub(" ", text[:20_000]))} - _COMMON
+    return {each.removesuffix("s") if len(each) > 3 else each for each in found} - _COMMON
 
 
-def touches(question: set[str], groups: Sequence[Group]) -> dict[int, float]:
+def stem(family: Family) -> str:
+    """The name of files without their ending, by which a note and the table that it explains are found together."""
+    return family.name.partition(".")[0].lower()
+
+
+def touches(question: set[str], groups: Sequence[Group], notes: Mapping[str, str] = {}) -> dict[int, float]:
     """How much a question's words touch each group of tables, by the group's id.
 
-    Files' names count most, then columns, then values. A word that many groups have says little about each of them.
+    Files' names count most, then columns, then values. A word that many groups have says little about each of them, and
+    one in another form half as much.
+
+    Args:
+        question: Its words.
+        groups: The groups.
+        notes: What notes say, by the names of the tables that they explain.
     """
     found = {}
     for group in groups:
@@ -36,14 +51,21 @@ def touches(question: set[str], groups: Sequence[Group]) -> dict[int, float]:
         tables = [table.name for _, table in group.tables[:50]]
         columns = [column.name for column in group.columns]
         values = [" ".join([*column.values, *map(str, column.sample)]) for column in group.columns]
-        notes = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
-        weighted = ((3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.0, notes))
-        found[id(group)] = [(weight, common(question, words(" ".join(texts)))) for weight, texts in weighted]
+        told = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
+        explained = [notes.get(stem(family), "") for family in group.families[:3]]
+        weighted = ((3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.5, explained), (1.0, told))
+        found[id(group)] = [each for weight, texts in weighted for each in _weighed(question, texts, weight)]
     spread = Counter(word for parts in found.values() for word in set().union(*(each for _, each in parts)))
     return {
         group: sum(weight / math.sqrt(spread[word]) for weight, part in parts for word in part)
         for group, parts in found.items()
     }
+
+
+def _weighed(question: set[str], texts: Sequence[str], weight: float) -> list[tuple[float, set[str]]]:
+    there = words(" ".join(texts))
+    exact = question & there
+    return [(weight, exact), (weight / 2, common(question, there) - exact)]
 
 
 def common(question: set[str], there: set[str]) -> set[str]:
@@ -58,7 +80,7 @@ def common(question: set[str], there: set[str]) -> set[str]:
 
 def touch_file(question: set[str], family: Family) -> float:
     """How much a question's words touch the names and the text of files."""
-    text = words(" ".join(f"{each.path} {each.text[:500]}" for each in family.files[:20]))
+    text = words(" ".join(f"{each.path} {each.text[:2000]}" for each in family.files[:20]))
     return float(len(common(question, text)))
 
 

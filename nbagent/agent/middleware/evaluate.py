@@ -18,7 +18,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from nbagent.agent.claims import REST, UNCHECKED, claims, numbers_to_check
+from nbagent.agent.claims import REST, UNCHECKED, claims
 from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
@@ -27,7 +27,7 @@ from nbagent.agent.names import reused
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
-from nbagent.agent.turn import Turn
+from nbagent.agent.turn import Turn, numbers_to_check
 from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import contained
 from nbagent.core.events import Claim
@@ -49,8 +49,10 @@ CHECK = (
     "unit and rounding of your answer. If something else comes out, find out which is right, and reply with the whole "
     "answer. Don't mention this message."
 )
-_LISTS = re.compile(r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.[A-Za-z]|/\*")
-"""Code that reads whichever files there are."""
+_LISTS = re.compile(
+    r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.[A-Za-z]|/\*|\bf[\"'][^\"'\n]*\{[^\"'\n]*\.\w{2,7}[\"']"
+)
+"""Code that reads whichever files there are, or makes their names."""
 _READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query|sql)|File\b|^\s*(?:!|%%)")
 """Code that may read a file."""
 
@@ -187,16 +189,19 @@ class Evaluation(Middleware):
         if sent_back:
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
             asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
-        elif can_be_asked and turn.draft is None and (numbers := await self._to_check(found, turn)):
-            turn.begin_check(clean_answer(text_of(last)))
-            asked = aside("check", CHECK.format(numbers=", ".join(numbers)))
+        elif can_be_asked and turn.draft is None:
+            answer = clean_answer(text_of(last))
+            question = next((str(each.text) for each in reversed(messages) if is_question(each)), "")
+            if numbers := await self._to_check(found, turn, answer, question):
+                turn.begin_check(answer, question, numbers)
+                asked = aside("check", CHECK.format(numbers="; ".join(numbers)))
         turn.phases.evaluate(found, sent_back=asked is not None)
         return {"messages": [asked], "jump_to": "model"} if asked else None
 
-    async def _to_check(self, found: Sequence[Claim], turn: Turn) -> list[str]:
+    async def _to_check(self, found: Sequence[Claim], turn: Turn, answer: str, question: str) -> list[str]:
         """The numbers of an answer that are to be computed again; none if it is not checked."""
         ran = {cell.cell for cell in turn.cells}
-        numbers = [claim.text for claim in numbers_to_check(found)]
+        numbers = [claim.text for claim in numbers_to_check(found, answer, question)]
         if not numbers or self._checks is None or not any(claim.cell in ran for claim in found):
             return []
         return numbers if await self._checks(turn) else []
@@ -205,8 +210,9 @@ class Evaluation(Middleware):
         """Whether the check of an answer is one cell that shows all numbers; of several, the model says which holds."""
         if turn.draft is None or [cell.success for cell in turn.check_cells] != [True]:
             return False
-        numbers = numbers_to_check(await self._claims(turn.draft.text, turn))
-        return bool(numbers) and all(claim.again for claim in numbers)
+        # Its outputs may show more of the answer's numbers than it was asked for, such as a parameter of the code.
+        found = {claim.text for claim in await self._claims(turn.draft.text, turn) if claim.again}
+        return found.issuperset(turn.draft.numbers)
 
     def _can_be_asked(self) -> bool:
         """Whether the model can answer again; a recorded one can if its next reply was recorded after such a return."""

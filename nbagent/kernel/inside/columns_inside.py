@@ -7,13 +7,26 @@ and how often each occurs; all that follows looks at these.
 from __future__ import annotations
 
 import base64
+import re
 from array import array
 from collections import Counter
 from typing import Any
 
 import polars as pl
 
-from nbagent.kernel.inside.value_forms_inside import DATES, FORMS, LEADING_ZERO, LOOKS, SENTINELS, UNIT, without_zeros
+from nbagent.kernel.inside.value_forms_inside import (
+    DATES,
+    DECIMAL_COMMAS,
+    FORMS,
+    LEADING_ZERO,
+    LOOKS,
+    POINTED,
+    SENTINELS,
+    THOUSANDS_COMMAS,
+    THOUSANDS_POINTS,
+    UNIT,
+    without_zeros,
+)
 
 LISTED = 15
 """Different values up to which all of them are told."""
@@ -21,8 +34,16 @@ KEPT_HASHES = 262_144
 """Hashes of different values that are kept of a column; beyond, only each second one is kept, then each fourth, …"""
 SKETCHED = 2048
 """Hashes that leave the sandbox, by which columns of different files are compared."""
+MIN_POINTED = 5
+"""Different values with a point and three digits behind it, from which that may be one of thousands."""
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
+_NO_NULL = re.compile(
+    r"\d|^(?:grand )?(?:total|sum|summe|gesamt|insgesamt|somme|suma|totale|mean|average)\b", re.IGNORECASE
+)
+"""What a word among numbers has in it if it is no missing value: below 10, or the line of a sum."""
+TOP = 20
+"""The most frequent values of a piece that are remembered."""
 OTHERS = 5
 """Values that a column of numbers or dates has beside these, that are told."""
 
@@ -42,6 +63,9 @@ class Tally:
         self.sample: list[Any] = []
         self.rows: list[Any] = []
         self.bounds: list[Any] = []
+        self.written: list[float] = []
+        self.top: Counter[str] = Counter()
+        self.pointed = self.unpointed = 0
         self.first_over_12 = self.second_over_12 = False
         self.hashes = pl.Series(dtype=pl.UInt64)
         self.folded = pl.Series(dtype=pl.UInt64)
@@ -67,6 +91,9 @@ class Tally:
             self.dtype = str(values.dtype)
         counted = (values.cast(pl.String) if is_text else values).value_counts(name="n")
         counts = counted["n"].cast(pl.Int64)
+        if is_text and counted.height < len(values):
+            for value, count in counted.drop_nulls().top_k(TOP, by="n").rows():
+                self.top[value] += count
         self._text(counted, counts) if is_text else self._typed(counted["value"], counts)
 
     def _lists(self, lists: Any) -> None:
@@ -87,7 +114,12 @@ class Tally:
             self.missing["NaN"] += int(counts.filter(odd).sum())
             found, counts = found.filter(~odd), counts.filter(~odd)
         if found.dtype.is_numeric() or found.dtype.is_temporal():
-            self._bound(found)
+            special = found.cast(pl.String).is_in(list(SENTINELS)) if found.dtype.is_numeric() else pl.Series([False])
+            for value, count in (
+                zip(found.filter(special), counts.filter(special), strict=True) if special.any() else ()
+            ):
+                self.sentinels[str(value)] += count
+            self._bound(found.filter(~special) if special.any() else found)
         text = found.cast(pl.String)
         self._list(text, counts)
         if not found.dtype.is_float() or self.level == 0:
@@ -152,10 +184,13 @@ class Tally:
         self.numbers += int(counts.sum())
         self.integers += int(counts.filter(looked["is_integer"]).sum())
         self.zeros += int(counts.filter(looked["has_zero"]).sum())
+        points = numbers.str.contains(POINTED)
+        self.pointed += int(points.sum())
+        self.unpointed += int((~points & (~looked["is_integer"] | (numbers.str.len_bytes() > 4))).sum())
         special = looked["is_sentinel"]
         for value, count in zip(numbers.filter(special), counts.filter(special), strict=True):
             self.sentinels[value] += count
-        self._bound(values.drop_nulls())
+        self._bound(values.filter(~special).drop_nulls())
 
     def _forms(self, found: Any, counts: Any) -> Any:
         """Count those that are dates, or numbers in a form of their own; returns which are neither."""
@@ -173,7 +208,13 @@ class Tally:
                 continue
             fits = found.str.contains(pattern) & rest
             self.forms[form] += int(counts.filter(fits).sum())
-            if form.startswith("%d/"):
+            if form in (THOUSANDS_COMMAS, DECIMAL_COMMAS):
+                dropped, point = (".", ",") if form == DECIMAL_COMMAS else (",", "")
+                plain = found.filter(fits).str.replace_all(dropped, "", literal=True)
+                plain = plain.str.replace(point, ".", literal=True) if point else plain
+                ends = plain.cast(pl.Float64, strict=False).drop_nulls()
+                self.written = [*self.written, ends.min(), ends.max()] if len(ends) else self.written
+            elif form.startswith("%d/"):
                 parts = found.filter(fits).str.extract_groups(r"^(\d+)/(\d+)/").struct.unnest()
                 numbers = [parts[:, at].cast(pl.Int64).max() or 0 for at in (0, 1)] if parts.width == 2 else [0, 0]
                 self.first_over_12 |= numbers[0] > 12
@@ -222,14 +263,20 @@ class Tally:
             form = (first if self.first_over_12 else second) + (" with a time" if "with" in form else "")
         return form
 
+    def words(self) -> dict[str, int]:
+        """The few words among values that are numbers otherwise: a call can read these as null."""
+        rest = self.filled - self.numbers - self.forms[DECIMAL_COMMAS]
+        few = len(self.others) <= OTHERS and sum(self.others.values()) == rest and 4 * rest < self.filled
+        return dict(ordered(self.others)) if few and not any(map(_NO_NULL.search, self.others)) else {}
+
     def type(self) -> str:
-        """The type of which every value is that is there."""
+        """The type of which every value is that is there, but for a few words among numbers."""
         if self.dtype:
             return self.dtype
         if not self.filled:
             return "String"
-        if self.numbers == self.filled and not self.zeros:
-            return "Int64" if self.integers == self.filled else "Float64"
+        if self.numbers + sum(self.words().values()) == self.filled and not self.zeros:
+            return "Int64" if self.integers == self.numbers else "Float64"
         if self.values is not None and self.values and {each.lower() for each in self.values} <= {"true", "false"}:
             return "Boolean"
         for form, dtype in (("%Y-%m-%d", "Date"), ("%Y-%m-%d %H:%M:%S", "Datetime")):
@@ -253,18 +300,29 @@ class Tally:
         }
         if self.values is not None and self.values and not self.is_measure(dtype):
             found["values"] = {brief(value): count for value, count in ordered(self.values)}
+        if dtype == "String" and self.values is None and self.top:
+            found["top"] = {brief(value): count for value, count in ordered(self.top)[:3] if value and count > 1}
         if self.bounds and (dtype != "String" or self.numbers * 2 > self.filled):
             found["low"], found["high"] = (shown(each, dtype) for each in self.bounds)
+        elif self.written and self.form() in (THOUSANDS_COMMAS, DECIMAL_COMMAS) and self.integers == self.numbers:
+            ends = [*self.written, *(self.bounds if self.numbers else [])]
+            found["low"], found["high"] = min(ends), max(ends)
         if unit := UNIT.search(self.name):
             found["unit"] = unit[1] or unit[2]
         if dtype == "String":
             found |= self._oddities()
-        if self.sentinels and (dtype in ("Int64", "Float64") or found.get("form")):
-            # Between other values, it is one like these.
-            ends = {str(float(each)) for each in self.bounds if not isinstance(each, str)}
-            found["sentinels"] = {k: n for k, n in self.sentinels.most_common(3) if str(float(k)) in ends}
+        # Among decimals, some would have less than three places, and some whole numbers more than three digits.
+        if dtype == "Float64" and self.pointed > MIN_POINTED and not self.unpointed and self.integers:
+            found["form"] = THOUSANDS_POINTS
+        if words := self.words():
+            found["others"], found["words"] = {brief(word): count for word, count in words.items()}, True
+        # Outside of all other values it is one of its own; between them, it is one like these.
+        ends = [*self.written, *(each for each in self.bounds if not isinstance(each, str))]
+        if self.sentinels and ends:
+            outside = (each for each in self.sentinels.most_common(3) if not min(ends) < float(each[0]) < max(ends))
+            found["sentinels"] = dict(outside)
         found = {name: value for name, value in found.items() if value not in (0, {}, []) or name in ("low", "high")}
-        if len(self.hashes) >= 2 and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
+        if len(self.hashes) and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
             found["sketch"] = self.sketch(self.hashes)
             if (folded := self.sketch(self.folded)) != found["sketch"]:
                 found["folded"] = folded

@@ -1,4 +1,4 @@
-"""What workbooks, databases, JSON, HTML, archives and notes have in them: a part of `profile_inside.py`.
+"""What workbooks, databases, archives and tables with types have in them: a part of `profile_inside.py`.
 
 Never imported on the host.
 """
@@ -6,69 +6,22 @@ Never imported on the host.
 from __future__ import annotations
 
 import io
-import json
-import re
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from html import unescape
 from typing import Any
 from urllib.parse import quote
 
 import polars as pl
 
-from nbagent.kernel.inside.columns_inside import brief, tallied
+from nbagent.kernel.inside.columns_inside import brief
+from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
 from nbagent.kernel.inside.table_layout_inside import Layout
-from nbagent.kernel.inside.text_tables_inside import (
-    MAX_COLUMNS,
-    RAW_LINES,
-    RAW_WIDTH,
-    Clock,
-    encoding_of,
-    text_table,
-)
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled, text_table
 
-MAX_TABLES = 30
 BATCH = 200_000
 """Rows of a piece of a Parquet file or a database's table."""
-SHAPE_DEPTH, SHAPE_KEYS = 3, 12
-
-
-def profiled(frames: Any, *, is_typed: bool = True, **more: Any) -> dict[str, Any]:
-    """The profile of a table that comes in pieces.
-
-    Args:
-        frames: The pieces.
-        is_typed: Whether they have the types that whoever reads the table gets, so that a text of digits stays one.
-        more: What else there is in it.
-    """
-    rows = 0
-    texts: set[str] = set()
-
-    def counted() -> Iterator[Any]:
-        nonlocal rows
-        for frame in frames:
-            rows += frame.height
-            texts.update(name for name, dtype in frame.schema.items() if is_typed and dtype == pl.String)
-            yield frame
-
-    tallies = tallied(counted())
-    columns = [each.found() for each in tallies[:MAX_COLUMNS]]
-    for tally, column in zip(tallies, columns, strict=False):
-        if tally.name in texts and column["dtype"] != "String":
-            form = "dates" if column["dtype"].startswith("Date") else "numbers"
-            column |= {"dtype": "String", **({"form": form} if column["dtype"] != "Boolean" else {})}
-    return {"rows": rows, "columns": columns, "width": len(tallies), **more}
-
-
-def works(call: str, **given: Any) -> str:
-    """A call, if it works here."""
-    try:
-        exec(call if "\n" in call else f"_ = {call}", {"pl": pl, **given})  # noqa: S102 - made of reprs, in the sandbox
-    except Exception:
-        return ""
-    return call
 
 
 def scanned(kind: str, path: str, clock: Clock) -> dict[str, Any]:
@@ -119,7 +72,7 @@ def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
     whole = book.load_sheet(name, header_row=None, dtypes="string").to_polars()
     if not whole.height:
         return {"rows": 0, "columns": [], "note": "an empty sheet"}
-    rows = [["" if each is None else str(each) for each in row] for row in whole.head(60).rows()]
+    rows = _rows_of(whole.head(60))
     layout = Layout(rows)
     header = layout.header if layout.has_header else [f"column_{at + 1}" for at in range(whole.width)]
     first = layout.skipped + (1 + layout.more if layout.has_header else 0)
@@ -128,9 +81,11 @@ def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
         base = each or f"__UNNAMED__{at}"
         names.append(base if base not in seen else f"{base}_{seen[base]}")
         seen[base] = seen.get(base, 0) + 1
+    below = [next(filter(None, row)) for row in _rows_of(whole.tail(5)) if sum(map(bool, row)) == 1 < whole.width]
     body = whole.slice(first)
     body.columns = names
     found = profiled([body], is_typed=False)
+    labelled(found["columns"], layout)
     options = {"header_row": layout.skipped if layout.has_header else None}
     if layout.more:
         options["skip_rows"] = layout.more
@@ -141,9 +96,15 @@ def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
         if len(schema) == len(found["columns"]):
             for column, (real, dtype) in zip(found["columns"], schema.items(), strict=True):
                 column |= {"name": brief(real), "dtype": brief(dtype)}
+    if below:
+        found["note"] = f"last rows: {' / '.join(map(brief, below))}"
     if layout.is_odd:
-        found["raw"] = [brief(" | ".join(row)[:RAW_WIDTH]) for row in rows[: max(RAW_LINES, layout.skipped + 3)][:12]]
+        found["raw"] = [brief(" | ".join(row)[:RAW_WIDTH]) for row in rows[: layout.skipped + layout.more + 2][:12]]
     return found
+
+
+def _rows_of(frame: Any) -> list[list[str]]:
+    return [["" if each is None else str(each) for each in row] for row in frame.rows()]
 
 
 def database(path: str, clock: Clock) -> dict[str, Any]:
@@ -156,7 +117,7 @@ def database(path: str, clock: Clock) -> dict[str, Any]:
         names = [row[0] for row in connection.execute(f"select name from sqlite_master where type in {kinds}")]  # noqa: S608
         own = [name for name in names if not name.startswith(("sqlite_", "rtree_", "gpkg_"))]
         for name in own[:MAX_TABLES]:
-            tables.append({"name": brief(name), **_database_table(connection, name, clock, address)})
+            tables.append({"name": brief(name), **_database_table(connection, name, clock, path, address)})
         note = f"{len(own) - len(tables)} more tables" if len(own) > len(tables) else ""
         if is_geo := "gpkg_contents" in names:
             layers = connection.execute("select table_name, data_type, srs_id from gpkg_contents").fetchall()
@@ -166,7 +127,7 @@ def database(path: str, clock: Clock) -> dict[str, Any]:
     return {"kind": "GeoPackage" if is_geo else "SQLite database", "tables": tables, "note": note}
 
 
-def _database_table(connection: Any, name: str, clock: Clock, address: str) -> dict[str, Any]:
+def _database_table(connection: Any, name: str, clock: Clock, path: str, address: str) -> dict[str, Any]:
     quoted = '"' + name.replace('"', '""') + '"'
     declared = connection.execute(f"pragma table_info({quoted})").fetchall()
     keys = [row[1] for row in sorted(declared, key=lambda row: row[5]) if row[5]]
@@ -194,10 +155,14 @@ def _database_table(connection: Any, name: str, clock: Clock, address: str) -> d
     if state["cut"]:
         found |= {"sampled": True, "rows": connection.execute(f"select count(*) from {quoted}").fetchone()[0]}  # noqa: S608
     note = "; ".join([*([f"key: {', '.join(map(brief, keys))}"] if keys else []), *map(brief, refers)])
-    call = f"pl.read_database({query!r}, sqlite3.connect({address!r}, uri=True))"
-    late = f"{call[:-1]}, infer_schema_length=None)"  # by the first 100 rows, a number behind them may fit no type
-    call = (works(call, sqlite3=sqlite3) or works(late, sqlite3=sqlite3)) if found["rows"] <= BATCH else ""
-    return {**found, "note": note, "call": call}
+    # By the first 100 rows, a number behind them may fit no type; one in WAL mode can't be opened by its path alone.
+    calls = [
+        f"pl.read_database({query!r}, sqlite3.connect({where}){more})"
+        for where in (repr(path), f"{address!r}, uri=True")
+        for more in ("", ", infer_schema_length=None")
+    ]
+    works_so = (works(each, sqlite3=sqlite3) for each in calls) if found["rows"] <= BATCH else ()
+    return {**found, "note": note, "call": next(filter(None, works_so), "")}
 
 
 def _column(values: list[Any]) -> Any:
@@ -206,131 +171,6 @@ def _column(values: list[Any]) -> Any:
         return pl.Series(values, strict=True)
     except Exception:
         return pl.Series([each if each is None else str(each) for each in values], dtype=pl.String)
-
-
-def json_file(path: str, size: int, clock: Clock) -> dict[str, Any]:
-    """The shape of a JSON document, and its records as tables."""
-    if size > clock.whole:
-        return {"kind": "JSON", "note": "too large to be read whole"}
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        value = json.load(file)
-    load = f"json.load(open({path!r}, encoding='utf-8-sig'))"
-    if isinstance(value, dict) and value.get("type") == "FeatureCollection" and isinstance(value.get("features"), list):
-        return _geojson(value, load)
-    tables = []
-    for keys, records in _records(value):
-        place = "".join(f"[{each!r}]" for each in keys)
-        frame = _frame(records)
-        name = ".".join(map(str, keys))
-        if frame is None:
-            tables.append({"name": name, "rows": len(records), "columns": [], "note": f"records: {shape(records[0])}"})
-            continue
-        call = works(f"pl.DataFrame({load}{place}, infer_schema_length=None)", json=json)
-        tables.append({"name": name, **profiled([frame], call=call)})
-        nested = [each for each, dtype in frame.schema.items() if dtype.is_nested()]
-        if nested:
-            tables[-1]["note"] = "nested: " + "; ".join(
-                f"{each}: {shape(_first(records, each))}" for each in nested[:8]
-            )
-    note = "a list of records" if isinstance(value, list) and tables else shape(value)
-    return {"kind": "JSON", "tables": tables, "note": note}
-
-
-def _frame(records: list[Any]) -> Any:
-    try:
-        return pl.DataFrame(records, infer_schema_length=None)
-    except Exception:
-        return None
-
-
-def _first(records: list[Any], key: str) -> Any:
-    return next((each[key] for each in records if each.get(key)), None)
-
-
-def _records(value: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """The lists of records in a document, with where they are."""
-    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value[:100]):
-        yield keys, [each for each in value if isinstance(each, dict)]
-    elif isinstance(value, dict) and len(keys) < SHAPE_DEPTH:
-        for key in list(value)[:SHAPE_KEYS]:
-            yield from _records(value[key], (*keys, key))
-
-
-def _geojson(value: dict[str, Any], load: str) -> dict[str, Any]:
-    features = [each for each in value["features"] if isinstance(each, dict)]
-    kinds = sorted({str((each.get("geometry") or {}).get("type")) for each in features})
-    frame = _frame([each.get("properties") or {} for each in features])
-    system = (value.get("crs") or {}).get("properties", {}).get("name", "WGS 84")
-    note = f"geometries: {', '.join(kinds)}; reference system: {brief(system)}"
-    call = f"pl.DataFrame([each['properties'] for each in {load}['features']], infer_schema_length=None)"
-    table = profiled([frame], call=works(call, json=json)) if frame is not None else {"rows": len(features)}
-    return {"kind": "GeoJSON", "tables": [table], "note": note}
-
-
-def shape(value: Any, depth: int = 0) -> str:
-    """What a value of JSON is made of, in a line."""
-    if isinstance(value, dict):
-        if depth >= SHAPE_DEPTH:
-            return f"an object of {len(value)} keys"
-        parts = [f"{brief(key)}: {shape(value[key], depth + 1)}" for key in list(value)[:SHAPE_KEYS]]
-        return brief(f"{{{', '.join(parts)}{f', … {len(value):,} keys' if len(value) > SHAPE_KEYS else ''}}}")
-    if isinstance(value, list):
-        return f"[{shape(value[0], depth + 1)}] ×{len(value):,}" if value else "[]"
-    return type(value).__name__
-
-
-def page(path: str, size: int, clock: Clock) -> dict[str, Any]:
-    """The title of a page of HTML, and each of its tables as pandas reads it."""
-    if size > clock.whole // 4:
-        return {"kind": "HTML", "note": "too large to be read whole"}
-    with open(path, "rb") as file:
-        start = file.read()
-    encoding = encoding_of(start)
-    text = start.decode(encoding, "replace")
-    title = re.search(r"<title[^>]*>([^<]*)", text, re.IGNORECASE)
-    found: dict[str, Any] = {"kind": "HTML", "tables": []}
-    if title:
-        found["note"] = f"title: {brief(' '.join(unescape(title[1]).split()))}"
-    if re.search(r"<table", text, re.IGNORECASE) and not _WIDE_SPAN.search(text):
-        import pandas as pd  # type: ignore[import-untyped]
-
-        read = f"pd.read_html({path!r}, encoding={encoding!r}"
-        try:
-            frames = pd.read_html(io.StringIO(text))
-        except (ImportError, ValueError):  # it has only empty ones
-            frames = []
-        for number, frame in enumerate(frames[:MAX_TABLES]):
-            found["tables"].append({"name": f"table {number}", **_page_table(read, number, frame, pd)})
-            if clock.is_over():
-                break
-    return found | ({"text": " ".join(text.split())[:200]} if not found["tables"] else {})
-
-
-_WIDE_SPAN = re.compile(r"(?:col|row)span\s*=\s*[\"']?\s*\d{4}", re.IGNORECASE)
-"""A cell over so many columns or rows that the table would fill the memory."""
-
-
-def _page_table(read: str, number: int, frame: Any, pd: Any) -> dict[str, Any]:
-    """A table of a page; its call has several rows of a header as one, and leaves out a title above it."""
-    calls = [f"pl.from_pandas({read})[{number}])"]
-    names = [each if isinstance(each, tuple) else (each,) for each in frame.columns]
-    if isinstance(names[0][0], int):
-        # No cell is marked as one of a header. What is one here may be none in the page's other tables.
-        calls = [f"pl.from_pandas({read})[{number}].rename(columns=str))"]
-        rows = [["" if pd.isna(each) else str(each) for each in row] for row in frame.head(60).to_numpy()]
-        layout = Layout([[row[0]] if len(set(row)) == 1 else row for row in rows])
-        if layout.has_header and not layout.more:
-            calls.insert(0, f"pl.from_pandas({read}, header={layout.skipped})[{number}])")
-    elif len(names[0]) > 1:
-        first = next((at for at, level in enumerate(zip(*names, strict=True)) if len(set(level)) > 1), 0)
-        joined = f"' '.join(dict.fromkeys(x for x in c[{first or ''}:] if 'Unnamed: ' not in x))"
-        calls = [f"pl.from_pandas((t := {read})[{number}]).set_axis([{joined} for c in t.columns], axis=1))"]
-    for call in calls:
-        if works(call, pd=pd):
-            frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
-            return profiled([frame], call=call)
-    raw = [brief(" | ".join(map(str, row))[:RAW_WIDTH]) for row in [names, *frame.head(RAW_LINES).to_numpy()]]
-    return {"rows": len(frame), "columns": [], "raw": raw, "note": "no simple call reads it"}
 
 
 def archive(path: str, clock: Clock, name_of: Callable[[int], str]) -> dict[str, Any]:
@@ -348,7 +188,8 @@ def archive(path: str, clock: Clock, name_of: Callable[[int], str]) -> dict[str,
                 with file.open(each) as member:
                     content = io.BytesIO(member.read(clock.whole))
                 found = text_table(each.filename, each.file_size, clock, content)
-                call = f"pl.read_csv(zipfile.ZipFile({path!r}).read({each.filename!r}), infer_schema_length=None)"
+                place = f"zipfile.ZipFile({path!r}).read({each.filename!r})"
+                call = f"{found['call'].replace(repr(each.filename), place, 1)[:-1]}, infer_schema_length=None)"
                 table |= {**found, "call": works(call, zipfile=zipfile)}
             tables.append(table)
     left = len(members) - len(tables)

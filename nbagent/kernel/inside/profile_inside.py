@@ -13,14 +13,10 @@ import time
 from typing import Any
 
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import (
-    archive,
-    database,
-    json_file,
-    page,
-    scanned,
-    workbook,
-)
+from nbagent.kernel.inside.documents_inside import archive, database, scanned, workbook
+from nbagent.kernel.inside.frames_inside import spaced_table
+from nbagent.kernel.inside.json_inside import json_file
+from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
 
 MIN_FILE_SECONDS = 3.0
@@ -46,7 +42,7 @@ NOTES = (
     "manual",
 )
 NOTE_ENDINGS = frozenset(".md .txt .rst".split())
-NOTE_BYTES, TEXT_BYTES = 32 * 1024, 300
+TEXT_BYTES = 300
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -156,6 +152,8 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     whole = start if size <= len(start) else start[: start.rfind(b"\n") + 1]
     if not is_note(path) and ending != ".md" and (separator := table_separator(whole)):
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
+    if not is_note(path) and size < clock.whole and (table := spaced_table(path, start)):
+        return {"kind": "text", "tables": [table]}
     is_one = ending in NOTE_ENDINGS or is_note(path)
     text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     return {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}

@@ -13,6 +13,7 @@ from nbagent.kernel.inside.value_forms_inside import MISSING, NUMBER
 COMMENTS = ("#", "//", "%", "--", "* ")
 """How lines begin that say something of the table and are no part of it."""
 _NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$")
+_DIGITS = re.compile(r"\d+")
 _YEAR = re.compile(r"^(?:1[89]|20|21)\d\d$")
 
 
@@ -33,7 +34,12 @@ class Layout:
         self.more = 0
         if self.has_header:
             while self.more < min(3, len(body) - 2) and self._is_header(body[self.more], numeric):
+                if _is_like(body[self.more], body[self.more + 1 :]):
+                    break
                 self.more += 1
+        rest = body[: self.more]
+        width = max(map(len, rest), default=0)
+        self.labels = [" ".join(row[at] for row in rest if at < len(row) and row[at]) for at in range(width)]
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
 
@@ -56,6 +62,18 @@ class Layout:
         """Whether a row goes on with the header: words where numbers follow."""
         there = [row[at] for at in numeric if at < len(row) and row[at] and row[at].lower() not in MISSING]
         return bool(there) and not any(_NUMERIC.match(each) for each in there)
+
+
+def _is_like(row: list[str], below: list[list[str]]) -> bool:
+    """Whether a row is one of those below it: a value comes again, or has the digits where most of these have them."""
+    for at, each in enumerate(row):
+        column = [other[at] for other in below if at < len(other)]
+        if each and each in column:
+            return True
+        form = _DIGITS.sub("0", each)
+        if form != each and sum(_DIGITS.sub("0", other) == form for other in column) > len(column) / 2:
+            return True
+    return False
 
 
 def _width(row: list[str]) -> int:

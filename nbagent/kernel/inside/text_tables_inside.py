@@ -19,6 +19,7 @@ import polars as pl
 
 from nbagent.kernel.inside.columns_inside import Tally, brief, tallied
 from nbagent.kernel.inside.table_layout_inside import Layout
+from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS
 
 SNIFFED = 64 * 1024
 """Bytes of a file's begin by which its form is found."""
@@ -138,6 +139,17 @@ class TextTable:
                 read["cut"] = 1
                 return
 
+    def _with_decimal_commas(self, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The columns that a call can read as numbers with decimal commas, if no other one needs points."""
+        forms = [each.get("form") for each in columns]
+        if self.separator == "," or THOUSANDS_COMMAS in forms or any(each["dtype"] == "Float64" for each in columns):
+            return []
+        return [
+            each
+            for each in columns
+            if each.get("form") == DECIMAL_COMMAS and each.get("others", {}).keys() == _words(each).keys()
+        ]
+
     def call(self, columns: list[dict[str, Any]]) -> str:
         """The call that should read the file with these types."""
         options = []
@@ -151,8 +163,11 @@ class TextTable:
             options.append("has_header=False")
         elif self.layout.more:
             options.append(f"skip_rows_after_header={self.layout.more}")
-        typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")]
-        if words := sorted({word for each in typed for word in each.get("missing", ())}):
+        commas = self._with_decimal_commas(columns)
+        if commas:
+            options.append("decimal_comma=True")
+        typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")] + commas
+        if words := sorted({word for each in typed for word in [*each.get("missing", ()), *_words(each)]}):
             options.append(f"null_values={words!r}")
         if any(each["dtype"] in ("Date", "Datetime") for each in columns):
             options.append("try_parse_dates=True")
@@ -162,6 +177,19 @@ class TextTable:
         if re.search(r"[\[\]*?]", self.path):
             options.append("glob=False")
         return f"pl.read_csv({', '.join([repr(self.path), *options])})"
+
+
+def labelled(columns: list[dict[str, Any]], layout: Layout) -> None:
+    """Give columns what the further rows of their header say."""
+    for column, label in zip(columns, layout.labels, strict=False):
+        if label:
+            column["label"] = brief(label)
+
+
+def _words(column: dict[str, Any]) -> dict[str, int]:
+    """The words among a column's numbers that a call reads as null."""
+    words: dict[str, int] = column["others"] if column.get("words") else {}
+    return words
 
 
 def parsed(piece: bytes, separator: str, options: dict[str, Any]) -> Any:
@@ -256,6 +284,7 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         tallies = tallied(table.frames(file, clock, read))
         tail = _tail(table, file, size, clock, tallies) if read["cut"] and opened is None else 0
     columns = [each.found() for each in tallies[:MAX_COLUMNS]]
+    labelled(columns, table.layout)
     found: dict[str, Any] = {"rows": read["rows"], "columns": columns, "width": len(tallies)}
     notes = []
     if read["cut"]:
@@ -267,7 +296,10 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
             f"{size / 1e6:,.0f} MB were read; rows are estimated, types and values are of what was read"
         )
     if table.layout.is_odd or _is_renamed(tallies):
-        found["raw"] = [brief(line[:RAW_WIDTH]) for line in table.lines[: max(RAW_LINES, table.skipped_lines + 3)][:12]]
+        header = table.lines[: table.skipped_lines + table.layout.more + 3]
+        header = table.lines[: table.skipped_lines + table.layout.more + 3]
+        found["raw"] = [brief(line[:RAW_WIDTH]) for line in header[:12]]
+    found["call"] = table.call(columns)
     if opened is None:
         found["call"], problem = tried(table, found, is_whole=size <= clock.whole)
         notes += [problem] if problem else []
@@ -300,7 +332,8 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
     """
     base = table.call(found["columns"])
     bounded = "" if is_whole else f", n_rows={TRIED_ROWS}"
-    problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]}
+    commas = [each["name"] for each in table._with_decimal_commas(found["columns"])]
+    problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]} | dict.fromkeys(commas, "Float64")
     attempts = ["", ", infer_schema_length=None", ", infer_schema=False"]
     for more in (each + lenient for lenient in ("", ", truncate_ragged_lines=True") for each in attempts):
         call = f"{base[:-1]}{more})"
@@ -320,5 +353,7 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
         )
         for each in found["columns"] if not bounded else ():
             each["dtype"] = types.get(each["name"], each["dtype"])
+            if each["name"] in commas and each["dtype"] == "Float64":
+                del each["form"]
         return call, rows
     return "", f"no simple call reads it: {problem}"

@@ -12,17 +12,23 @@ import polars as pl
 
 MISSING = frozenset(
     "na n/a n.a. n.a nan null none nil - -- --- ? . .. … #n/a #na #value! #ref! #div/0! missing unknown tbd (null) "
-    "<na> <null> not_available no_data".split()
+    "<na> <null> not_available no_data n/v n.v. n.d. k.a. err error".split()
 )
 """Words that mean a missing value, in lower case."""
-SENTINELS = frozenset(("-999", "-9999", "-99999", "-999.0", "-9999.0", "-999.9", "9999", "99999", "999999"))
+SENTINELS = frozenset(
+    ("-999", "9999.0", "-99999.0", "-9999", "-99999", "-999.0", "-9999.0", "-999.9", "9999", "99999", "999999")
+)
 """Numbers that often mean a missing value."""
 NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 INTEGER = r"^[+-]?\d{1,18}$"
 LEADING_ZERO = r"^0\d"
+THOUSANDS_POINTS = "thousands points, 1.234 is 1234"
+POINTED = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
+"""A number that may have a point for its thousands."""
+THOUSANDS_COMMAS, DECIMAL_COMMAS = "thousands commas, 1,234.5", "decimal commas"
 FORMS: list[tuple[str, str]] = [
-    ("thousands commas, 1,234.5", r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$"),
-    ("decimal commas", r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"),
+    (THOUSANDS_COMMAS, r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$"),
+    (DECIMAL_COMMAS, r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"),
     ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
     ("a sign of per cent", r"^[+-]?[\d.,]+\s?%$"),
 ]
@@ -32,6 +38,7 @@ DATES: list[tuple[str, str]] = [
     ("%Y-%m-%d %H:%M:%S", r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"),
     ("%Y/%m/%d", r"^\d{4}/\d{1,2}/\d{1,2}$"),
     ("%d.%m.%Y", r"^\d{1,2}\.\d{1,2}\.\d{4}$"),
+    ("%d.%m.%Y with a time", r"^\d{1,2}\.\d{1,2}\.\d{4} \d{1,2}:\d{2}(?::\d{2})?$"),
     ("%d/%m/%Y or %m/%d/%Y", r"^\d{1,2}/\d{1,2}/\d{4}$"),
     ("%d/%m/%Y or %m/%d/%Y with a time", r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?$"),
     ("%d/%m/%y or %m/%d/%y", r"^\d{1,2}/\d{1,2}/\d{2}$"),

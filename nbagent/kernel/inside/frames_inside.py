@@ -1,0 +1,82 @@
+"""Profiles of tables that a library reads as frames: a part of `profile_inside.py`.
+
+Never imported on the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from nbagent.kernel.inside.columns_inside import brief, tallied
+from nbagent.kernel.inside.table_layout_inside import COMMENTS
+from nbagent.kernel.inside.text_tables_inside import MAX_COLUMNS, RAW_WIDTH, encoding_of
+
+MAX_TABLES = 30
+MIN_ROWS = 5
+
+
+def profiled(frames: Any, *, is_typed: bool = True, **more: Any) -> dict[str, Any]:
+    """The profile of a table that comes in pieces.
+
+    Args:
+        frames: The pieces.
+        is_typed: Whether they have the types that whoever reads the table gets, so that a text of digits stays one.
+        more: What else there is in it.
+    """
+    rows = 0
+    texts: set[str] = set()
+
+    def counted() -> Iterator[Any]:
+        nonlocal rows
+        for frame in frames:
+            rows += frame.height
+            texts.update(name for name, dtype in frame.schema.items() if is_typed and dtype == pl.String)
+            yield frame
+
+    tallies = tallied(counted())
+    columns = [each.found() for each in tallies[:MAX_COLUMNS]]
+    for tally, column in zip(tallies, columns, strict=False):
+        if tally.name in texts and column["dtype"] != "String":
+            form = "dates" if column["dtype"].startswith("Date") else "numbers"
+            column |= {"dtype": "String", **({"form": form} if column["dtype"] != "Boolean" else {})}
+    return {"rows": rows, "columns": columns, "width": len(tallies), **more}
+
+
+def works(call: str, **given: Any) -> str:
+    """A call, if it works here."""
+    try:
+        exec(call if "\n" in call else f"_ = {call}", {"pl": pl, **given})  # noqa: S102 - made of reprs, in the sandbox
+    except Exception:
+        return ""
+    return call
+
+
+def spaced_table(path: str, start: bytes) -> dict[str, Any]:
+    """The table of a text whose fields are parted by spaces, after comments; nothing if it is none.
+
+    Args:
+        path: Where it is.
+        start: Its first bytes.
+    """
+    lines = start.decode(encoding_of(start), "replace").splitlines()[:60]
+    skipped = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)), len(lines))
+    rows = [line.split() for line in lines[skipped:] if line.strip()]
+    if len(rows) <= MIN_ROWS or len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
+        return {}
+    has_header = not any(re.search(r"\d", each) for each in rows[0]) and any(map(re.compile(r"\d").search, rows[1]))
+    header = "" if has_header else ", header=None"
+    skip = f", skiprows={skipped}" if skipped else ""
+    named = "" if has_header else ".rename(columns=str)"
+    call = f"pl.from_pandas(pd.read_csv({path!r}, sep=r'\\s+'{skip}{header}){named})"
+    import pandas as pd  # type: ignore[import-untyped]
+
+    try:
+        frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+    except Exception:
+        return {}
+    found = profiled([frame], call=call)
+    return found | ({"raw": [brief(line[:RAW_WIDTH]) for line in lines[: skipped + 3]]} if skipped else {})
