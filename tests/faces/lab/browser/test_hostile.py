@@ -19,6 +19,7 @@ from safety.sanitize.test_browser import END, Listener, tried
 from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Usage
 from nbagent.core.folders import RESULTS
 from nbagent.core.session_log import SessionLog
+from nbagent.faces.lab.kernel_messages import SETTING
 
 MARKS = re.compile(r"leakx\d+x|leaky\d+y|h\d+\.invalid|m\d+\.invalid")
 FORBIDDEN = (
@@ -113,8 +114,8 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
 def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
     """It runs and loads nothing there, and puts no cells into the notebook, whose next kernel may not be isolated.
 
-    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The person is told
-    once that something is not drawn, and which setting trusts it.
+    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The output says what
+    is not drawn, and which setting trusts it.
     """
     panel = lab.open(browser, workspace="planted")
     asked: list[str] = []
@@ -137,12 +138,9 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     panel.page.evaluate(f"{seen}('seen', () => {{ window.ran = 4 }})")
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
-    told = panel.page.locator(".Toastify__toast", has_text='"Trust what sandboxed kernels show"')
-    told.wait_for()
+    told = panel.page.locator(".jp-OutputArea-output", has_text="application/vnd.vega.v5+json")
+    told.get_by_text(f'"{SETTING}" in Settings').wait_for()
     panel.picture("distrusted")
-    told.get_by_role("button", name="Settings").click()
-    panel.page.get_by_text("Trust what sandboxed kernels show", exact=True).wait_for()
-    panel.command("docmanager:open", path="planted.ipynb")
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
     assert panel.page.evaluate("window.ran") is None
@@ -187,7 +185,6 @@ def test_outputs_stay_those_of_a_sandboxed_kernel(lab: Lab, browser: Browser) ->
     panel.page.evaluate(f"code => {FRONT}.content.widgets[0].model.sharedModel.setSource(code)", script)
     panel.command("notebook:run-cell")
     panel.page.wait_for_function("window.ran === 5")
-    assert "nbagent_sandboxed" not in cells(panel)[0]["metadata"]
     panel.close()
 
 
@@ -216,7 +213,8 @@ def test_replies_of_a_sandboxed_kernel_do_nothing(lab: Lab, browser: Browser) ->
           const found = [];
           for (const each of [kernel, ...more]) {{
             const {{ content }} = await each.requestInspect({{ code: 'x', cursor_pos: 1, detail_level: 0 }});
-            found.push([Object.keys(content.data), each.handleComms && each !== kernel]);
+            const comms = await each.requestCommInfo({{ target_name: 'jupyter.widget' }});
+            found.push([Object.keys(content.data), comms.content.comms]);
           }}
           for (const each of more) {{
             const {{ help_links, language_info }} = await each.info;
@@ -226,7 +224,7 @@ def test_replies_of_a_sandboxed_kernel_do_nothing(lab: Lab, browser: Browser) ->
           return found;
         }}"""
     )
-    assert found == [[["text/plain"], False]] * 3 + [[[], "python"]] * 2
+    assert found == [[["text/plain"], {}]] * 3 + [[[], "python"]] * 2
     panel.close()
 
 
@@ -278,7 +276,10 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     beside(lab, panel, "copied.ipynb", "1")
     panel.command("notebook:paste-cell-below")
     panel.page.wait_for_function(f"() => {CELLS}.length === 2")
-    assert cells(panel)[1]["metadata"]["nbagent_sandboxed"] is True
+    assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [
+        ["text/plain"],
+        ["text/markdown", "text/plain"],
+    ]
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
         (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
@@ -306,25 +307,25 @@ def test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored(lab: Lab, 
         }}"""
     )
     (lab.root / RESULTS).mkdir(exist_ok=True)
-    places = [("w1.ipynb", "nbagent-bubblewrap", {}), (f"{RESULTS}/w2.ipynb", "python3", {})]
-    places += [("w3.ipynb", "python3", {"nbagent_sandboxed": True}), ("w4.ipynb", "python3", {})]
-    for number, (path, kernel, marks) in enumerate(places, start=1):
+    places = [("w1.ipynb", "nbagent-bubblewrap"), (f"{RESULTS}/w2.ipynb", "python3"), ("w3.ipynb", "python3")]
+    for number, (path, kernel) in enumerate(places, start=1):
         model = {"model_name": "Made", "model_module": "made", "model_module_version": "1.0.0"}
         state = {"state": {"w": {**model, "state": {"number": number}}}, "version_major": 2, "version_minor": 0}
         facts = {"kernelspec": {"name": kernel, "display_name": "x", "language": "python"}}
         facts["widgets"] = {"application/vnd.jupyter.widget-state+json": state}
-        cell = nbformat.v4.new_code_cell("1", metadata=marks)
-        nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=facts), lab.root / path)
+        nbformat.write(
+            nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")], metadata=facts), lab.root / path
+        )
         panel.command("docmanager:open", path=path, factory="Notebook")
         panel.page.wait_for_function(IDLE)
-    panel.page.wait_for_function("window.made?.includes(4)")  # that of nobody who is under suspicion
+    panel.page.wait_for_function("window.made?.includes(3)")  # that of nobody who is under suspicion
     panel.page.wait_for_timeout(3_000 * machine.pace())
-    assert panel.page.evaluate("window.made") == [4]
+    assert panel.page.evaluate("window.made") == [3]
     panel.close()
 
 
 def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missing(lab: Lab, browser: Browser) -> None:
-    """The person is told what to install; Plotly's first script, of which nothing is seen, is no chart."""
+    """It stands where the figure would; Plotly's first script, of which nothing is seen, is no chart."""
     panel = lab.open(browser, workspace="plotly")
     figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/html": "<p><script>1</script></p>"}
     first = {"text/html": "\n  <script>\nwindow.PlotlyConfig = {MathJaxConfig: 'local'};</script><script>1</script>"}
@@ -333,6 +334,6 @@ def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missin
     panel.page.wait_for_function(IDLE)
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
-    panel.page.locator(".Toastify__toast", has_text="pip install plotly").wait_for()
-    assert panel.page.locator(".Toastify__toast", has_text="not drawn").count() == 0
+    panel.page.locator(".jp-OutputArea-output").get_by_text("pip install plotly").wait_for()
+    assert panel.page.locator(".jp-OutputArea-output", has_text="Left out").count() == 0
     panel.close()
