@@ -56,7 +56,7 @@ function withoutLoading(html: string): string {
   for (const element of page.body.querySelectorAll('*')) {
     for (const name of LOADING) {
       const value = element.getAttribute(name);
-      if (value !== null && !(name === 'src' && element.tagName === 'IMG' && /^data:image\/(png|jpeg|gif|webp|bmp);/i.test(value))) {
+      if (value !== null && !(name === 'src' && element.tagName === 'IMG' && /^data:image\/(png|jpeg|gif|webp|bmp|svg\+xml);/i.test(value))) {
         element.removeAttribute(name);
       }
     }

@@ -19,6 +19,7 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 from jupyter_server.utils import ensure_async
 from nbformat import from_dict
 from tornado import web
+from tornado.websocket import WebSocketClosedError
 
 from nbagent.core.errors import contained
 from nbagent.core.folders import RESULTS
@@ -118,18 +119,19 @@ class Harmless(ZMQChannelsWebsocketConnection):
         self._passing = self._passing or asyncio.ensure_future(self._pass_all())
 
     async def _pass_all(self) -> None:
-        while self._waiting and not self._close_future.done():
-            stream, message = self._waiting.popleft()
-            harmless = await asyncio.to_thread(self._harmless, stream, message)
-            was_full = self._bytes > MAX_WAITING
-            self._bytes -= sum(map(len, message))
-            if self._close_future.done():
-                break
-            self._pass(stream, harmless)
-            if was_full and self._bytes <= MAX_WAITING:
-                for each in self.channels.values():
-                    each.on_recv_stream(self.handle_outgoing_message)
-        self._passing = None
+        try:
+            while self._waiting and not self._close_future.done():
+                stream, message = self._waiting.popleft()
+                harmless = await asyncio.to_thread(self._harmless, stream, message)
+                with contextlib.suppress(WebSocketClosedError):
+                    self._pass(stream, harmless)
+                was_full = self._bytes > MAX_WAITING
+                self._bytes -= sum(map(len, message))
+                if was_full and self._bytes <= MAX_WAITING and not self._close_future.done():
+                    for each in self.channels.values():
+                        each.on_recv_stream(self.handle_outgoing_message)
+        finally:
+            self._passing = None
 
     def _pass(self, stream: Any, message: list[bytes] | None) -> None:
         if message is not None:

@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from nbagent.core.events import to_json
 from nbagent.core.policy import MIB
-from nbagent.safety.sanitize import PLOTLY, clean_output, language_info
+from nbagent.safety.sanitize import PLOTLY, clean_for_page, language_info
 from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 MAX_BYTES: Final = 32 * MIB
@@ -25,7 +25,7 @@ MAX_HEADER_BYTES: Final = 64 * 1024
 """The largest header, or metadata, of a message."""
 SETTING: Final = "Trust what sandboxed kernels show"
 """The title of the setting by which all is passed on as it is."""
-PASSED: Final = f'To have it drawn, with all your rights on the server, there is "{SETTING}" in Settings.'
+PASSED: Final = f'To draw it with all your rights: "{SETTING}" in Settings.'
 _FIGURE: Final = (
     "<p><em>A figure of Plotly's is drawn if Plotly is installed beside JupyterLab: "
     "<code>pip install plotly</code> there, and start JupyterLab again.</em></p>"
@@ -82,7 +82,7 @@ class Display(Content):
         if _LOADER.match(str(self.data.get("text/html", ""))):
             return None
         given = {"output_type": "display_data", "data": self.data, "metadata": self.metadata}
-        shown = clean_output(given, rest=PASSED)
+        shown = clean_for_page(given, rest=PASSED)
         if PLOTLY in shown["data"]:
             shown["data"]["text/html"] = _FIGURE  # drawn by whoever can't draw the figure
         return msgspec.structs.replace(self, data=shown["data"], metadata=shown["metadata"])

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from nbagent.core.text import ends, size_of
-from nbagent.safety.sanitize import clean_output
+from nbagent.safety.sanitize import clean_for_page
 
 MAX_RECORD = 1024 * 1024
 """Bytes of a record that is sent whole."""
@@ -38,12 +38,12 @@ def harmless(line: bytes) -> bytes:
     event = record["event"]
     match event:
         case {"outputs": list(outputs)}:
-            event["outputs"] = [clean_output(each) for each in outputs]
+            event["outputs"] = [clean_for_page(each) for each in outputs]
         case {"output": dict(output)}:
-            event["output"] = clean_output(output)
+            event["output"] = clean_for_page(output)
         case {"type": "OutputUpdated"}:
             shown = {"output_type": "display_data", "data": event["data"], "metadata": event.get("metadata", {})}
-            event |= {name: each for name, each in clean_output(shown).items() if name != "output_type"}
+            event |= {name: each for name, each in clean_for_page(shown).items() if name != "output_type"}
     return msgspec.json.encode(record)
 
 

@@ -16,12 +16,13 @@ unchanged. Markdown and TeX are cleaned by `core/markdown.py`.
 from nbagent.core.markdown import clean_latex, clean_markdown
 from nbagent.safety.sanitize.markup import clean_html
 from nbagent.safety.sanitize.notebook import clean_notebook, clean_shown, language_info
-from nbagent.safety.sanitize.outputs import clean_output
+from nbagent.safety.sanitize.outputs import clean_for_page, clean_output
 from nbagent.safety.sanitize.specs import PLOTLY
 from nbagent.safety.sanitize.widgets import clean_widgets
 
 __all__ = [
     "PLOTLY",
+    "clean_for_page",
     "clean_html",
     "clean_latex",
     "clean_markdown",

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbagent.core.markdown import clean_markdown
 from nbagent.core.text import joined
-from nbagent.safety.sanitize.outputs import IMAGES, clean_output
+from nbagent.safety.sanitize.outputs import IMAGES, clean_for_page
 from nbagent.safety.sanitize.widgets import STATE_MIME, clean_widgets
 
 Notebook = dict[str, Any]
@@ -50,7 +50,7 @@ def clean_shown(notebook: Notebook, *, rest: str) -> Notebook:
     state = _dict(_dict(metadata.pop("widgets", None)).get(STATE_MIME))
     models = {}
     if isinstance(state.get("state"), dict):
-        widgets = clean_widgets(state, lambda outputs: [clean_output(each, rest=rest) for each in outputs])
+        widgets = clean_widgets(state, lambda outputs: [clean_for_page(each, rest=rest) for each in outputs])
         models = widgets["state"]
         metadata["widgets"] = {STATE_MIME: widgets}
     if "language_info" in metadata:
@@ -68,7 +68,7 @@ def _ran(cell: Notebook, models: dict[str, Any], rest: str) -> Notebook:
     if cell.get("cell_type") != "code":
         return cell
     outputs = [each for each in cell.get("outputs", []) if isinstance(each, dict)]
-    return {**cell, "outputs": [clean_output(each, widgets=models, rest=rest) for each in outputs]}
+    return {**cell, "outputs": [clean_for_page(each, widgets=models, rest=rest) for each in outputs]}
 
 
 def _written(cell: Notebook) -> Notebook:

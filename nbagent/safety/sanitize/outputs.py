@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from base64 import b64encode
 from collections.abc import Container
 from typing import Any
 
@@ -43,6 +44,19 @@ def clean_output(output: Output, *, widgets: Container[str] = (), rest: str = IN
     with contained("An output is left out of the notebook"):
         kept = _clean_bundle(output, LeftOut(rest), widgets=widgets)
     return kept
+
+
+def clean_for_page(output: Output, *, widgets: Container[str] = (), rest: str = IN_LOG) -> Output:
+    """Clean an output for a page that draws SVG only if it trusts the output: a drawing becomes a picture in HTML.
+
+    In a picture, a drawing runs and loads nothing.
+    """
+    kept = clean_output(output, widgets=widgets, rest=rest)
+    data = kept.get("data", {})
+    if SVG not in data or "text/html" in data:
+        return kept
+    encoded = b64encode(data[SVG].encode("utf-8", "replace")).decode()
+    return {**kept, "data": {**data, "text/html": f'<img alt="" src="data:{SVG};base64,{encoded}">'}}
 
 
 def _clean_bundle(output: Output, left_out: LeftOut, *, widgets: Container[str]) -> Output:

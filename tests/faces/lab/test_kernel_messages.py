@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -97,6 +98,18 @@ def test_what_a_cell_shows_is_cleaned(kind: str) -> None:
     assert "a.invalid" not in found["data"]["text/html"].replace("a picture from a.invalid", "")
     assert all(SETTING in each.replace("&quot;", '"') for each in found["data"].values())
     assert "isolated" not in json.dumps(found["metadata"])
+
+
+def test_a_drawing_is_a_picture() -> None:
+    """In which it neither runs nor loads anything: JupyterLab draws SVG only where it trusts the output."""
+    drawing = "<svg xmlns='http://www.w3.org/2000/svg'><rect width='9' height='9' onclick='a()'/></svg>"
+    found = passed("iopub", "display_data", {"data": {"image/svg+xml": drawing}, "metadata": {}})
+    assert found is not None
+    encoded = re.fullmatch(r'<img alt="" src="data:image/svg\+xml;base64,([^"]+)">', found["data"]["text/html"])
+    assert encoded is not None
+    written = base64.b64decode(encoded[1]).decode()
+    assert "<rect" in written
+    assert "onclick" not in written
 
 
 def test_plotly_draws_its_figures_or_says_what_is_missing() -> None:

@@ -36,6 +36,8 @@ SHOWN += [{"text/latex": FORMULA}]
 BIND = {"input": "text", "style": "content-visibility: auto", "oncontentvisibilityautostatechange": "ran = 3"}
 CHART = {"width": 9, "height": 9, "signals": [{"name": "s", "value": "", "bind": BIND}]}
 """A chart of Vega's that runs a script, in a notebook that is not trusted, too."""
+DRAWING = "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='40'><rect width='40' height='40' fill='teal'/>"
+DRAWING += "<image href='http://h905.invalid/leakx905x' onload='window.ran = 8'/></svg>"
 FRONT = "window.jupyterapp.shell.currentWidget"
 WIDGETS = "window.jupyterapp.pluginRegistry._plugins.get('@jupyter-widgets/jupyterlab-manager:plugin').service"
 """The modules of widgets that JupyterLab has. There are some whose models run a script that they hold."""
@@ -123,6 +125,7 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     shown = [
         {"application/vnd.vega.v5+json": CHART, "text/plain": "a chart"},
         {"text/html": f"<h1>a<img src=http://h901.invalid></h1><video src=http://h902.invalid></video>{FORMULA}"},
+        {"image/svg+xml": DRAWING},
         {"text/markdown": f"# b ![](http://h3.invalid)\n{FORMULA}\n```mermaid\ngraph LR\nA[<img src=//h4.invalid>]"},
     ]
     code = (
@@ -140,6 +143,7 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
     told = panel.page.locator(".jp-OutputArea-output", has_text="application/vnd.vega.v5+json")
     told.get_by_text(f'"{SETTING}" in Settings').wait_for()
+    panel.page.locator(".jp-OutputArea-output img[src^='data:image/svg']").wait_for()
     panel.picture("distrusted")
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
@@ -254,7 +258,7 @@ def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: 
 def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     """A notebook in the folder of results was made by nobody else: what it shows is not trusted, its words neither.
 
-    Charts that were saved there are opened as text, and words too, where a link leads to them.
+    Charts that were saved there are opened as text, and no link leads to the server.
     """
     panel = lab.open(browser, workspace="result")
     asked: list[str] = []
@@ -276,10 +280,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     beside(lab, panel, "copied.ipynb", "1")
     panel.command("notebook:paste-cell-below")
     panel.page.wait_for_function(f"() => {CELLS}.length === 2")
-    assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [
-        ["text/plain"],
-        ["text/markdown", "text/plain"],
-    ]
+    assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [["text/plain"], ["text/markdown"]]
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
         (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
@@ -287,7 +288,8 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
         panel.page.locator(".jp-FileEditor:visible").get_by_text("content-visibility").wait_for()
     (lab.root / RESULTS / "words.md").write_text("# words ![](http://h6.invalid)")
     panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb")
-    panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").first.click()
+    assert panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").count() == 0
+    panel.command("docmanager:open", path=f"{RESULTS}/words.md")
     panel.page.locator(":is(.jp-FileEditor, .jp-MarkdownViewer):visible").get_by_text("words").first.wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert panel.page.evaluate("window.ran") is None
@@ -335,5 +337,6 @@ def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missin
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
     panel.page.locator(".jp-OutputArea-output").get_by_text("pip install plotly").wait_for()
+    panel.picture("plotly")
     assert panel.page.locator(".jp-OutputArea-output", has_text="Left out").count() == 0
     panel.close()
