@@ -265,6 +265,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing "
         "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing "
         "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing "
+        "faces/lab/browser/test_hostile.py::test_no_address_draws_what_code_has_saved "
         "faces/lab/browser/test_hostile.py::test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored "
         "faces/lab/test_notebooks.py::test_the_servers_own_export_runs_nothing_that_code_has_saved",
     ),
