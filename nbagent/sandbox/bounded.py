@@ -106,6 +106,7 @@ class _Pair:
         self._up, self._down = bytearray(), bytearray()
         self._decoder = Decoder(MAX_BEAT) if channel == "hb" else Decoder()
         self._greeted = self._said = 0
+        self._told = False
 
     def wanted(self) -> tuple[int, int]:
         """What to wait for at the client's and at the kernel's end."""
@@ -149,8 +150,9 @@ class _Pair:
                 was_ready = True
             if self._channel == "hb" or is_bearable(frames):
                 self._down += encode(frames)
-            else:
-                log.warning("nbagent: the kernel sent a message that is too large to be shown, or none at all")
+            elif not self._told:  # nbagent's kernels send no such message, so this is hostile code
+                self._told = True
+                log.warning("nbagent: a kernel sends messages that are too large to be shown, or none at all")
         if not was_ready:
             self._down += self._decoder.ready
 
@@ -198,32 +200,38 @@ class BoundedSockets:
         return listening
 
     def _serve(self) -> None:
+        had_credit = True
         with contextlib.closing(self._selector):
             while True:
-                for pair in set(self._pairs.values()):
-                    self._watch(pair)
-                for key, _ in self._selector.select(WAIT_SECONDS if self._pairs else None):
+                touched: set[_Pair] = set()
+                for key, _ in (events := self._selector.select(WAIT_SECONDS if self._pairs else None)):
                     if key.fileobj is self._woken:
                         self._end()
                         return
                     if isinstance(key.data, _Pair):
                         self._turn(key.data)
+                        touched.add(key.data)
                     else:
-                        self._accept(key.fileobj, *key.data)  # type: ignore[arg-type]
+                        touched |= self._accept(key.fileobj, *key.data)  # type: ignore[arg-type]
+                # Without credit nothing is read of the kernel, and all is again once there is some.
+                has_credit = self._credit.is_left()
+                self._watch(touched if events and has_credit == had_credit else set(self._pairs.values()))
+                had_credit = has_credit
 
-    def _watch(self, pair: _Pair) -> None:
-        for end, mask in zip((pair.client, pair.kernel), pair.wanted(), strict=True):
-            if mask == (before := self._masks.get(end, 0)):
-                continue
-            self._masks[end] = mask
-            if not mask:
-                self._selector.unregister(end)
-            elif before:
-                self._selector.modify(end, mask, pair)
-            else:
-                self._selector.register(end, mask, pair)
+    def _watch(self, pairs: set[_Pair]) -> None:
+        for pair in pairs & set(self._pairs.values()):
+            for end, mask in zip((pair.client, pair.kernel), pair.wanted(), strict=True):
+                if mask == (before := self._masks.get(end, 0)):
+                    continue
+                self._masks[end] = mask
+                if not mask:
+                    self._selector.unregister(end)
+                elif before:
+                    self._selector.modify(end, mask, pair)
+                else:
+                    self._selector.register(end, mask, pair)
 
-    def _accept(self, listening: socket.socket, channel: str, port: int) -> None:
+    def _accept(self, listening: socket.socket, channel: str, port: int) -> set[_Pair]:
         with contextlib.suppress(OSError):
             client, _ = listening.accept()
             kernel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -235,9 +243,11 @@ class BoundedSockets:
             except OSError:  # the kernel has ended, or takes no more; the client comes again
                 client.close()
                 kernel.close()
-                return
+                return set()
             pair = _Pair(client, kernel, channel=channel, credit=self._credit)
             self._pairs[client] = self._pairs[kernel] = pair
+            return {pair}
+        return set()
 
     def _turn(self, pair: _Pair) -> None:
         try:
