@@ -228,10 +228,13 @@ class Shut(Reply):
 
 
 class Usage(Reply):
+    hostname: str = ""
     pid: int = 0
     kernel_cpu: float = 0
-    kernel_memory: int = 0
+    kernel_memory: float = 0
     cpu_count: int = 0
+    host_cpu_percent: float = 0
+    host_virtual_memory: dict[str, float] = {}
 
 
 class Subshell(Reply):

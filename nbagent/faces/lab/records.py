@@ -24,10 +24,11 @@ def sent(line: bytes, *, whole: str) -> bytes:
         line: The record in JSON.
         whole: Where a page gets the whole record.
     """
+    line = harmless(line)
     if len(line) <= MAX_RECORD:
-        return harmless(line)
+        return line
     record = msgspec.json.decode(line)
-    return harmless(msgspec.json.encode({**record, "event": _cut(record["event"]), "whole": whole}))
+    return msgspec.json.encode({**record, "event": _cut(record["event"]), "whole": whole})
 
 
 def harmless(line: bytes) -> bytes:
