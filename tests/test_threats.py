@@ -91,6 +91,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "kernel/test_kernel.py::test_a_flood_does_not_stop_others "
         "sandbox/test_socket_options.py::test_no_file_that_code_sends_holds_the_host_up "
         "kernel/test_output_bounds.py::test_an_oversize_representation_costs_nothing "
+        "sandbox/test_bounded.py::test_a_message_that_never_ends_takes_little_memory "
+        "sandbox/test_bounded.py::test_a_client_that_says_nothing_hears_no_more_than_it_can_hold "
         "faces/lab/test_channel.py::test_a_slow_page_costs_one_batch_and_loses_nothing "
         "faces/lab/test_files.py::test_large_outputs_come_cut_with_a_way_to_the_rest",
     ),
@@ -181,6 +183,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "agent/test_dataset.py::test_what_a_sandbox_says_of_its_columns_costs_little "
         "agent/test_claims.py::test_code_that_was_written_to_be_read_costs_little "
         "sandbox/test_receiver.py::test_names_take_little_of_the_servers_memory "
+        "sandbox/test_bounded.py::test_what_a_client_can_t_bear_is_left_out "
         "kernel/test_inside_calls.py::test_whatever_comes_back_is_a_value_or_none "
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),
@@ -262,6 +265,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/lab/browser/test_hostile.py::test_replies_of_a_sandboxed_kernel_do_nothing "
         "faces/lab/browser/test_hostile.py::test_a_printed_notebook_loads_nothing "
         "faces/lab/browser/test_hostile.py::test_what_code_has_saved_does_nothing "
+        "faces/lab/browser/test_hostile.py::test_no_address_draws_what_code_has_saved "
         "faces/lab/browser/test_hostile.py::test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored "
         "faces/lab/test_notebooks.py::test_the_servers_own_export_runs_nothing_that_code_has_saved",
     ),

@@ -20,6 +20,8 @@ from jupyter_client.provisioning import KernelProvisionerBase
 from nbagent.core import folders
 from nbagent.core.errors import EngineUnavailable, NbagentError
 from nbagent.core.events import DataLeftOut
+from nbagent.sandbox.bounded import BoundedSockets
+from nbagent.sandbox.connection_file import KernelAddress
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import HiddenReason, facts
 from nbagent.sandbox.registry import find, refuse_unisolated
@@ -33,6 +35,7 @@ class Provisioner(KernelProvisionerBase):
     """A sandbox of the engine that the kernelspec names, for one of Jupyter's kernel managers."""
 
     _sandbox: Sandbox | None = None
+    _bounded: BoundedSockets | None = None
     _running = False
     _spec = SandboxSpec()
     _telling: Callable[[], contextlib.AbstractContextManager[None]] = staticmethod(contextlib.nullcontext)
@@ -69,9 +72,13 @@ class Provisioner(KernelProvisionerBase):
         assert self._sandbox is not None  # noqa: S101 - `pre_launch` has made it
         with self._telling():
             await self._sandbox.start(self._spec)
-            if (info := self._sandbox.endpoint.connection_info) is None:
+            endpoint = self._sandbox.endpoint
+            if (info := endpoint.connection_info) is None:
                 await self._sandbox.close()
                 raise EngineUnavailable(f"Jupyter's clients can't reach a kernel of the {self._engine().name} engine.")
+            if isinstance(endpoint, KernelAddress) and endpoint.transport == "ipc":
+                self._bounded = BoundedSockets(endpoint)
+                info = self._bounded.connection_info
         self._running = True
         for each in facts(self._sandbox.about.left_out):
             self._tell_left_out(each)
@@ -104,6 +111,9 @@ class Provisioner(KernelProvisionerBase):
 
     async def cleanup(self, restart: bool = False) -> None:
         """Remove all that the sandbox had on the host; over a restart it keeps what the next kernel needs."""
+        if self._bounded is not None:
+            self._bounded.close()
+            self._bounded = None
         if self._sandbox is not None:
             await (self._sandbox.end() if restart else self._sandbox.close())
 

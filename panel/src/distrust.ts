@@ -3,6 +3,7 @@
  * cell shows that was run, and draws the HTML of what it trusts as it is.
  */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { IDocumentManager } from '@jupyterlab/docmanager';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
 import { openStill } from './results';
@@ -16,10 +17,10 @@ export class Distrust {
   allowed = false;
   private readonly known = new WeakSet<CellModel>();
 
-  constructor(app: JupyterFrontEnd, tracker: INotebookTracker) {
+  constructor(app: JupyterFrontEnd, tracker: INotebookTracker, documents: IDocumentManager | null) {
     // Browsers look up the names in links before anybody follows one, which could tell a secret to a name server.
     document.head.insertAdjacentHTML('beforeend', '<meta http-equiv="x-dns-prefetch-control" content="off">');
-    openStill(app, () => this.allowed);
+    openStill(app, documents, () => this.allowed);
     tracker.widgetAdded.connect((_, panel) => this.watch(panel));
     tracker.forEach(panel => this.watch(panel));
   }

@@ -1,6 +1,7 @@
 /** Wiring of what nbagent does in notebooks. */
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { IDocumentManager } from '@jupyterlab/docmanager';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
@@ -23,7 +24,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   description: 'Puts cells of nbagent into the notebook beside which they were asked for.',
   autoStart: true,
   requires: [IAssistant, INotebookTracker],
-  optional: [ITranslator, ISettingRegistry, IStateDB, ICommandPalette],
+  optional: [ITranslator, ISettingRegistry, IStateDB, ICommandPalette, IDocumentManager],
   activate: (
     app: JupyterFrontEnd,
     assistant: Assistant,
@@ -31,11 +32,12 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     settings: ISettingRegistry | null,
     saved: IStateDB | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    opener: IDocumentManager | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('nbagent');
     const documents = new Documents(assistant, tracker, trans, saved);
-    const distrust = new Distrust(app, tracker);
+    const distrust = new Distrust(app, tracker, opener);
     new Badges(tracker, trans);
     serveMagic(tracker);
     tellFirstStart(tracker, assistant.server);

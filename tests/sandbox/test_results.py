@@ -150,6 +150,7 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         *(("yaml.pyc", "saved-yaml.pyc"), ("__init__.py", "saved-__init__.py"), ("analysis.py", "analysis.py")),
         *(("a.config.mjs", "a.config.mjs.saved"), ("a.config.json", "a.config.json"), ("tested.csv", "tested.csv")),
         *(("build.gradle", "build.gradle.saved"), ("a.csproj", "a.csproj.saved"), ("mix.exs", "saved-mix.exs")),
+        *(("Cargo.toml", "saved-Cargo.toml"), ("Gemfile", "saved-Gemfile"), ("x.gemspec", "x.gemspec.saved")),
     ],
 )
 def test_names_of_orders_arrive_under_others(tmp_path: Path, name: str, wanted: str) -> None:

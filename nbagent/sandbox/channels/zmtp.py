@@ -16,7 +16,7 @@ MAX_MESSAGE: Final = 64 * MIB
 """Bytes of one message with all its frames. nbagent's kernels send less, see `inside/message_sizes_inside.py`."""
 MAX_FRAMES: Final = 4_096
 """Frames of one message: six, and one for each binary buffer."""
-_GREETING: Final = 64
+GREETING_BYTES: Final = 64
 _MAX_READY: Final = 4_096
 _LARGE: Final = MIB
 """Bytes of a frame that is not held twice for longer than it takes to copy it."""
@@ -59,6 +59,7 @@ class Decoder:
 
     Attributes:
         is_ready: Whether the other end takes messages.
+        ready: The command, as it came, by which it said so.
     """
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
@@ -68,6 +69,7 @@ class Decoder:
         self._frames: list[bytes] = []
         self._size = 0
         self._greeted = self.is_ready = False
+        self.ready = b""
 
     def feed(self, data: bytes) -> None:
         """Add bytes that were read."""
@@ -86,7 +88,7 @@ class Decoder:
         while (found := self._frame()) is not None:
             flags, body = found
             if flags & _COMMAND:
-                self._command(body)
+                self._command(flags, body)
                 continue
             self._frames.append(body)
             if not flags & _MORE:
@@ -94,14 +96,14 @@ class Decoder:
                 yield frames
 
     def _greet(self) -> bool:
-        if len(self._buffer) < _GREETING:
+        if len(self._buffer) < GREETING_BYTES:
             return False
-        greeting = self._buffer[:_GREETING]
+        greeting = self._buffer[:GREETING_BYTES]
         mechanism = greeting[12:32].rstrip(b"\0")
         if greeting[0] != 0xFF or greeting[9] != 0x7F or greeting[10] < 3 or mechanism != b"NULL":
             raise BreachError("sent something that is no message")
         self._greeted = True
-        self._at = _GREETING
+        self._at = GREETING_BYTES
         return True
 
     def _frame(self) -> tuple[int, bytes] | None:
@@ -141,7 +143,8 @@ class Decoder:
         if len(self._frames) >= MAX_FRAMES:
             raise BreachError(f"sent a message of more than {MAX_FRAMES:,} parts")
 
-    def _command(self, body: bytes) -> None:
+    def _command(self, flags: int, body: bytes) -> None:
         if not body.startswith(b"\x05READY"):
             raise BreachError("sent something that is no message")
         self.is_ready = True
+        self.ready = bytes((flags,)) + len(body).to_bytes(8 if flags & _LONG else 1, "big") + body

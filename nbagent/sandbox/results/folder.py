@@ -35,6 +35,8 @@ RUN_UNASKED = (
     *("*.gradle", "*.gradle.kts", "build.sbt", "mix.exs", "package.swift", "*.[cfv][sb]proj", "directory.build.*"),
     # Settings of tests, types, style, figures and packages name code that is run, or a server that packages come from.
     *("pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", "mypy.ini", "pylintrc*", "uv.toml"),
+    # Editors ask these for the programs of a build, and run them.
+    *("cargo.toml", "gemfile", "gems.rb", "*.gemspec", "rebar.config", "*.cabal", "build.zig*"),
     *("matplotlibrc", "cmakelists.txt", "pom.xml", "gulpfile.*", "gruntfile.*", "jakefile*"),
     *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
 )

@@ -297,6 +297,21 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     panel.close()
 
 
+def test_no_address_draws_what_code_has_saved(lab: Lab, browser: Browser) -> None:
+    """An address in Notebook 7, or a saved layout, names what draws a file, whatever its ending: text is shown."""
+    panel = lab.open(browser, workspace="addressed")
+    (lab.root / RESULTS).mkdir(exist_ok=True)
+    schema = "https://vega.github.io/schema/vega/v5.json"
+    (lab.root / RESULTS / "addressed.txt").write_text(json.dumps({"$schema": schema, **CHART}))
+    for factory in ("Vega5", "VegaLite5", "Markdown Preview"):
+        panel.command("docmanager:open", path=f"{RESULTS}/addressed.txt", factory=factory)
+    panel.page.locator(".jp-FileEditor:visible").get_by_text("content-visibility").wait_for()
+    panel.page.wait_for_timeout(3_000 * machine.pace())
+    assert panel.page.evaluate("window.ran") is None
+    assert panel.page.locator(".jp-MimeDocument, .jp-MarkdownViewer").count() == 0
+    panel.close()
+
+
 def test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored(lab: Lab, browser: Browser) -> None:
     """JupyterLab restores those of a notebook that nobody trusts, too, and the models of some modules run scripts."""
     panel = lab.open(browser, workspace="widgets")
