@@ -215,6 +215,8 @@ class BoundedSockets:
                         touched |= self._accept(key.fileobj, *key.data)  # type: ignore[arg-type]
                 # Without credit nothing is read of the kernel, and all is again once there is some.
                 has_credit = self._credit.is_left()
+                if had_credit and not has_credit:
+                    log.warning("nbagent: a kernel has said too much that nobody asked for: the rest comes slowly")
                 self._watch(touched if events and has_credit == had_credit else set(self._pairs.values()))
                 had_credit = has_credit
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CONNECTION = "kernel_websocket_connection_class"
 SANDBOXED = "nbagent-"
 """How kernelspecs and provisioners of sandboxed kernels are called."""
-QUICK_BYTES = 64 * 1024
+QUICK_BYTES = 8 * 1024
 """The largest message that is made harmless at once; others wait for larger ones, which are in a thread."""
 MAX_WAITING = 16 * MIB
 """Bytes of messages that wait, after which no more is read of the kernel."""
