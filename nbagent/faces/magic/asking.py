@@ -194,14 +194,24 @@ class Asking:
             for each in packed:
                 await give(session, each)
             found = self._reply = await session.ask(_question(self._request, packed, self._note))
-            for name in self._request.take:
-                self.found[name] = await take(session, name)
+            await self._take(session)
             return found
         finally:
             unfollow()
             unhear()
             if self._attended and session.is_running:
                 await session.attend(False)
+
+    async def _take(self, session: Attached) -> None:
+        """Fetch what comes back: if one can't, the others have come all the same."""
+        failed: NbagentError | None = None
+        for name in self._request.take:
+            try:
+                self.found[name] = await take(session, name)
+            except NbagentError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _answer(self, question: Question, choice: Choice, *, code: str = "", reason: str = "") -> None:
         if self._session is not None:

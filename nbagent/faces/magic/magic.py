@@ -218,8 +218,10 @@ class AgentMagics(Magics):
         if hears and _allows_stdin(self._ip) and (yield from put_below(found)):
             return
         self._ip.set_next_input("\n\n".join(each["source"] for each in found))
-        one = f"{len(found)} cells are in one below: this" if len(found) > 1 else "This"
-        print(f"{one} front end takes one cell at a time, as text without who made it when; %agent export has that.")
+        several = len(found) > 1
+        below = f"{len(found)} cells are in one" if several else "The cell is"
+        why = ": this front end takes one at a time" if several else ""
+        print(f"{below} below, as text{why}. Which model made it and when is in: %agent export PATH")
 
     def _question(self, request: words.Request, *, hears: bool) -> Generator[float, None, Any]:
         if self._running is not None:
@@ -253,9 +255,10 @@ class AgentMagics(Magics):
             yield from asking.steps(self._namespace)
         finally:
             self._running = None
-        self._note = ""
-        self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
-        self._namespace.update(asking.found)
+            if asking.block.answer is not None:
+                self._note = ""
+                self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
+                self._namespace.update(asking.found)
         return Reply(asking.block.answer) if asking.block.answer is not None else None
 
 

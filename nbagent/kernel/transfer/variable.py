@@ -75,7 +75,7 @@ def _said(said: object, name: str) -> WrittenVariable:
         found = WrittenVariable(missing="the kernel gave no answer")
     if found.missing:
         raise TransferError(
-            f"The variable {name} can't be had from the sandbox: {cut(visible(found.missing), 300)}.",
-            mend="Give a table, an array, text or plain data.",
+            f"The variable {name} can't be had from the sandbox: {cut(visible(found.missing), 300).rstrip('.')}.",
+            mend="Have it made a table, an array, text or plain data.",
         )
     return found

@@ -123,7 +123,8 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
         "%agent --max-mb 0.0001 -i long What is it?",
         "%agent --session other --model nowhere:m What?",
         "%agent --session other --engine cardboard What?",
-        "%agent -o missing Make it.",
+        "%agent -o missing -o x Make it.",
+        "x",
         "%agent --trust untrusted What?",
         TWICE,
         "print('on')",
@@ -131,7 +132,7 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
     )
     all_told = (
         *("no variable nothing", "--modle", "is empty", "", "can't go", "--max-mb 1", "nowhere", "cardboard"),
-        *("no such variable", "takes no other trust", "A question is running"),
+        *("no such variable", "1", "takes no other trust", "A question is running"),
     )
     for cell, told in zip(cells, all_told, strict=False):
         assert told in text(cell)
@@ -163,8 +164,8 @@ def test_cells_that_worked_are_put_below(run: Run) -> None:
         "%agent insert 1",
         model=[call("count = 1 / 0"), call("count = 2"), call("print(count)"), "Two: 2."],
     )
-    assert "one cell at a time, as text without who made it when" in text(one)
-    assert "2 cells are in one below" in text(all_of_them)
+    assert text(one) == "The cell is below, as text. Which model made it and when is in: %agent export PATH\n"
+    assert "2 cells are in one below, as text: this front end takes one at a time." in text(all_of_them)
     assert "no cell 1 that ran" in text(wrong)
 
 
