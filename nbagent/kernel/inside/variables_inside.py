@@ -137,7 +137,7 @@ def pandas_table(value: Any) -> Any:
     names of columns for others unless they are text, numbers or times: they go as text, and categories as what they
     stand for.
     """
-    import pandas
+    import pandas  # type: ignore[import-untyped]
     import pyarrow
 
     if isinstance(value, pandas.Series):

@@ -15,7 +15,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
-from program import call, replies
+from program import PROGRAM, Terminal, call, replies
 
 from nbagent import BlockingSession
 
@@ -224,6 +224,37 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
     assert "This one has ended, with its variables" in said["trust"]
     assert "No question was asked" in said["ended"]
     assert "replaced no variable" in said["nothing"]
+
+
+def test_a_terminal_gets_each_line_once(tmp_path: Path) -> None:
+    """In IPython, where nothing can be drawn anew; with approvals typed, of edited code, too."""
+    model = replies(tmp_path / "r.jsonl", call("print(1)"), call("print(2)"), "**Both** are done.")
+    own = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_ENGINE": "bubblewrap", "NBAGENT_CHECK": "false"}
+    options = ["--simple-prompt", "--no-banner", "--no-confirm-exit"]
+    terminal = Terminal(*options, cwd=tmp_path, program=PROGRAM.with_name("ipython"), IPYTHONDIR=str(tmp_path), **own)
+    lines = ["%load_ext nbagent", f"%agent --approve ask --model {model} Count"]
+    for line in lines:
+        terminal.wait_for("]: ", seconds=200)
+        terminal.type(f"{line}\r")
+    for asked, typed in (
+        ("reject) ", "edit"),
+        ("dot on a line", "print(40 + 1)"),
+        ("…", "."),
+        ("reject) ", "always"),
+        ("are done.", ""),
+        ("]: ", "%agent reset"),
+        ("has ended", ""),
+        ("]: ", "exit"),
+    ):
+        terminal.wait_for(asked, seconds=200)
+        if typed:
+            terminal.type(f"{typed}\r")
+    assert terminal.done(seconds=200) == 0
+    shown = terminal.shown
+    assert shown.count("── cell 1") == shown.count("── cell 2") == 1
+    assert "\n41\r\n" in shown, "what was typed has run"
+    assert "**" not in shown, "Markdown is formatted"
+    assert "Out[" not in shown
 
 
 def test_nobody_is_asked_where_nobody_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
