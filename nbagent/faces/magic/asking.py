@@ -37,6 +37,8 @@ CLOCK_SECONDS = 1.0
 """Seconds after which a block that waits shows the time."""
 STOP_SECONDS = 0.5
 """Seconds for which the end of a stopped question is waited for; it may go on as long as its cell heeds nothing."""
+GIVE_SECONDS = 300.0
+"""Seconds that the sandbox may take to read a variable: on a busy machine, a frame of 1 GB took more than a minute."""
 STOPPED = "Stopped."
 UNCHECKED = "The answer above was not checked to the end."
 GOES_ON = "The cell has not ended yet. If it doesn't heed the interrupt in some seconds, its kernel is replaced."
@@ -268,7 +270,7 @@ async def give(session: Attached, packed: Packed) -> None:
         uploaded = await session.upload(packed.memory.path, packed.file, to=VARIABLES)
         code = code.replace(f"{VARIABLES}/{packed.file}", uploaded.path)
         packed.close()
-    cell = await session.run(code)
+    cell = await session.run(code, timeout=GIVE_SECONDS)
     if not cell.success:
         raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
 

@@ -19,7 +19,7 @@ from nbagent.sandbox.paths import VARIABLES
 if TYPE_CHECKING:
     from nbagent.kernel.kernel import Kernel
 
-WRITE_SECONDS = 120.0
+WRITE_SECONDS = 300.0
 """Seconds that the kernel may take to write the variable."""
 
 

@@ -169,7 +169,8 @@ def point_to_agent(shell: Any, file: str) -> None:
         """Say where the assistant can be asked."""
         del line, cell
         print(
-            "nbagent: this kernel is in a sandbox, from which no model is reached. Ask in a terminal:\n"
+            "nbagent: this kernel is in a sandbox, from which no model is reached. In JupyterLab with nbagent's panel, "
+            "the question is asked there. Elsewhere, ask in a terminal:\n"
             f"    nbagent chat --kernel {file}\n"
             f"or in another notebook: %agent --kernel {file} QUESTION\n"
             "The assistant's cells then run here, with your variables.",

@@ -199,6 +199,7 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
         "%agent usage",
         "%agent files",
         "%agent verify",
+        "%agent stop",
         "%agent approve sometimes",
         "%agent trust isolated",
         "%agent trust untrusted",
@@ -206,7 +207,7 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
         "%agent undo",
         model=[call("df = df * 2\nprint(df)"), "It is 14."],
     )
-    names = "model approve status asked history usage files verify wrong same trust ended nothing".split()
+    names = "model approve status asked history usage files verify idle wrong same trust ended nothing".split()
     said = dict(zip(names, map(text, told), strict=True))
     assert "It is 14." in text(asked)
     assert "As before the last answer: df" in text(undone)
@@ -219,6 +220,7 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
     assert "in 3 calls" in said["usage"]
     assert "no files" in said["files"]
     assert "Every cell gives again what it shows." in said["verify"]
+    assert said["idle"] == "Nothing runs in the session.\n"
     assert "There is no approval mode 'sometimes'" in said["wrong"]
     assert "isolated already" in said["same"]
     assert "This one has ended, with its variables" in said["trust"]
@@ -375,6 +377,8 @@ def test_the_tab_key_and_the_question_mark_help(kernel: BlockingKernelClient) ->
 
     assert offered("%agent st") == ["status", "stop"]
     assert "--model" in offered("%agent --mo")
+    assert offered("%agent --session other st") == ["status", "stop"]
+    assert "never-ask" in offered("%agent --session other approve ")
     assert "isolated" in offered("%agent --trust ")
     assert "openai:" in offered("%agent model o")
     assert offered("%%agent -i fra") == ["frame"]
