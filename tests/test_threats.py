@@ -136,7 +136,9 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_outputs.py::test_only_jupyters_own_widgets_stay "
         "safety/sanitize/test_outputs.py::test_no_figure_changes_what_all_objects_of_a_page_have "
         "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
-        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page",
+        "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page "
+        "faces/lab/test_distrust.py::test_a_sandboxed_kernel_is_heard_and_does_nothing "
+        "faces/lab/test_distrust.py::test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing",
     ),
     27: (
         "output that gives orders",

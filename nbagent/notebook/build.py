@@ -24,7 +24,6 @@ from nbagent import __version__
 from nbagent.core.errors import InstallRefused
 from nbagent.core.events import Answer, Asked, Cell, FileUploaded, ModelReplied, Output
 from nbagent.core.text import one_line
-from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import nodes, prose
 from nbagent.notebook.lock import Lock, imports, lock_of, utc
 from nbagent.notebook.record import Recording
@@ -32,6 +31,7 @@ from nbagent.notebook.shown import shown
 from nbagent.notebook.uploads import names_alone, places_cell, upload_cells
 from nbagent.packages.import_names import distribution_for
 from nbagent.safety.sanitize import clean_markdown, clean_output, clean_widgets
+from nbagent.safety.sanitize.widgets import STATE_MIME
 from nbagent.sandbox import registry
 from nbagent.sandbox.paths import OUTPUT
 

@@ -16,12 +16,12 @@ from nbagent.core.events import Output
 from nbagent.core.text import one_line
 from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.streams import Stream
-from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook.compare.widgets import EVERY, models
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize.widgets import STATE_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
 """Tags of cells, as in nbclient and Jupyter Book."""

@@ -1,8 +1,7 @@
 /** Wiring of what nbagent does in notebooks. */
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -23,22 +22,20 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   id: ID,
   description: 'Puts cells of nbagent into the notebook beside which they were asked for.',
   autoStart: true,
-  requires: [IAssistant, INotebookTracker, IRenderMimeRegistry, NotebookPanel.IContentFactory],
+  requires: [IAssistant, INotebookTracker],
   optional: [ITranslator, ISettingRegistry, IStateDB, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
     assistant: Assistant,
     tracker: INotebookTracker,
-    rendermime: IRenderMimeRegistry,
-    factory: NotebookPanel.IContentFactory,
     translator: ITranslator | null,
     settings: ISettingRegistry | null,
     saved: IStateDB | null,
     palette: ICommandPalette | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('nbagent');
-    const documents = new Documents(assistant, tracker, rendermime, trans, saved);
-    const distrust = new Distrust(app, tracker, factory, trans);
+    const documents = new Documents(assistant, tracker, trans, saved);
+    const distrust = new Distrust(app, tracker);
     new Badges(tracker, trans);
     serveMagic(tracker);
     askForSandboxes(tracker, assistant, documents, () => app.shell.activateById('nbagent-panel'));

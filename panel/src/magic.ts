@@ -5,7 +5,7 @@ import type { PartialJSONObject } from '@lumino/coreutils';
 
 import type { Assistant } from './assistant';
 import type { Documents } from './notebook';
-import { inOneUndo, SANDBOXED, sharedOf } from './shared';
+import { inOneUndo, sharedOf } from './shared';
 
 const TARGET = 'nbagent.cells';
 /** Without a question or with one that has variables: in the kernel of the notebook, they are there. */
@@ -27,11 +27,7 @@ interface Made {
 export function serveMagic(tracker: INotebookTracker): void {
   tracker.widgetAdded.connect((_, panel) => {
     const listen = () => {
-      // Code under suspicion puts no cells into a notebook, which may run elsewhere next.
-      const kernel = panel.sessionContext.session?.kernel;
-      if (kernel && !kernel.name.startsWith(SANDBOXED)) {
-        kernel.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
-      }
+      panel.sessionContext.session?.kernel?.registerCommTarget(TARGET, (comm, opened) => answer(tracker, comm, opened.parent_header));
     };
     panel.sessionContext.kernelChanged.connect(listen);
     listen();

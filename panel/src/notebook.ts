@@ -5,7 +5,6 @@
  * everybody who has the document open sees the same. No file is written: saving is the person's.
  */
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IStateDB } from '@jupyterlab/statedb';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -63,7 +62,6 @@ export class Documents {
   constructor(
     private readonly assistant: Assistant,
     private readonly tracker: INotebookTracker,
-    private readonly rendermime: IRenderMimeRegistry,
     private readonly trans: TranslationBundle,
     saved: IStateDB | null
   ) {
@@ -181,7 +179,7 @@ export class Documents {
       return;
     }
     const there = provenances(panel).filter(each => each?.session === session && each.turn === turn).map(each => each!.cell);
-    const cells = found.filter(cell => !there.includes(cell.number)).map(cell => cellOf(cell, conversation, session, this.rendermime));
+    const cells = found.filter(cell => !there.includes(cell.number)).map(cell => cellOf(cell, conversation, session));
     if (cells.length === 0) {
       return;
     }

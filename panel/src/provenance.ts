@@ -1,12 +1,10 @@
 /** Cells of answers as cells of a notebook, and what nbagent notes in these. */
 import type { IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
 import { sha256 } from './digest';
 import type { Cell } from './items';
 import type { Conversation } from './model';
-import { inert } from './safe';
 
 /** What nbagent writes into the metadata of a cell that it inserts, as `nbagent`. */
 export interface Provenance {
@@ -33,7 +31,7 @@ export function provenances(panel: NotebookPanel): (Provenance | undefined)[] {
 }
 
 /** The cell of a notebook that shows what a cell of a session did. */
-export function cellOf(cell: Cell, { about, items }: Conversation, session: string, rendermime: IRenderMimeRegistry): any {
+export function cellOf(cell: Cell, { about, items }: Conversation, session: string): any {
   const asked = items.find(item => item.kind === 'question' && item.turn === cell.turn);
   const facts: Provenance = {
     role: 'cell',
@@ -56,7 +54,7 @@ export function cellOf(cell: Cell, { about, items }: Conversation, session: stri
     metadata: { nbagent: facts },
     // It ran in the session, not in the notebook's kernel, whose count this is.
     execution_count: null,
-    outputs: cell.outputs.map(output => uncounted(inert(output, rendermime)))
+    outputs: cell.outputs.map(output => uncounted(output))
   };
 }
 

@@ -1,17 +1,8 @@
 /**
- * What protects the page from what is shown in it: outputs and words come from code and models that nobody trusts.
+ * What protects the page from the words that are shown in it: models and code that nobody trusts have written them. Their
+ * outputs are harmless when they come from the server, and are drawn so, too.
  */
-import type { IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
-
-import { plain, PLOTLY } from './plotly';
-
-/** The kinds that are shown, beside figures of Plotly's that load nothing. Others may load something from elsewhere, as the specification of a chart can. */
-const SHOWN = [
-  'text/plain', 'text/html', 'text/markdown', 'text/latex', 'application/json',
-  'image/png', 'image/jpeg', 'image/gif', 'image/bmp', 'image/webp',
-  'application/vnd.jupyter.stdout', 'application/vnd.jupyter.stderr'
-];
 
 /** Attributes by which an element loads something, or is moved over the page. */
 const LOADING = ['src', 'srcset', 'background', 'poster', 'data', 'style', 'action', 'formaction', 'ping', 'xlink:href'];
@@ -65,7 +56,7 @@ function withoutLoading(html: string): string {
   for (const element of page.body.querySelectorAll('*')) {
     for (const name of LOADING) {
       const value = element.getAttribute(name);
-      if (value !== null && !(name === 'src' && element.tagName === 'IMG' && /^data:image\/(png|jpeg|gif|webp|bmp);/i.test(value))) {
+      if (value !== null && !(name === 'src' && element.tagName === 'IMG' && /^data:image\/(png|jpeg|gif|webp|bmp|svg\+xml);/i.test(value))) {
         element.removeAttribute(name);
       }
     }
@@ -81,52 +72,4 @@ function withoutLoading(html: string): string {
     }
   }
   return page.body.innerHTML;
-}
-
-/** An output as it goes into a document, where JupyterLab shows it without this panel's care: nothing in it loads or runs. */
-export function inert(output: IOutput, { sanitizer }: IRenderMimeRegistry): IOutput {
-  const found = harmless(output);
-  const data = found.data as IMimeBundle | undefined;
-  if (data === undefined) {
-    return found;
-  }
-  const kept = { ...data };
-  if (kept['text/html'] !== undefined) {
-    kept['text/html'] = withoutMacros(withoutLoading(sanitizer.sanitize(joined(kept['text/html']))));
-  }
-  if (kept['text/latex'] !== undefined) {
-    kept['text/latex'] = withoutMacros(joined(kept['text/latex']));
-  }
-  if (kept['text/markdown'] !== undefined) {
-    // Its pictures can be anywhere.
-    kept['text/plain'] ??= joined(kept['text/markdown']);
-    delete kept['text/markdown'];
-  }
-  return { ...found, data: kept } as IOutput;
-}
-
-/** The text with such macros divided by a word joiner, which nobody sees. */
-function withoutMacros(text: string): string {
-  return text.replace(new RegExp(MACROS, 'g'), found => `\\\u2060${found.slice(1)}`);
-}
-
-function joined(text: unknown): string {
-  return Array.isArray(text) ? text.join('') : String(text);
-}
-
-/** An output with the kinds that are shown only; those who have none of them get a sentence. */
-export function harmless(output: IOutput): IOutput {
-  const data = output.data as IMimeBundle | undefined;
-  if (data === undefined) {
-    return output;
-  }
-  const kept = Object.fromEntries(Object.entries(data).filter(([mime]) => SHOWN.includes(mime)));
-  const figure = plain(data[PLOTLY]);
-  if (figure !== null) {
-    kept[PLOTLY] = figure as IMimeBundle[string];
-  }
-  if (Object.keys(kept).length === 0) {
-    kept['text/plain'] = `[${Object.keys(data).map(visible).join(', ')}]`;
-  }
-  return { ...output, data: kept, metadata: {} } as IOutput;
 }

@@ -5,7 +5,8 @@
     status.py    what new sessions begin with                sessions.py   the list of sessions
     channel.py   the WebSocket of one page                   relay.py      what goes over it
     calls.py     what a page may call                        contents.py   paths that a page gives
-    exporters.py what the server's own exports may import
+    records.py   a session's records as pages get them     exporters.py  what the server's own exports may import
+    distrust.py  makes harmless, for all pages of the server, what sandboxed kernels say (kernel_messages.py) and save
 
 Sessions live in host processes. This one reads their logs and relays calls to them, so it imports neither models nor
 kernels, and loses nothing when it ends.

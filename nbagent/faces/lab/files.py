@@ -23,6 +23,7 @@ from nbagent.core.policy import MIB
 from nbagent.core.session_log import SENT_PREFIX, Tail
 from nbagent.faces.lab.handler import Handler
 from nbagent.faces.lab.messages import ArtifactEntry, FileEntry, FileList, UploadedFile
+from nbagent.faces.lab.records import harmless
 from nbagent.session import lookup
 from nbagent.session.attach import Attached
 
@@ -167,9 +168,9 @@ class RecordHandler(FileHandler):
     """`GET sessions/ID/records/NUMBER`."""
 
     async def get(self, id: str, number: str) -> None:
-        """Send one record, whole."""
+        """Send one record, its outputs harmless and whole."""
         lines = Tail(self.lab.folder(id)).lines(since=int(number) - 1)
-        line = await asyncio.to_thread(lambda: next(itertools.islice(lines, 1), None))
+        line = await asyncio.to_thread(lambda: next((harmless(each) for each in itertools.islice(lines, 1)), None))
         if line is None:
             raise UsageError(f"The session has no record {int(number)}.")
         self.write(line)

@@ -24,7 +24,7 @@ from nbagent.core.session_log import Tail
 from nbagent.faces.lab import calls
 from nbagent.faces.lab.channel_messages import Call, CallReturned, StateTold, Words, WordsSaid
 from nbagent.faces.lab.contents import Contents
-from nbagent.faces.lab.cut import cut
+from nbagent.faces.lab.records import sent
 from nbagent.session import lookup, session_list
 from nbagent.session.attach import Attached
 from nbagent.session.host_process import host
@@ -210,7 +210,7 @@ class Relay:
         most = None if self._session is None else max(0, self._session.last - self._sent)
         for line in itertools.islice(self._tail.lines(since=self._since), most):
             number = self._sent + len(lines) + 1
-            lines.append(cut(line, whole=f"sessions/{self._folder.name}/records/{number}"))
+            lines.append(sent(line, whole=f"sessions/{self._folder.name}/records/{number}"))
             size += len(lines[-1])
             if size >= BATCH_BYTES:
                 break

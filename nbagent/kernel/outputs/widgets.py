@@ -15,9 +15,6 @@ from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.mime import MIB, clean, clean_within
 from nbagent.kernel.outputs.outputs import CellOutputs, Message, parts
 
-STATE_MIME: Final = "application/vnd.jupyter.widget-state+json"
-"""The key in a notebook's `metadata.widgets` whose value is `WidgetTracker.state()`."""
-
 _TARGET: Final = "jupyter.widget"
 _COMM: Final = frozenset({"comm_open", "comm_msg", "comm_close"})
 _OUTPUT: Final = frozenset({"stream", "display_data", "execute_result", "error", "clear_output"})

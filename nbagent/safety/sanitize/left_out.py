@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+IN_LOG = "The log of the session has it whole."
+"""Where what was removed from a session's output is found."""
 KINDS = 8
 """The largest number of kinds of things that a note names."""
 _DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif)[;,][^<>\"'\\()]*", re.IGNORECASE)
 
 
 class LeftOut:
-    """Counts removed things by name."""
+    """Counts removed things by name.
 
-    def __init__(self) -> None:
+    Args:
+        rest: The end of the note, a sentence: where they can be found.
+    """
+
+    def __init__(self, rest: str = IN_LOG) -> None:
+        self.rest = rest
         self._counts: dict[str, int] = {}
 
     def __bool__(self) -> bool:
@@ -33,7 +40,7 @@ class LeftOut:
     def sentence(self) -> str:
         """The note, without brackets and line ends, so that it fits into text, HTML and Markdown alike."""
         named = (f"{what} ({count:,} times)" if count > 1 else what for what, count in self._counts.items())
-        return f"Left out: {', '.join(named)}. The log of the session has it whole."
+        return f"Left out: {', '.join(named)}. {self.rest}"
 
 
 def host(address: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import nh3
 
 from nbagent.core.markdown import break_commands
-from nbagent.safety.sanitize.left_out import LeftOut, is_data_image
+from nbagent.safety.sanitize.left_out import IN_LOG, LeftOut, is_data_image
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
 
 MAX_MARKUP_CHARACTERS = 4 * 1024 * 1024
@@ -105,9 +105,14 @@ _OF_PROGRAMS = re.compile(
 """Classes for which programs that show notebooks have style rules: `jp-Dialog` covers the whole window."""
 
 
-def clean_html(markup: str) -> str:
-    """Clean HTML, a fragment or a page: it loads nothing and stays within its own box. A note says what was removed."""
-    found = LeftOut()
+def clean_html(markup: str, rest: str = IN_LOG) -> str:
+    """Clean HTML, a fragment or a page: it loads nothing and stays within its own box. A note says what was removed.
+
+    Args:
+        markup: The HTML.
+        rest: The end of the note, a sentence: where what was removed can be found.
+    """
+    found = LeftOut(rest)
     body = _clean(markup, found)
     sheet = _sheet(markup, found)
     if sheet or "style=" in body or "class=" in body.replace('class="dataframe"', ""):

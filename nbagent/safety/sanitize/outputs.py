@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from base64 import b64encode
 from collections.abc import Container
 from typing import Any
 
@@ -11,7 +12,7 @@ from nbagent.core.errors import contained
 from nbagent.core.events import Output
 from nbagent.core.markdown import clean_latex, clean_markdown
 from nbagent.core.text import joined
-from nbagent.safety.sanitize.left_out import LeftOut
+from nbagent.safety.sanitize.left_out import IN_LOG, LeftOut
 from nbagent.safety.sanitize.markup import clean_html, clean_svg
 from nbagent.safety.sanitize.specs import PLOTLY, draw
 
@@ -27,26 +28,39 @@ PIXELS = 20_000
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*")
 
 
-def clean_output(output: Output, *, widgets: Container[str] = ()) -> Output:
+def clean_output(output: Output, *, widgets: Container[str] = (), rest: str = IN_LOG) -> Output:
     """Clean an nbformat output; a note in it, and in its metadata, says what was removed.
 
     Args:
         output: A valid nbformat 4 output.
         widgets: The ids of widget models whose state the notebook has; views of others are removed.
+        rest: The end of the note, a sentence: where what was removed can be found.
     """
     if output.get("output_type") not in ("display_data", "execute_result"):
         return output
     # A failure removes the output: it must neither fail the export nor be shown unchecked.
-    text = "[Left out: an output that can't be read. The log of the session has it whole.]"
+    text = f"[Left out: an output that can't be read. {rest}]"
     kept = {**output, "data": {"text/plain": text}, "metadata": {}}
     with contained("An output is left out of the notebook"):
-        kept = _clean_bundle(output, widgets=widgets)
+        kept = _clean_bundle(output, LeftOut(rest), widgets=widgets)
     return kept
 
 
-def _clean_bundle(output: Output, *, widgets: Container[str]) -> Output:
+def clean_for_page(output: Output, *, widgets: Container[str] = (), rest: str = IN_LOG) -> Output:
+    """Clean an output for a page that draws SVG only if it trusts the output: a drawing becomes a picture in HTML.
+
+    In a picture, a drawing runs and loads nothing.
+    """
+    kept = clean_output(output, widgets=widgets, rest=rest)
+    data = kept.get("data", {})
+    if SVG not in data or "text/html" in data:
+        return kept
+    encoded = b64encode(data[SVG].encode("utf-8", "replace")).decode()
+    return {**kept, "data": {**data, "text/html": f'<img alt="" src="data:{SVG};base64,{encoded}">'}}
+
+
+def _clean_bundle(output: Output, left_out: LeftOut, *, widgets: Container[str]) -> Output:
     given: dict[str, Any] = output["data"]
-    left_out = LeftOut()
     data: dict[str, Any] = {}
     for mime, value in given.items():
         kept = _clean_form(mime, value, left_out, widgets=widgets)
@@ -69,7 +83,7 @@ def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[
     if mime == "text/plain":
         return joined(value)
     if mime == "text/html":
-        return clean_html(joined(value))
+        return clean_html(joined(value), left_out.rest)
     if mime in _TEXTS:
         text = joined(value)
         if len(text) <= MAX_TEXT_CHARACTERS:

@@ -15,6 +15,8 @@ from nbagent.safety.sanitize.left_out import LeftOut
 from nbagent.safety.sanitize.markup import clean_classes, clean_html
 from nbagent.safety.sanitize.styles import clean_value
 
+STATE_MIME = "application/vnd.jupyter.widget-state+json"
+"""The key in a notebook's `metadata.widgets` whose value is the state."""
 _MODULES = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
 _VERSION = re.compile(r"[\^~]?\d{1,3}(?:\.\d{1,3}){0,2}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")

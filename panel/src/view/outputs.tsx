@@ -2,7 +2,6 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import { OutputAreaModel, SimplifiedOutputArea } from '@jupyterlab/outputarea';
 import * as React from 'react';
 
-import { harmless } from '../safe';
 import { Attached } from './attached';
 import { useEnv } from './env';
 
@@ -55,14 +54,14 @@ function show(model: OutputAreaModel, before: readonly IOutput[], now: readonly 
     }
   }
   if (place < before.length && now.length < before.length) {
-    model.fromJSON(now.map(harmless));
+    model.fromJSON([...now]);
     return;
   }
   for (; place < now.length; place++) {
     if (place < model.length) {
-      model.set(place, harmless(now[place]));
+      model.set(place, now[place]);
     } else {
-      model.add(harmless(now[place]));
+      model.add(now[place]);
     }
   }
 }

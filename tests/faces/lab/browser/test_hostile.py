@@ -19,6 +19,7 @@ from safety.sanitize.test_browser import END, Listener, tried
 from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Usage
 from nbagent.core.folders import RESULTS
 from nbagent.core.session_log import SessionLog
+from nbagent.faces.lab.kernel_messages import SETTING
 
 MARKS = re.compile(r"leakx\d+x|leaky\d+y|h\d+\.invalid|m\d+\.invalid")
 FORBIDDEN = (
@@ -35,6 +36,8 @@ SHOWN += [{"text/latex": FORMULA}]
 BIND = {"input": "text", "style": "content-visibility: auto", "oncontentvisibilityautostatechange": "ran = 3"}
 CHART = {"width": 9, "height": 9, "signals": [{"name": "s", "value": "", "bind": BIND}]}
 """A chart of Vega's that runs a script, in a notebook that is not trusted, too."""
+DRAWING = "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='40'><rect width='40' height='40' fill='teal'/>"
+DRAWING += "<image href='http://h905.invalid/leakx905x' onload='window.ran = 8'/></svg>"
 FRONT = "window.jupyterapp.shell.currentWidget"
 WIDGETS = "window.jupyterapp.pluginRegistry._plugins.get('@jupyter-widgets/jupyterlab-manager:plugin').service"
 """The modules of widgets that JupyterLab has. There are some whose models run a script that they hold."""
@@ -113,8 +116,8 @@ def test_nothing_fires(lab: Lab, browser: Browser, listener: Listener) -> None:
 def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser) -> None:
     """It runs and loads nothing there, and puts no cells into the notebook, whose next kernel may not be isolated.
 
-    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The person is told
-    once that something is not drawn, and which setting trusts it.
+    JupyterLab draws charts, Markdown and HTML with pictures of outputs that it doesn't trust, too. The output says what
+    is not drawn, and which setting trusts it.
     """
     panel = lab.open(browser, workspace="planted")
     asked: list[str] = []
@@ -122,6 +125,7 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     shown = [
         {"application/vnd.vega.v5+json": CHART, "text/plain": "a chart"},
         {"text/html": f"<h1>a<img src=http://h901.invalid></h1><video src=http://h902.invalid></video>{FORMULA}"},
+        {"image/svg+xml": DRAWING},
         {"text/markdown": f"# b ![](http://h3.invalid)\n{FORMULA}\n```mermaid\ngraph LR\nA[<img src=//h4.invalid>]"},
     ]
     code = (
@@ -137,12 +141,10 @@ def test_a_sandboxed_kernel_does_nothing_to_the_page(lab: Lab, browser: Browser)
     panel.page.evaluate(f"{seen}('seen', () => {{ window.ran = 4 }})")
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
-    told = panel.page.locator(".Toastify__toast", has_text='"Trust what sandboxed kernels show"')
-    told.wait_for()
+    told = panel.page.locator(".jp-OutputArea-output", has_text="application/vnd.vega.v5+json")
+    told.get_by_text(f'"{SETTING}" in Settings').wait_for()
+    panel.page.locator(".jp-OutputArea-output img[src^='data:image/svg']").wait_for()
     panel.picture("distrusted")
-    told.get_by_role("button", name="Settings").click()
-    panel.page.get_by_text("Trust what sandboxed kernels show", exact=True).wait_for()
-    panel.command("docmanager:open", path="planted.ipynb")
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert sources(panel) == [code]
     assert panel.page.evaluate("window.ran") is None
@@ -187,7 +189,6 @@ def test_outputs_stay_those_of_a_sandboxed_kernel(lab: Lab, browser: Browser) ->
     panel.page.evaluate(f"code => {FRONT}.content.widgets[0].model.sharedModel.setSource(code)", script)
     panel.command("notebook:run-cell")
     panel.page.wait_for_function("window.ran === 5")
-    assert "nbagent_sandboxed" not in cells(panel)[0]["metadata"]
     panel.close()
 
 
@@ -216,7 +217,8 @@ def test_replies_of_a_sandboxed_kernel_do_nothing(lab: Lab, browser: Browser) ->
           const found = [];
           for (const each of [kernel, ...more]) {{
             const {{ content }} = await each.requestInspect({{ code: 'x', cursor_pos: 1, detail_level: 0 }});
-            found.push([Object.keys(content.data), each.handleComms && each !== kernel]);
+            const comms = await each.requestCommInfo({{ target_name: 'jupyter.widget' }});
+            found.push([Object.keys(content.data), comms.content.comms]);
           }}
           for (const each of more) {{
             const {{ help_links, language_info }} = await each.info;
@@ -226,7 +228,7 @@ def test_replies_of_a_sandboxed_kernel_do_nothing(lab: Lab, browser: Browser) ->
           return found;
         }}"""
     )
-    assert found == [[["text/plain"], False]] * 3 + [[[], "python"]] * 2
+    assert found == [[["text/plain"], {}]] * 3 + [[[], "python"]] * 2
     panel.close()
 
 
@@ -256,7 +258,7 @@ def test_a_printed_notebook_loads_nothing(lab: Lab, browser: Browser, listener: 
 def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     """A notebook in the folder of results was made by nobody else: what it shows is not trusted, its words neither.
 
-    Charts that were saved there are opened as text, and words too, where a link leads to them.
+    Charts that were saved there are opened as text, and no link leads to the server.
     """
     panel = lab.open(browser, workspace="result")
     asked: list[str] = []
@@ -278,7 +280,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     beside(lab, panel, "copied.ipynb", "1")
     panel.command("notebook:paste-cell-below")
     panel.page.wait_for_function(f"() => {CELLS}.length === 2")
-    assert cells(panel)[1]["metadata"]["nbagent_sandboxed"] is True
+    assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [["text/plain"], ["text/markdown"]]
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
         (lab.root / RESULTS / name).write_text(json.dumps({"$schema": schema, **CHART}))
@@ -286,7 +288,8 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
         panel.page.locator(".jp-FileEditor:visible").get_by_text("content-visibility").wait_for()
     (lab.root / RESULTS / "words.md").write_text("# words ![](http://h6.invalid)")
     panel.command("docmanager:open", path=f"{RESULTS}/made.ipynb")
-    panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").first.click()
+    assert panel.page.locator(".jp-Notebook:visible").get_by_role("link", name="words").count() == 0
+    panel.command("docmanager:open", path=f"{RESULTS}/words.md")
     panel.page.locator(":is(.jp-FileEditor, .jp-MarkdownViewer):visible").get_by_text("words").first.wait_for()
     panel.page.wait_for_timeout(5_000 * machine.pace())
     assert panel.page.evaluate("window.ran") is None
@@ -306,25 +309,25 @@ def test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored(lab: Lab, 
         }}"""
     )
     (lab.root / RESULTS).mkdir(exist_ok=True)
-    places = [("w1.ipynb", "nbagent-bubblewrap", {}), (f"{RESULTS}/w2.ipynb", "python3", {})]
-    places += [("w3.ipynb", "python3", {"nbagent_sandboxed": True}), ("w4.ipynb", "python3", {})]
-    for number, (path, kernel, marks) in enumerate(places, start=1):
+    places = [("w1.ipynb", "nbagent-bubblewrap"), (f"{RESULTS}/w2.ipynb", "python3"), ("w3.ipynb", "python3")]
+    for number, (path, kernel) in enumerate(places, start=1):
         model = {"model_name": "Made", "model_module": "made", "model_module_version": "1.0.0"}
         state = {"state": {"w": {**model, "state": {"number": number}}}, "version_major": 2, "version_minor": 0}
         facts = {"kernelspec": {"name": kernel, "display_name": "x", "language": "python"}}
         facts["widgets"] = {"application/vnd.jupyter.widget-state+json": state}
-        cell = nbformat.v4.new_code_cell("1", metadata=marks)
-        nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=facts), lab.root / path)
+        nbformat.write(
+            nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")], metadata=facts), lab.root / path
+        )
         panel.command("docmanager:open", path=path, factory="Notebook")
         panel.page.wait_for_function(IDLE)
-    panel.page.wait_for_function("window.made?.includes(4)")  # that of nobody who is under suspicion
+    panel.page.wait_for_function("window.made?.includes(3)")  # that of nobody who is under suspicion
     panel.page.wait_for_timeout(3_000 * machine.pace())
-    assert panel.page.evaluate("window.made") == [4]
+    assert panel.page.evaluate("window.made") == [3]
     panel.close()
 
 
 def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missing(lab: Lab, browser: Browser) -> None:
-    """The person is told what to install; Plotly's first script, of which nothing is seen, is no chart."""
+    """It stands where the figure would; Plotly's first script, of which nothing is seen, is no chart."""
     panel = lab.open(browser, workspace="plotly")
     figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}, "text/html": "<p><script>1</script></p>"}
     first = {"text/html": "\n  <script>\nwindow.PlotlyConfig = {MathJaxConfig: 'local'};</script><script>1</script>"}
@@ -333,6 +336,7 @@ def test_a_figure_of_plotly_without_plotly_beside_jupyterlab_says_what_is_missin
     panel.page.wait_for_function(IDLE)
     panel.command("notebook:run-cell")
     panel.page.locator(".jp-OutputArea-output").get_by_text("sent all").wait_for()
-    panel.page.locator(".Toastify__toast", has_text="pip install plotly").wait_for()
-    assert panel.page.locator(".Toastify__toast", has_text="not drawn").count() == 0
+    panel.page.locator(".jp-OutputArea-output").get_by_text("pip install plotly").wait_for()
+    panel.picture("plotly")
+    assert panel.page.locator(".jp-OutputArea-output", has_text="Left out").count() == 0
     panel.close()

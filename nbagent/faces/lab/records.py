@@ -1,4 +1,4 @@
-"""Cuts a record that is too large to be sent at once; a page can fetch the whole. Pure."""
+"""A record of a session as a page gets it: its outputs harmless, and cut if it is too large. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from nbagent.core.text import ends, size_of
+from nbagent.safety.sanitize import clean_for_page
 
 MAX_RECORD = 1024 * 1024
 """Bytes of a record that is sent whole."""
@@ -16,17 +17,35 @@ MAX_OUTPUTS = 3 * MAX_TEXT
 """Characters of the outputs in a record that is cut."""
 
 
-def cut(line: bytes, *, whole: str) -> bytes:
-    """A record as it is sent: whole, or cut and with `whole` in it.
+def sent(line: bytes, *, whole: str) -> bytes:
+    """A record as it is sent: harmless, and if it is too large, cut and with `whole` in it.
 
     Args:
         line: The record in JSON.
         whole: Where a page gets the whole record.
     """
+    line = harmless(line)
     if len(line) <= MAX_RECORD:
         return line
     record = msgspec.json.decode(line)
     return msgspec.json.encode({**record, "event": _cut(record["event"]), "whole": whole})
+
+
+def harmless(line: bytes) -> bytes:
+    """A record whose outputs load and run nothing, whatever draws them."""
+    if b'"data":' not in line:
+        return line
+    record = msgspec.json.decode(line)
+    event = record["event"]
+    match event:
+        case {"outputs": list(outputs)}:
+            event["outputs"] = [clean_for_page(each) for each in outputs]
+        case {"output": dict(output)}:
+            event["output"] = clean_for_page(output)
+        case {"type": "OutputUpdated"}:
+            shown = {"output_type": "display_data", "data": event["data"], "metadata": event.get("metadata", {})}
+            event |= {name: each for name, each in clean_for_page(shown).items() if name != "output_type"}
+    return msgspec.json.encode(record)
 
 
 def _cut(event: dict[str, Any]) -> dict[str, Any]:

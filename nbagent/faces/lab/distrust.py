@@ -1,0 +1,181 @@
+"""Has the server's pages hear nothing of sandboxed kernels that acts on them, and read no such notebook.
+
+Code in a sandbox must reach a person's page by neither what it says nor what it saves: with the rights of the page it
+could start a kernel that nothing isolates. So it is made harmless here, on the way to every page and every export of
+the server, whichever program draws it. A person's setting passes on all of it as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+from jupyter_server.utils import ensure_async
+from nbformat import from_dict
+from tornado import web
+from tornado.websocket import WebSocketClosedError
+
+from nbagent.core.errors import contained
+from nbagent.core.folders import RESULTS
+from nbagent.core.policy import MIB
+from nbagent.faces.lab.kernel_messages import PASSED, passed_on
+from nbagent.safety.sanitize import clean_notebook, clean_shown
+
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
+CONNECTION = "kernel_websocket_connection_class"
+SANDBOXED = "nbagent-"
+"""How kernelspecs and provisioners of sandboxed kernels are called."""
+QUICK_BYTES = 64 * 1024
+"""The largest message that is made harmless at once; others wait for larger ones, which are in a thread."""
+MAX_WAITING = 16 * MIB
+"""Bytes of messages that wait, after which no more is read of the kernel."""
+PLUGIN = "@nbagent/panel:notebook"
+
+
+def guard(server: ServerApp, settings: dict[str, Any]) -> None:
+    """Make harmless what sandboxed kernels say and save, on its way to the pages of a server.
+
+    Args:
+        server: The server.
+        settings: Those of its web application, of which the class of connections is replaced.
+    """
+    setting = Setting(server)
+    if issubclass(settings[CONNECTION], ZMQChannelsWebsocketConnection):  # else its kernels are on another machine
+        settings[CONNECTION] = type("HarmlessConnection", (Harmless, settings[CONNECTION]), {"setting": setting})
+    _guard_contents(server.contents_manager, setting)
+
+
+class Setting:
+    """Whether the person trusts what sandboxed kernels show, as the settings of JupyterLab or Notebook say now."""
+
+    def __init__(self, server: ServerApp) -> None:
+        self._server = server
+        self._seen: dict[Path, tuple[int | None, bool]] = {}
+
+    def __bool__(self) -> bool:
+        apps = self._server.extension_manager.extension_apps.values()
+        return any(self._of(app) for each in apps for app in each if getattr(app, "user_settings_dir", ""))
+
+    def _of(self, app: Any) -> bool:
+        plugin = PLUGIN.replace(":", "/")
+        file = Path(app.user_settings_dir) / f"{plugin}.jupyterlab-settings"
+        try:
+            changed = file.stat().st_mtime_ns
+        except OSError:
+            changed = None
+        if file not in self._seen or self._seen[file][0] != changed:
+            self._seen[file] = changed, _read(app)
+        return self._seen[file][1]
+
+
+def _read(app: Any) -> bool:
+    from jupyterlab_server.settings_utils import get_settings
+
+    with contextlib.suppress(web.HTTPError):  # the panel isn't installed, or turned off
+        places = app.app_settings_dir, app.schemas_dir, app.user_settings_dir
+        more = [*app.extra_labextensions_path, *app.labextensions_path]
+        found, _ = get_settings(*places, schema_name=PLUGIN, labextensions_path=more)
+        default = found["schema"]["properties"]["trustSandboxes"].get("default", False)
+        return found["settings"].get("trustSandboxes", default) is True
+    return False
+
+
+class Harmless(ZMQChannelsWebsocketConnection):
+    """The connection of one page to one kernel."""
+
+    setting: Setting
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._waiting: deque[tuple[Any, list[bytes]]] = deque()
+        self._bytes = 0
+        self._passing: asyncio.Task[None] | None = None
+        stanza = self.kernel_manager.provisioner.kernel_spec.metadata.get("kernel_provisioner") or {}
+        self._is_sandboxed = str(stanza.get("provisioner_name", "")).startswith(SANDBOXED)
+
+    def handle_outgoing_message(self, stream: Any, outgoing_msg: list[Any]) -> None:
+        """Pass on a message of the kernel to the page."""
+        if not self._is_sandboxed or self.setting:
+            super().handle_outgoing_message(stream, outgoing_msg)
+            return
+        message = [bytes(each) for each in outgoing_msg]
+        size = sum(map(len, message))
+        if self._passing is None and size <= QUICK_BYTES:
+            self._pass(stream, self._harmless(stream, message))
+            return
+        self._waiting.append((stream, message))
+        self._bytes += size
+        if self._bytes > MAX_WAITING:
+            for each in self.channels.values():
+                each.stop_on_recv()
+        self._passing = self._passing or asyncio.ensure_future(self._pass_all())
+
+    async def _pass_all(self) -> None:
+        try:
+            while self._waiting and not self._close_future.done():
+                stream, message = self._waiting.popleft()
+                harmless = await asyncio.to_thread(self._harmless, stream, message)
+                with contextlib.suppress(WebSocketClosedError):
+                    self._pass(stream, harmless)
+                was_full = self._bytes > MAX_WAITING
+                self._bytes -= sum(map(len, message))
+                if was_full and self._bytes <= MAX_WAITING and not self._close_future.done():
+                    for each in self.channels.values():
+                        each.on_recv_stream(self.handle_outgoing_message)
+        finally:
+            self._passing = None
+
+    def _pass(self, stream: Any, message: list[bytes] | None) -> None:
+        if message is not None:
+            super().handle_outgoing_message(stream, message)
+
+    def _harmless(self, stream: Any, message: list[bytes]) -> list[bytes] | None:
+        """The message signed anew, since not all pages are sent the parts as they are."""
+        try:
+            identities, parts = self.session.feed_identities(message)
+        except ValueError:
+            return None
+        channel = stream if isinstance(stream, str) else getattr(stream, "channel", "")
+        passed: list[bytes] | None = None
+        with contained("A message of a sandboxed kernel is not passed on"):
+            passed = passed_on(channel, [each for each in parts[1:] if isinstance(each, bytes)])
+        return passed and [*identities, b"<IDS|MSG>", self.session.sign(passed), *passed]
+
+
+def _guard_contents(manager: Any, setting: Setting) -> None:
+    """Have every reader of the server's notebooks get those harmless that sandboxed code has made, or drawn in."""
+    get: Callable[..., Any] = manager.get
+
+    def guarded(path: str, *given: Any, **named: Any) -> Any:
+        found = get(path, *given, **named)
+        if inspect.isawaitable(found):
+            return _later(manager, found, setting)
+        return _harmless_model(manager, found, setting)
+
+    manager.get = guarded
+
+
+async def _later(manager: Any, found: Awaitable[Any], setting: Setting) -> Any:
+    model = await ensure_async(found)
+    return await asyncio.to_thread(_harmless_model, manager, model, setting)
+
+
+def _harmless_model(manager: Any, model: Any, setting: Setting) -> Any:
+    content = model.get("content")
+    if model.get("type") != "notebook" or not isinstance(content, dict) or setting:
+        return model
+    place = PurePosixPath(str(manager.root_dir).replace("\\", "/"), model["path"])
+    spec = content.get("metadata", {}).get("kernelspec") or {}
+    if RESULTS in place.parts:
+        content = clean_notebook(content, rest=PASSED)
+    elif str(spec.get("name", "")).startswith(SANDBOXED):
+        content = clean_shown(content, rest=PASSED)
+    return {**model, "content": from_dict(content)}
