@@ -179,17 +179,18 @@ class Terminal:
         *words: Its arguments.
         cwd: Where it runs.
         columns: The terminal's width.
+        program: Another one than nbagent.
         **more: Further environment variables.
     """
 
-    def __init__(self, *words: str | Path, cwd: Path, columns: int = 100, **more: str) -> None:
+    def __init__(self, *words: str | Path, cwd: Path, columns: int = 100, program: Path = PROGRAM, **more: str) -> None:
         self.shown = ""
         self._read = 0
         variables = environment(TERM="xterm", COLUMNS=str(columns), LINES="40", **more)
         self.pid, self._ours = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            os.execve(PROGRAM, [str(PROGRAM), *map(str, words)], variables)  # noqa: S606
+            os.execve(program, [str(program), *map(str, words)], variables)  # noqa: S606
 
     def wait_for(self, text: str, *, seconds: float = 60) -> None:
         """Wait until this is shown, after all that was waited for before."""

@@ -61,6 +61,9 @@ class Provisioner(KernelProvisionerBase):
                 )
                 self._sandbox = self._engine().sandbox(hooks)
                 await self._prepare()
+        # A kernelspec that somebody copied from an older nbagent has clients interrupt by a message, which no cell that
+        # holds Python's lock lets in.
+        self.kernel_spec.interrupt_mode = "signal"
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's

@@ -13,7 +13,7 @@ import { addCellCommands } from './commands';
 import { Distrust } from './distrust';
 import { addFileCommands } from './files';
 import { tellFirstStart } from './firststart';
-import { serveMagic } from './magic';
+import { askForSandboxes, serveMagic } from './magic';
 import { Documents, InsertMode } from './notebook';
 
 const ID = '@nbagent/panel:notebook';
@@ -40,6 +40,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     const distrust = new Distrust(app, tracker, opener);
     new Badges(tracker, trans);
     serveMagic(tracker);
+    askForSandboxes(tracker, assistant, documents, () => app.shell.activateById('nbagent-panel'));
     tellFirstStart(tracker, assistant.server);
     addFileCommands(app, assistant, tracker, palette, trans);
     addCellCommands(app, assistant, documents, tracker, palette, trans);

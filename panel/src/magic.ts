@@ -1,11 +1,16 @@
-/** What `%agent insert` asks of a notebook, over a comm of its kernel: cells below the one that it was typed in. */
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+/** What `%agent` has the panel do: put cells below the one that it was typed in, or ask for a kernel that reaches no model. */
+import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import type { PartialJSONObject } from '@lumino/coreutils';
 
+import type { Assistant } from './assistant';
+import type { Documents } from './notebook';
 import { inOneUndo, sharedOf } from './shared';
 
 const TARGET = 'nbagent.cells';
+/** Without a question or with one that has variables: in the kernel of the notebook, they are there. */
+const CALL = /^%{1,2}agent(?:[ \t]+-[io][ \t]+\S+)*(?:[ \t]+(?!-)(.*))?$/;
+const SUBCOMMAND = /^(?:(?:status|stop|reset|history|usage|verify|files|undo|fix|explain|help)|(?:export|model|trust|approve|install|insert)(?:\s+\S+)?)$/;
 
 /** A cell of code, as far as it says which message it waits for an answer to. */
 interface Running {
@@ -46,4 +51,41 @@ function answer(tracker: INotebookTracker, comm: Kernel.IComm, asked: object): v
     inOneUndo(sharedOf(panel)!, shared => shared.insertCells(at(panel) + 1, cells));
   };
   comm.send({ ready: true });
+}
+
+/** The question of a cell with `%agent` or `%%agent`; empty if it has none, or options that a new session would need. */
+export function questionOf(source: string): string {
+  const [first, ...below] = source.trim().split('\n');
+  const found = CALL.exec(first);
+  const isMany = first.startsWith('%%');
+  if (!found || (below.length > 0 && !isMany)) {
+    return '';
+  }
+  const question = [found[1] ?? '', ...below].join('\n').trim();
+  return isMany || !SUBCOMMAND.test(question) ? question : '';
+}
+
+/**
+ * Ask in the panel what a person's cell asks in a sandboxed kernel, from which no model is reached: the assistant's cells
+ * run in that kernel. Only a cell that was run asks, never what its code says.
+ */
+export function askForSandboxes(tracker: INotebookTracker, assistant: Assistant, documents: Documents, show: () => void): void {
+  const sessions = new Map<string, string>(); // by their kernels
+  NotebookActions.executed.connect((_, { notebook, cell }) => {
+    const { kernel } = documents;
+    const question = questionOf(cell.model.sharedModel.getSource());
+    if (!question || !kernel?.isSandboxed || tracker.currentWidget?.content !== notebook || assistant.busy) {
+      return;
+    }
+    const wasShared = documents.isShared;
+    show();
+    assistant.open(sessions.get(kernel.id) ?? null);
+    documents.share(true);
+    void assistant.ask(question).then(isAsked => {
+      documents.share(wasShared);
+      if (isAsked && assistant.session) {
+        sessions.set(kernel.id, assistant.session.id);
+      }
+    });
+  });
 }

@@ -125,6 +125,26 @@ def test_an_interrupt_stops_the_cell(blocking: Pair, code: str) -> None:
     assert reply["user_expressions"]["value"]["data"]["text/plain"] == "3"
 
 
+def test_a_kernelspec_of_an_older_version_is_interrupted_as_todays(kernel_name: str) -> None:
+    """It was copied by `jupyter kernelspec install`, and says that a message interrupts."""
+    manager = KernelManager(kernel_name=kernel_name)
+    manager.kernel_spec.interrupt_mode = "message"
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        asked = client.execute("import re; re.match('(a+)+$', 'a' * 40 + 'b')")
+        time.sleep(1)
+        manager.interrupt_kernel()
+        while (message := client.get_shell_msg(timeout=100))["parent_header"]["msg_id"] != asked:
+            pass
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert message["content"]["ename"] == "KeyboardInterrupt"
+
+
 def test_a_death_is_seen(blocking: Pair) -> None:
     """The manager notices a kernel that ended, and can start it again."""
     manager, client = blocking

@@ -78,7 +78,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
 
 
 async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
-    request = parse(line[1:])
+    request = parse(line[1:].strip() or "help")
     if not request.verb:
         raise UsageError(f"There is no command {line.split()[0]}.", mend="See: /help")
     said = await verbs.do(request, given)

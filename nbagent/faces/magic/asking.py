@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
+from nbagent.core import folders
 from nbagent.core.errors import DataError, NbagentError, UsageError
-from nbagent.core.events import Answer, Record
+from nbagent.core.events import Answer, FileDownloaded, FileUploaded, Record
 from nbagent.core.text import size_of
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.controls import Controls
@@ -21,6 +23,7 @@ from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
 from nbagent.faces.magic.words import GIVEN, TAKEN, Request
+from nbagent.faces.terminal.view import View, show_answer
 from nbagent.safety.questions import Choice, Question, answer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
@@ -32,8 +35,10 @@ FRAME_SECONDS = 0.2
 """Seconds between two pictures of a block."""
 CLOCK_SECONDS = 1.0
 """Seconds after which a block that waits shows the time."""
-STOP_SECONDS = 0.6
+STOP_SECONDS = 0.5
 """Seconds for which the end of a stopped question is waited for; it may go on as long as its cell heeds nothing."""
+GIVE_SECONDS = 300.0
+"""Seconds that the sandbox may take to read a variable: on a busy machine, a frame of 1 GB took more than a minute."""
 STOPPED = "Stopped."
 UNCHECKED = "The answer above was not checked to the end."
 GOES_ON = "The cell has not ended yet. If it doesn't heed the interrupt in some seconds, its kernel is replaced."
@@ -53,6 +58,7 @@ class Asking:
         attended: Whether somebody answers what is asked.
         draw: Shows the block as it is.
         make_controls: Makes what a person presses; gets how an answer is given, and how the question is stopped.
+        in_terminal: Whether what comes is also written line by line, as a terminal takes it.
     """
 
     def __init__(
@@ -66,6 +72,7 @@ class Asking:
         attended: bool,
         draw: Callable[[Block], None],
         make_controls: Callable[[Callable[..., None], Callable[[], None]], Controls | None],
+        in_terminal: bool,
     ) -> None:
         self.block = Block()
         self.found: dict[str, Any] = {}
@@ -80,6 +87,7 @@ class Asking:
         self._heard: queue.SimpleQueue[Record | str] = queue.SimpleQueue()
         self._make_controls = make_controls
         self._controls: Controls | None = None
+        self._view = View(keep_figure=self._keep_figure) if in_terminal else None
         self._work: Future[Answer] | None = None
         self._reply: Answer | None = None
         self._drawn = 0.0
@@ -101,6 +109,8 @@ class Asking:
         with contextlib.ExitStack() as held:
             packed = self._pack(namespace, held)
             self.block.tick(time.time())
+            if self._view is not None:
+                self._view.wait(self.block.state)
             self._controls = self._make_controls(self._answer, self.stop)
             self._work = self._portal.begin(self._run(packed))
             try:
@@ -154,6 +164,10 @@ class Asking:
 
     def _close(self) -> None:
         self._look()
+        if self._view is not None:
+            self._view.idle()
+            if self._reply is not None:
+                show_answer(self._reply)
         if self._controls is not None:
             self._controls.close()
             self._controls = None
@@ -170,17 +184,30 @@ class Asking:
                 came = True
                 if isinstance(heard, str):
                     self.block.say(heard)
+                    if self._view is not None:
+                        self._view.hear_words(0, heard)
                     continue
                 self.block.add(heard)
+                if self._view is not None and not isinstance(heard.event, FileUploaded | FileDownloaded):
+                    self._view.show(heard)
+                    if Question.of(heard):
+                        self._view.idle()  # a spinner would write over what is typed
                 if self._controls is not None:
                     self._controls.hear(heard)
         now = time.time()
         self.block.tick(now)
         if now - self._drawn >= (FRAME_SECONDS if came else CLOCK_SECONDS):
             self._drawn = now
+            if self._session is None and self.block.state and (told := folders.progress()):
+                self.block.state = told  # before the first session on a machine, its packages come
+                if self._view is not None:
+                    self._view.tell(told)
             self._draw(self.block)
         if self._controls is not None:
             self._controls.ask()
+
+    def _keep_figure(self, name: str, content: bytes) -> Path | None:
+        return self._session.keep_figure(name, content) if self._session is not None else None
 
     # -- in the portal's thread -----------------------------------------------------------------------------------
 
@@ -194,14 +221,24 @@ class Asking:
             for each in packed:
                 await give(session, each)
             found = self._reply = await session.ask(_question(self._request, packed, self._note))
-            for name in self._request.take:
-                self.found[name] = await take(session, name)
+            await self._take(session)
             return found
         finally:
             unfollow()
             unhear()
             if self._attended and session.is_running:
                 await session.attend(False)
+
+    async def _take(self, session: Attached) -> None:
+        """Fetch what comes back: if one can't, the others have come all the same."""
+        failed: NbagentError | None = None
+        for name in self._request.take:
+            try:
+                self.found[name] = await take(session, name)
+            except NbagentError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _answer(self, question: Question, choice: Choice, *, code: str = "", reason: str = "") -> None:
         if self._session is not None:
@@ -233,7 +270,7 @@ async def give(session: Attached, packed: Packed) -> None:
         uploaded = await session.upload(packed.memory.path, packed.file, to=VARIABLES)
         code = code.replace(f"{VARIABLES}/{packed.file}", uploaded.path)
         packed.close()
-    cell = await session.run(code)
+    cell = await session.run(code, timeout=GIVE_SECONDS)
     if not cell.success:
         raise DataError(f"{packed.name} did not arrive in the sandbox.", mend="See the cell above for why.")
 

@@ -25,14 +25,19 @@ def completions(before: str, names: Iterable[str]) -> list[str]:
     last = words[-1] if words else ""
     if word.startswith("@"):
         offered: Iterable[str] = [f"@{name}" for name in names]
-    elif last in FLAGS or (last in VERBS and len(words) == 1):
+    elif last in FLAGS or (last in VERBS and _all_flags(words[:-1])):
         kind = FLAGS[last][0] if last in FLAGS else last
         offered = names if kind in ("give", "take") else _values(kind)
-    elif all(each in FLAGS or words[at - 1] in FLAGS for at, each in enumerate(words)):
-        offered = [*FLAGS, *(VERBS if not words else ())]
+    elif _all_flags(words):
+        offered = [*FLAGS, *VERBS]
     else:
         return []
     return sorted(each for each in offered if each.startswith(word))
+
+
+def _all_flags(words: list[str]) -> bool:
+    """Whether words are options with their values, so that what follows may be anything."""
+    return all(each in FLAGS or (at > 0 and words[at - 1] in FLAGS) for at, each in enumerate(words))
 
 
 def _values(kind: str) -> list[str]:

@@ -59,17 +59,38 @@ class Prompts:
 
     def _ask(self, question: Question) -> None:
         print(described(question), flush=True)
-        offered = {LABELS[each]: each for each in question.choices if each != "edit"}
+        words = {each: (LABELS[each], each, *(("always",) if each == "session" else ())) for each in question.choices}
+        offered = ", ".join(LABELS[each] for each in question.choices)
+        choice, code, reason = question.default, "", ""
         while True:
             try:
-                said = input(f"{question.text} ({', '.join(offered)}) ").strip().lower()
+                said = input(f"{question.text} ({offered}) ").strip().lower()
             except EOFError:
-                said = LABELS[question.default]
-            found = [choice for label, choice in offered.items() if said and label.startswith(said)]
-            if found:
                 break
-        reason = input(WHY).strip() if found[0] == "reject" and question.wants_reason else ""
-        self._answer(question, found[0], reason=reason)
+            found = [each for each, known in words.items() if said and any(word.startswith(said) for word in known)]
+            if found[:1] == ["edit"] and not (code := self._typed(question.code)):
+                continue
+            if found:
+                choice = found[0]
+                break
+        if choice == "reject" and question.wants_reason:
+            reason = _line(WHY, at_end="").strip()
+        self._answer(question, choice, code=code, reason=reason)
+
+    def _typed(self, before: str) -> str:
+        """Code typed line by line; empty if it is none, or the same."""
+        print("Type the code that is to run instead, and a dot on a line of its own.", flush=True)
+        lines = list(iter(lambda: _line("… ", at_end="."), "."))
+        code = "\n".join(lines)
+        return "" if not code.strip() or code == before else code
+
+
+def _line(prompt: str, *, at_end: str) -> str:
+    """A line that a person types; another one at the end of input."""
+    try:
+        return input(prompt)
+    except EOFError:
+        return at_end
 
 
 class Widgets:

@@ -218,8 +218,10 @@ class AgentMagics(Magics):
         if hears and _allows_stdin(self._ip) and (yield from put_below(found)):
             return
         self._ip.set_next_input("\n\n".join(each["source"] for each in found))
-        one = f"{len(found)} cells are in one below: this" if len(found) > 1 else "This"
-        print(f"{one} front end takes one cell at a time, as text without who made it when; %agent export has that.")
+        several = len(found) > 1
+        below = f"{len(found)} cells are in one" if several else "The cell is"
+        why = ": this front end takes one at a time" if several else ""
+        print(f"{below} below, as text{why}. Which model made it and when is in: %agent export PATH")
 
     def _question(self, request: words.Request, *, hears: bool) -> Generator[float, None, Any]:
         if self._running is not None:
@@ -228,7 +230,7 @@ class AgentMagics(Magics):
         # A kernel of nbclient may have been started from a notebook, and so have the environment of one.
         is_attended = _allows_stdin(self._ip) or config.widgets is True
         wants_widgets = hears and (has_widgets() if config.widgets is None else config.widgets)
-        handle = DisplayHandle()
+        handle, in_terminal = DisplayHandle(), not hasattr(self._ip, "kernel")
 
         def controls(answer: Callable[..., None], stop: Callable[[], None]) -> Controls | None:
             if wants_widgets and is_attended:
@@ -246,16 +248,18 @@ class AgentMagics(Magics):
             defaults=config.options(),
             note=self._note,
             attended=is_attended,
-            draw=lambda block: _draw(handle, block),
+            draw=lambda block: None if in_terminal else _draw(handle, block),
             make_controls=controls,
+            in_terminal=in_terminal,
         )
         try:
             yield from asking.steps(self._namespace)
         finally:
             self._running = None
-        self._note = ""
-        self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
-        self._namespace.update(asking.found)
+            if asking.block.answer is not None:
+                self._note = ""
+                self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
+                self._namespace.update(asking.found)
         return Reply(asking.block.answer) if asking.block.answer is not None else None
 
 
@@ -268,8 +272,9 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         shown.append(config)
     if words.keep_questions not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(words.keep_questions)
-    if hasattr(shell, "kernel") and words.await_magics not in shell.input_transformers_post:
-        shell.input_transformers_post.append(words.await_magics)
+    change = words.await_magics if hasattr(shell, "kernel") else words.hush_magics
+    if change not in shell.input_transformers_post:
+        shell.input_transformers_post.append(change)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
@@ -280,8 +285,9 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
         found[kind].pop(name, None)
     if words.keep_questions in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(words.keep_questions)
-    if words.await_magics in shell.input_transformers_post:
-        shell.input_transformers_post.remove(words.await_magics)
+    for change in (words.await_magics, words.hush_magics):
+        if change in shell.input_transformers_post:
+            shell.input_transformers_post.remove(change)
     if isinstance(owner, AgentMagics):
         owner.close()
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +17,9 @@ import msgspec
 
 from nbagent.core.errors import DataError
 from nbagent.core.text import cut, one_line, size_of, visible
+from nbagent.faces.magic import plain
 from nbagent.faces.magic.arrow_file import check_file
+from nbagent.kernel.inside.variables_inside import UNNAMED, UnfitError, pandas_table, reason
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
 
@@ -27,12 +27,6 @@ MAX_COLUMNS: Final = 12
 """Columns of a table that are named."""
 MAX_LITERAL: Final = 4_000
 """Characters of plain data that goes as code."""
-MAX_TEXT: Final = 64 * 1024 * 1024
-"""Bytes of text or plain data that comes back."""
-MAX_DEPTH: Final = 60
-"""Lists within lists that plain data may have."""
-MAX_SAME_HASH: Final = 1_000
-"""Keys of a dict, or items of a set, that may have the same hash."""
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,24 +81,9 @@ def pack(name: str, value: Any) -> Packed:
     Raises:
         DataError: Its type can't go over, or what is in it.
     """
-    if is_plain(value):
-        literal = repr(value)
-        if len(literal) <= MAX_LITERAL:
-            return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=f"{name} = {literal}")
-        text = value if isinstance(value, str) else literal
-        memory = _memory(lambda path: path.write_bytes(text.encode("utf-8", "surrogatepass")))
-        reading = f'pathlib.Path("{VARIABLES}/{name}.txt").read_bytes().decode("utf-8", "surrogatepass")'
-        if isinstance(value, str):
-            code = f"import pathlib\n\n{name} = {reading}"
-        else:
-            code = f"import ast\nimport pathlib\n\n{name} = ast.literal_eval({reading})"
-        return Packed(name=name, told=f"{name}: {_plain_told(value)}", code=code, file=f"{name}.txt", memory=memory)
     kind = KINDS.get(kind_of(value))
     if kind is None:
-        raise DataError(
-            f"{name} is a {type(value).__module__}.{type(value).__qualname__}, which can't go into the sandbox.",
-            mend="Give a Polars, pandas or Arrow table, a NumPy array, text or plain data.",
-        )
+        return _pack_plain(name, value)
     try:
         memory = _memory(lambda path: kind.write(value, path))
     except ImportError as error:
@@ -114,8 +93,10 @@ def pack(name: str, value: Any) -> Packed:
         ) from error
     except Exception as error:  # whatever a library says of what it can't write
         raise DataError(
-            f"{name} can't go into the sandbox: {cut(visible(str(error)), 300)}",
-            mend="Leave out columns of mixed or other Python objects, or turn them into text.",
+            f"{name} can't go into the sandbox: {cut(visible(reason(error)), 300).rstrip('.')}.",
+            mend=""
+            if isinstance(error, UnfitError)
+            else "Leave out columns of mixed or other objects, or make them text.",
         ) from error
     file, code = f"{name}{kind.suffix}", kind.code
     if kind.name == "polars.DataFrame" and _mapped_polars(memory.path, value.schema) is not None:
@@ -123,6 +104,33 @@ def pack(name: str, value: Any) -> Packed:
     told = f"{name}: {_table_told(value, kind)}, {size_of(memory.size)}"
     code = f"# {one_line(told)}\n{code.format(name=name, path=f'{VARIABLES}/{file}')}"
     return Packed(name=name, told=told, code=code, file=file, memory=memory)
+
+
+def _pack_plain(name: str, value: Any) -> Packed:
+    said, imports = plain.told(value), []
+    if is_literal := plain.is_literal(value):
+        text = value if isinstance(value, str) else repr(value)
+    else:
+        try:
+            text = plain.expression(value)
+        except TypeError as error:
+            has = "is" if str(error) == f"{type(value).__module__}.{type(value).__qualname__}" else "has in it"
+            raise DataError(
+                f"{name} {has} a {error}, which can't go into the sandbox.",
+                mend="Give a Polars, pandas or Arrow table, a NumPy array, text or plain data.",
+            ) from None
+        imports = [each for each in ("datetime", "decimal", "zoneinfo") if f"{each}." in text]
+    if len(text) <= MAX_LITERAL:
+        code = f"{name} = {repr(value) if is_literal else text}"
+        file, memory = "", None
+    else:
+        file, memory = f"{name}.txt", _memory(lambda path: path.write_bytes(text.encode("utf-8", "surrogatepass")))
+        reading = f'pathlib.Path("{VARIABLES}/{file}").read_bytes().decode("utf-8", "surrogatepass")'
+        reader = "" if isinstance(value, str) else "ast.literal_eval" if is_literal else "eval"
+        imports += ["ast", "pathlib"] if reader.startswith("ast") else ["pathlib"]
+        code = f"{name} = {reader}({reading})" if reader else f"{name} = {reading}"
+    code = "".join(f"import {each}\n" for each in sorted(imports)) + ("\n" if imports else "") + code
+    return Packed(name=name, told=f"{name}: {said}", code=code, file=file, memory=memory)
 
 
 def _memory(write: Callable[[Path], object]) -> SealedMemory:
@@ -157,7 +165,7 @@ def unpack(kind: str, path: Path) -> Any:
         DataError: It is no such thing, or the library is missing here.
     """
     if kind in ("text", "data"):
-        return _plain_read(path, is_text=kind == "text")
+        return plain.read(path, is_text=kind == "text")
     if kind not in KINDS:
         raise DataError(
             f"A {visible(kind)[:80]} can't come back.", mend="Have it made a table, an array or plain data."
@@ -167,7 +175,10 @@ def unpack(kind: str, path: Path) -> Any:
     except ImportError as error:
         raise DataError(f"A {kind} needs {error.name} here to come back.", mend=f"%pip install {error.name}") from error
     except Exception as error:  # whatever a library says of a file that isn't what it claims to be
-        raise DataError(f"What came back is no {kind}: {cut(visible(str(error)), 300)}") from error
+        raise DataError(
+            f"What came back is no {kind}: {cut(visible(reason(error)), 300).rstrip('.')}.",
+            mend="Have it made anew, of plain columns.",
+        ) from error
 
 
 def kind_of(value: Any) -> str:
@@ -179,81 +190,14 @@ def kind_of(value: Any) -> str:
     return ""
 
 
-def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
-    """Whether a value can be written as a literal: text, numbers, None, and lists, tuples, sets, dicts of such."""
-    if value is None or type(value) in (bool, int, str, bytes):
-        return type(value) is not int or value.bit_length() < 10_000
-    if type(value) is float:
-        return math.isfinite(value)
-    if depth == 0:
-        return False
-    if type(value) in (list, tuple):
-        return all(is_plain(each, depth - 1) for each in value)
-    if type(value) is set:
-        return bool(value) and all(is_plain(each, depth - 1) for each in value)
-    if type(value) is dict:
-        return all(is_plain(key, depth - 1) and is_plain(each, depth - 1) for key, each in value.items())
-    return False
-
-
-def _plain_told(value: Any) -> str:
-    name = type(value).__name__
-    if isinstance(value, str | bytes):
-        return f"{name} of {len(value):,} {'characters' if isinstance(value, str) else 'bytes'}"
-    if isinstance(value, list | tuple | set | dict):
-        return f"{name} of {len(value):,} items"
-    return name
-
-
 def _table_told(value: Any, kind: Kind) -> str:
-    shape = getattr(value, "shape", ())
-    told = f"{kind.name}, {' × '.join(f'{each:,}' for each in shape)}"
+    shape = " × ".join(f"{each:,}" for each in value.shape) or "one value"
+    told = f"{kind.name} {getattr(value, 'dtype', '')}".rstrip() + f", {shape}"
     names = [str(each) for each in getattr(value, "column_names", getattr(value, "columns", ()))]
     if names:
         more = f", and {len(names) - MAX_COLUMNS} more" if len(names) > MAX_COLUMNS else ""
         told += f" ({cut(visible(', '.join(names[:MAX_COLUMNS])), 400)}{more})"
     return told
-
-
-def _plain_read(path: Path, *, is_text: bool) -> Any:
-    from nbagent.sandbox.untrusted import UnreadableError, parse
-
-    with path.open("rb") as file:
-        data = file.read(MAX_TEXT + 1)
-    if len(data) > MAX_TEXT:
-        raise DataError(f"The value has more than {size_of(MAX_TEXT)}.", mend="Have it made a table or an array.")
-    if is_text:
-        return data.decode("utf-8", "replace")
-    try:
-        return _rebuilt(parse(data, limit=MAX_TEXT), MAX_DEPTH)
-    except (UnreadableError, ValueError, TypeError) as error:
-        raise DataError(f"What came back is no plain data: {cut(visible(str(error)), 200)}") from error
-
-
-def _rebuilt(said: Any, depth: int) -> Any:
-    """A value of what `variables_inside.plain` made of it: a list is `["l", …]`, and so on."""
-    if not isinstance(said, list):
-        return said
-    if depth < 0 or not said:
-        raise ValueError("it is nested too deeply, or empty where nothing may be")
-    tag, *rest = said
-    if tag == "d":
-        pairs = [(_rebuilt(key, depth - 1), _rebuilt(value, depth - 1)) for key, value in rest]
-        _check_hashes([key for key, _ in pairs])
-        return dict(pairs)
-    if tag == "b":
-        return bytes.fromhex(rest[0])
-    found = [_rebuilt(each, depth - 1) for each in rest]
-    if tag == "s":
-        _check_hashes(found)
-    return {"l": list, "t": tuple, "s": set}[tag](found)
-
-
-def _check_hashes(keys: list[Any]) -> None:
-    """Raise if many keys have the same hash: a dict or a set of them would take time by the square of their number."""
-    counts = Counter(map(hash, keys))
-    if counts and max(counts.values()) > MAX_SAME_HASH:
-        raise ValueError("its keys are made to be slow")
 
 
 # -- tables and arrays ----------------------------------------------------------------------------------------------
@@ -301,6 +245,13 @@ def _read_arrow(path: Path, *, writes_out: bool = False) -> Any:
     return _mapped(path)
 
 
+def _read_batch(path: Path) -> Any:
+    check_file(path)
+    batch = _module("pyarrow.ipc").open_file(_module("pyarrow").memory_map(str(path))).get_batch(0)
+    batch.validate(full=True)
+    return batch
+
+
 def _mapped(path: Path) -> Any:
     table = _module("pyarrow.ipc").open_file(_module("pyarrow").memory_map(str(path))).read_all()
     table.validate(full=True)
@@ -308,13 +259,7 @@ def _mapped(path: Path) -> Any:
 
 
 def _write_pandas(value: Any, path: Path) -> None:
-    pyarrow, pandas = _module("pyarrow"), _module("pandas")
-    frame = (
-        value.to_frame(name=_UNNAMED if value.name is None else value.name)
-        if isinstance(value, pandas.Series)
-        else value
-    )
-    _write_arrow(pyarrow.Table.from_pandas(frame), path)
+    _write_arrow(pandas_table(value), path)
 
 
 def _read_pandas(path: Path) -> Any:
@@ -324,13 +269,13 @@ def _read_pandas(path: Path) -> Any:
 
 def _read_series(path: Path) -> Any:
     series = _read_pandas(path).iloc[:, 0]
-    return series.rename(None) if series.name == _UNNAMED else series
+    return series.rename(None) if series.name == UNNAMED else series
 
 
 def _write_array(value: Any, path: Path) -> None:
     numpy = _module("numpy")
     if type(value).__name__ == "MaskedArray":
-        raise ValueError("a masked array would lose its mask")
+        raise UnfitError("a masked array would lose its mask; send its filled data and its mask")
     with path.open("wb") as file:
         numpy.save(file, value, allow_pickle=False)
 
@@ -345,7 +290,6 @@ def _read_array(path: Path) -> Any:
     return array
 
 
-_UNNAMED: Final = "__nbagent_unnamed__"
 _POLARS = 'import polars as pl\n\n{name} = pl.read_ipc("{path}")'
 _POLARS_MAPPED = (
     "import polars as pl\nimport pyarrow as pa\n\n"
@@ -353,7 +297,7 @@ _POLARS_MAPPED = (
 )
 _ARROW = 'import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).read_all()'
 _PANDAS = 'import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).read_all().to_pandas()'
-_SERIES = _PANDAS + ".iloc[:, 0]\nif {name}.name == " + repr(_UNNAMED) + ":\n    {name}.name = None"
+_SERIES = _PANDAS + ".iloc[:, 0]\nif {name}.name == " + repr(UNNAMED) + ":\n    {name}.name = None"
 KINDS: Final = {
     each.name: each
     for each in (
@@ -368,6 +312,13 @@ KINDS: Final = {
         Kind(name="pandas.DataFrame", suffix=".arrow", code=_PANDAS, write=_write_pandas, read=_read_pandas),
         Kind(name="pandas.Series", suffix=".arrow", code=_SERIES, write=_write_pandas, read=_read_series),
         Kind(name="pyarrow.Table", suffix=".arrow", code=_ARROW, write=_write_arrow, read=_read_arrow),
+        Kind(
+            name="pyarrow.RecordBatch",
+            suffix=".arrow",
+            code='import pyarrow as pa\n\n{name} = pa.ipc.open_file(pa.memory_map("{path}")).get_batch(0)',
+            write=_write_arrow,
+            read=_read_batch,
+        ),
         Kind(
             name="numpy.ndarray",
             suffix=".npy",

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import UsageError
-from nbagent.core.events import Answered, ApprovalsSet, Asked, ModelReplied, Usage
+from nbagent.core.events import (
+    Answered,
+    ApprovalsSet,
+    Asked,
+    CellFinished,
+    CellStarted,
+    ModelReplied,
+    SessionResumed,
+    Usage,
+)
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, printable, safe, size_of
 from nbagent.faces.magic.sessions import Sessions
@@ -52,7 +61,9 @@ class Verbs:
                 found = await session.install([argument])
                 return "Installed " + ", ".join(f"{e.name} {e.version}" for e in found) if found else "It was there."
             case "undo" | "insert" | "fix" | "explain":
-                raise UsageError(f"There is no notebook here for {request.verb}.", mend="In one: %agent help")
+                raise UsageError(
+                    f"There is no notebook here for {request.verb}.", mend=f"In one: %agent {request.verb}"
+                )
         found_session = await self._sessions.find(name)
         if found_session is None:
             return NOTHING
@@ -82,7 +93,7 @@ class Verbs:
         match request.verb:
             case "stop":
                 session.interrupt()
-                return "What runs in the session is stopped."
+                return "What runs in the session is stopped." if is_busy(session) else "Nothing runs in the session."
             case "history":
                 return history(session)
             case "usage":
@@ -98,6 +109,24 @@ class Verbs:
                 return cut("\n".join(lines), 20_000) or "There are no files in the sandbox's folders."
             case _:
                 return status(session)
+
+
+def is_busy(session: Attached) -> bool:
+    """Whether a question or a cell runs."""
+    questions, cells = set[int](), set[int]()
+    for record in session.since():
+        match record.event:
+            case Asked(turn=turn):
+                questions.add(turn)
+            case Answered(turn=turn):
+                questions.discard(turn)
+            case CellStarted(cell=cell):
+                cells.add(cell)
+            case CellFinished(cell=cell):
+                cells.discard(cell)
+            case SessionResumed():
+                questions, cells = set(), set()
+    return bool(questions or cells)
 
 
 def status(session: Attached) -> str:

@@ -53,6 +53,7 @@ _MENTION = re.compile(r"(?<![\w@.])@([A-Za-z_]\w*)\b(?!@)")
 _TOLD = re.compile("\n\n(?:" + "|".join(map(re.escape, (GIVEN, TAKEN, TAKEN_BACK))) + ")")
 _QUESTION = re.compile(r"^(\s*(?:\w+\s*=\s*)?)%agent[ \t]+(\S.*\?)\s*$")
 _CALL = re.compile(r"^((?:\w+\s*=\s*)?)get_ipython\(\)\.run_(line|cell)_magic\('agent', ")
+_ALONE = re.compile(r"^(get_ipython\(\)\.run_(?:line|cell)_magic\('agent', .*\))\n?\Z")
 _WORD = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
 
 
@@ -200,6 +201,11 @@ def keep_questions(lines: list[str]) -> list[str]:
 def await_magics(lines: list[str]) -> list[str]:
     """Have magics at the beginning of a line awaited."""
     return [_CALL.sub(r"\1await get_ipython().run_\2_magic('_agent_awaited', ", line) for line in lines]
+
+
+def hush_magics(lines: list[str]) -> list[str]:
+    """Have a terminal not write `Out[3]:` below an answer, which has been shown."""
+    return [_ALONE.sub(r"\1;\n", line) for line in lines]
 
 
 await_magics.has_side_effects = True  # type: ignore[attr-defined]  # so that IPython doesn't try it on unfinished input

@@ -19,7 +19,7 @@ from nbagent.sandbox.paths import VARIABLES
 if TYPE_CHECKING:
     from nbagent.kernel.kernel import Kernel
 
-WRITE_SECONDS = 120.0
+WRITE_SECONDS = 300.0
 """Seconds that the kernel may take to write the variable."""
 
 
@@ -75,7 +75,7 @@ def _said(said: object, name: str) -> WrittenVariable:
         found = WrittenVariable(missing="the kernel gave no answer")
     if found.missing:
         raise TransferError(
-            f"The variable {name} can't be had from the sandbox: {cut(visible(found.missing), 300)}.",
-            mend="Give a table, an array, text or plain data.",
+            f"The variable {name} can't be had from the sandbox: {cut(visible(found.missing), 300).rstrip('.')}.",
+            mend="Have it made a table, an array, text or plain data.",
         )
     return found

@@ -169,11 +169,11 @@ def point_to_agent(shell: Any, file: str) -> None:
         """Say where the assistant can be asked."""
         del line, cell
         print(
-            "nbagent: this kernel is in a sandbox, from which no model is reached. Ask in a terminal:\n"
+            "nbagent: this kernel is in a sandbox, from which no model is reached. JupyterLab's panel asks\n"
+            "the question of this cell, and the assistant's cells run here, with your variables.\n"
+            "Elsewhere, ask in a terminal:\n"
             f"    nbagent chat --kernel {file}\n"
-            f"or in another notebook: %agent --kernel {file} QUESTION\n"
-            "The assistant's cells then run here, with your variables.",
-            file=sys.stderr,
+            f"or in another notebook: %agent --kernel {file} QUESTION"
         )
 
     def load_ext(line: str) -> Any:

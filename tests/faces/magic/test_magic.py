@@ -15,7 +15,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
-from program import call, replies
+from program import PROGRAM, Terminal, call, replies
 
 from nbagent import BlockingSession
 
@@ -123,7 +123,8 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
         "%agent --max-mb 0.0001 -i long What is it?",
         "%agent --session other --model nowhere:m What?",
         "%agent --session other --engine cardboard What?",
-        "%agent -o missing Make it.",
+        "%agent -o missing -o x Make it.",
+        "x",
         "%agent --trust untrusted What?",
         TWICE,
         "print('on')",
@@ -131,7 +132,7 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
     )
     all_told = (
         *("no variable nothing", "--modle", "is empty", "", "can't go", "--max-mb 1", "nowhere", "cardboard"),
-        *("no such variable", "takes no other trust", "A question is running"),
+        *("no such variable", "1", "takes no other trust", "A question is running"),
     )
     for cell, told in zip(cells, all_told, strict=False):
         assert told in text(cell)
@@ -163,8 +164,8 @@ def test_cells_that_worked_are_put_below(run: Run) -> None:
         "%agent insert 1",
         model=[call("count = 1 / 0"), call("count = 2"), call("print(count)"), "Two: 2."],
     )
-    assert "one cell at a time, as text without who made it when" in text(one)
-    assert "2 cells are in one below" in text(all_of_them)
+    assert text(one) == "The cell is below, as text. Which model made it and when is in: %agent export PATH\n"
+    assert "2 cells are in one below, as text: this front end takes one at a time." in text(all_of_them)
     assert "no cell 1 that ran" in text(wrong)
 
 
@@ -198,6 +199,7 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
         "%agent usage",
         "%agent files",
         "%agent verify",
+        "%agent stop",
         "%agent approve sometimes",
         "%agent trust isolated",
         "%agent trust untrusted",
@@ -205,7 +207,7 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
         "%agent undo",
         model=[call("df = df * 2\nprint(df)"), "It is 14."],
     )
-    names = "model approve status asked history usage files verify wrong same trust ended nothing".split()
+    names = "model approve status asked history usage files verify idle wrong same trust ended nothing".split()
     said = dict(zip(names, map(text, told), strict=True))
     assert "It is 14." in text(asked)
     assert "As before the last answer: df" in text(undone)
@@ -218,11 +220,43 @@ def test_subcommands_say_and_set_what_holds(run: Run, tmp_path: Path) -> None:
     assert "in 3 calls" in said["usage"]
     assert "no files" in said["files"]
     assert "Every cell gives again what it shows." in said["verify"]
+    assert said["idle"] == "Nothing runs in the session.\n"
     assert "There is no approval mode 'sometimes'" in said["wrong"]
     assert "isolated already" in said["same"]
     assert "This one has ended, with its variables" in said["trust"]
     assert "No question was asked" in said["ended"]
     assert "replaced no variable" in said["nothing"]
+
+
+def test_a_terminal_gets_each_line_once(tmp_path: Path) -> None:
+    """In IPython, where nothing can be drawn anew; with approvals typed, of edited code, too."""
+    model = replies(tmp_path / "r.jsonl", call("print(1)"), call("print(2)"), "**Both** are done.")
+    own = {"NBAGENT_STATE_DIR": str(tmp_path / "state"), "NBAGENT_ENGINE": "bubblewrap", "NBAGENT_CHECK": "false"}
+    options = ["--simple-prompt", "--no-banner", "--no-confirm-exit"]
+    terminal = Terminal(*options, cwd=tmp_path, program=PROGRAM.with_name("ipython"), IPYTHONDIR=str(tmp_path), **own)
+    lines = ["%load_ext nbagent", f"%agent --approve ask --model {model} Count"]
+    for line in lines:
+        terminal.wait_for("]: ", seconds=200)
+        terminal.type(f"{line}\r")
+    for asked, typed in (
+        ("reject) ", "edit"),
+        ("dot on a line", "print(40 + 1)"),
+        ("…", "."),
+        ("reject) ", "always"),
+        ("are done.", ""),
+        ("]: ", "%agent reset"),
+        ("has ended", ""),
+        ("]: ", "exit"),
+    ):
+        terminal.wait_for(asked, seconds=200)
+        if typed:
+            terminal.type(f"{typed}\r")
+    assert terminal.done(seconds=200) == 0
+    shown = terminal.shown
+    assert shown.count("── cell 1") == shown.count("── cell 2") == 1
+    assert "\n41\r\n" in shown, "what was typed has run"
+    assert "**" not in shown, "Markdown is formatted"
+    assert "Out[" not in shown
 
 
 def test_nobody_is_asked_where_nobody_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,6 +377,8 @@ def test_the_tab_key_and_the_question_mark_help(kernel: BlockingKernelClient) ->
 
     assert offered("%agent st") == ["status", "stop"]
     assert "--model" in offered("%agent --mo")
+    assert offered("%agent --session other st") == ["status", "stop"]
+    assert "never-ask" in offered("%agent --session other approve ")
     assert "isolated" in offered("%agent --trust ")
     assert "openai:" in offered("%agent model o")
     assert offered("%%agent -i fra") == ["frame"]
