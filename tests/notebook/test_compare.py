@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from nbagent.notebook.compare.masks import read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import Moments
+from nbagent.notebook.compare.volatile import ZONES, Moments, zones
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
@@ -102,6 +103,40 @@ def test_dates_of_both_runs_are_those_of_one_time_zone() -> None:
     assert compared("2026-11-22", "2026-11-23", moments=moments).differences
     night = Moments(stored=late, fresh=late + 5 * 3_600, elapsed=20.0)
     assert compared("2026-11-23", "2026-11-24", moments=night).differences == []
+
+
+def test_dates_counted_from_the_day_follow_it_over_midnight() -> None:
+    """Those of last week or in a month; on the same day such a date is the same, and another one is a result."""
+    late = datetime(2026, 11, 25, 21, 14, tzinfo=UTC).timestamp()
+    night = Moments(stored=late, fresh=late + 4 * 3_600, elapsed=20.0, zones=(0,))
+    code = "print(date.today() - timedelta(days=7), date.today() + timedelta(days=30))"
+    assert compared("2026-11-18 2026-12-25", "2026-11-19 2026-12-26", code=code, moments=night).differences == []
+    assert compared("2026-11-18 2026-12-25", "2026-11-19 2026-12-27", code=code, moments=night).differences
+    index = "DatetimeIndex(['{}', '{}', '{}'])"
+    code = "pandas.date_range(end=pandas.Timestamp.now().normalize(), periods=3)"
+    shown = [index.format(*(f"2026-11-{day + more}" for more in range(3))) for day in (23, 24)]
+    assert compared(*shown, code=code, moments=night).differences == []
+    yesterday = "print(date.today() - timedelta(days=1))"
+    assert compared("2026-10-13", "2026-11-22", code=yesterday).differences == []
+    eta = "print(f'ETA {datetime.now() + timedelta(minutes=5):%H:%M}')"
+    assert compared("ETA 21:19", "ETA 01:19", code=eta, moments=night).differences == []
+    assert compared("ETA 21:19", "ETA 01:24", code=eta, moments=night).differences
+    evening = Moments(stored=late, fresh=late + 3_600, elapsed=20.0, zones=(0,))
+    assert compared("2026-11-18", "2026-11-19", code=yesterday, moments=evening).differences
+
+
+def test_the_zone_of_the_lock_is_that_of_its_dates() -> None:
+    """A day in a zone that nobody named isn't that of a run; an unknown name may be any."""
+    noon = datetime(2026, 11, 23, 10, 0, tzinfo=UTC).timestamp()
+    moments = Moments(stored=noon, fresh=noon + 1_200, elapsed=3.0)
+    assert compared("Of 2026-11-23", "Of 2026-11-24", moments=moments).differences == []  # 14 hours to the east
+    for zone in ("UTC", "Europe/Rome"):
+        known = replace(moments, zones=zones(zone, [noon]))
+        assert compared("Of 2026-11-23", "Of 2026-11-24", moments=known).differences
+    assert zones("Europe/Rome", [noon]) == [0, 3_600]
+    assert zones("../etc", [noon]) == zones(None, [noon]) == ZONES
+    code = Code()
+    assert [code.take(each).zoned for each in ("1", "import arrow", "now")] == [False, True, True]
 
 
 def test_seconds_since_the_epoch_are_a_date() -> None:
@@ -296,6 +331,7 @@ def test_functions_of_random_modules_draw_without_a_seed(code: str) -> None:
         ("12", "13"), ("1,234,567", "1,234,568"), ("0.500", "0.501"), ("1e-5", "2e-5"), ("a b", "a c"), ("x", ""),
         ("a\nb", "a\nb\nc"), ("-1", "1"), ("0x10", "0x11"), ("sha256 ab12cd34", "sha256 ab12cd35"), ("1 h", "2 h"),
         ("v1.2.3", "v1.2.4"), ("[1, 2]", "[2, 1]"), ("True", "False"), ("3 seconds", "4 seconds"),
+        ("0.000", "-0.000"), ("-0.0", "0.0"),
     ],
 )  # fmt: skip
 def test_every_other_change_is_found(stored: str, fresh: str) -> None:

@@ -198,5 +198,6 @@ def close(one: Token, other: Token, *, tolerance: float) -> bool:
     left, right = number(one), number(other)
     if left is None or right is None or one.kind != other.kind or not any(sign in one.text for sign in ".eE"):
         return False
-    # All that is too large for a float would be the same infinity.
-    return math.isfinite(left) and math.isclose(left, right, rel_tol=tolerance, abs_tol=0.0)
+    # All that is too large for a float would be the same infinity; a zero that lost its sign came of another number.
+    signed = math.copysign(1, left) == math.copysign(1, right)
+    return signed and math.isfinite(left) and math.isclose(left, right, rel_tol=tolerance, abs_tol=0.0)
