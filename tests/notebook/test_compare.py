@@ -65,6 +65,10 @@ def compared(
         ("os.stat_result(st_ino=66, st_size=1)", "os.stat_result(st_ino=79, st_size=1)"),
         ("/home/x/lib/python3.9/site-packages/p/a.py:3: W", "/opt/lib/python3.11/site-packages/p/a.py:3: W"),
         ("   1    0.001    0.001    0.000    0.000 a:1(f)", "   1    0.000    0.000    0.000    0.000 a:1(f)"),
+        ("dl \x1b[38;5;237m━━━━\x1b[0m━━━━ \x1b[35m 75%\x1b[0m \x1b[36m0:00:01\x1b[0m", "dl ━━━╸━━━━ 100% 0:00:00 "),
+        (r'"dl <span style=\"a\">━━━</span><span style=\"b\">╺━</span> <span style=\"c\"> 75%</span>"',
+         r'"dl <span style=\"a\">━━━━━</span> <span style=\"c\">100%</span> <span style=\"d\">0:00:00</span>"'),
+        ("\x1b]8;id=712;file:///a.py\x1b\\a.py", "\x1b]8;id=49;file:///a.py\x1b\\a.py"),
         ("12it [00:00, 222.98it/s]", "12it [00:01, 9.1it/s]"),
         ("outer:  33%|██| 1/3 [00:00<?, ?it/s]\nouter: 100%|███| 3/3 [00:00<00:00, 3.9it/s]",
          "outer: 100%|███| 3/3 [00:00<00:00, 8.7it/s]"),
@@ -443,7 +447,9 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
     other = html("<svg><path id='pab12' d='M 0 0 L 5 9'/></svg>")
     assert compare(other, two, context, again=[three]).differences
     red, blue = (html(f"<b id='a{colour}1' style='color: {colour}'>1</b>") for colour in ("red", "blue"))
-    assert compare(red, blue, context).differences[0].where == "style"
+    assert compare(red, blue, context).differences[0].where == "style or link"
+    links = [result(text_html=f"<p><a href='https://example.org/{each}'>data</a></p>") for each in "ab"]
+    assert compare(links[:1], links[1:], context).differences[0].where == "style or link"
 
 
 def test_errors_and_missing_outputs_are_found() -> None:

@@ -185,7 +185,7 @@ def _parts(moment: float) -> list[tuple[int | str, ...]]:
 def _is_part(token: Token, part: int | str) -> bool:
     if isinstance(part, str):
         return token.kind == "word" and token.text.lower() in (part, part[:3])
-    return number(token) == part
+    return token.text[:1].isdecimal() and "." not in token.text and number(token) == part
 
 
 def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
