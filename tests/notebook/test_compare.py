@@ -68,6 +68,7 @@ def compared(
         ("dl \x1b[38;5;237m━━━━\x1b[0m━━━━ \x1b[35m 75%\x1b[0m \x1b[36m0:00:01\x1b[0m", "dl ━━━╸━━━━ 100% 0:00:00 "),
         (r'"dl <span style=\"a\">━━━</span><span style=\"b\">╺━</span> <span style=\"c\"> 75%</span>"',
          r'"dl <span style=\"a\">━━━━━</span> <span style=\"c\">100%</span> <span style=\"d\">0:00:00</span>"'),
+        ("\u20073/3\u2007[00:00&lt;00:00,\u200738.63it/s]", "\u20073/3\u2007[00:00&lt;00:00,\u2007\u20072.06it/s]"),
         ("\x1b]8;id=712;file:///a.py\x1b\\a.py", "\x1b]8;id=49;file:///a.py\x1b\\a.py"),
         ("12it [00:00, 222.98it/s]", "12it [00:01, 9.1it/s]"),
         ("outer:  33%|██| 1/3 [00:00<?, ?it/s]\nouter: 100%|███| 3/3 [00:00<00:00, 3.9it/s]",
@@ -156,6 +157,9 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
     """And only if it is no longer than the run."""
     assert compared("done in 0.12 s", "done in 0.31 s", code=TIMED).differences == []
     assert compared("took 850 ms", "took 1.1 s", code=TIMED).differences == []
+    assert compared("10ms/step, 2 s/it", "19ms/step, 1.1 s/it", code=TIMED).differences == []
+    assert compared("10ms/step", "19ms/step").differences
+    assert compared("10 s/m", "19 s/m", code=TIMED).differences
     assert compared("elapsed: 0.1", "elapsed: 0.2", code=TIMED).differences == []
     assert compared("0:00:00.123", "0:00:01.503", code=TIMED).differences == []
     assert compared("mean trip: 0.12 s", "mean trip: 0.31 s").differences
@@ -276,6 +280,12 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
         ("now() - timedelta(days=7)", "since 2026-10-07", "since 2026-11-16", "since 2026-11-16 "),
         ("timeit.timeit(f)", "2.3x faster", "2.2x faster", "2.2x faster"),
         ("time.time()", "1.3e-03 0.001", "1.6e-03 0.002", "1.9e-03 0.002"),
+        (
+            "time.time()",
+            "1/3 - 0s 10ms/step - loss: 0.5",
+            "1/3 - 0s 19ms/step - loss: 0.5",
+            "1/3 - 0s 18ms/step - loss: 0.5",
+        ),
         ("secrets.token_urlsafe()", "id ab-cd_e", "id abc-d-e", "id abcdefg"),
         ("psutil.virtual_memory()", "used 12.5 GB", "used 12.7 GB", "used 12.6 GB"),
         ("gc.collect()", "77", "66", "66"),

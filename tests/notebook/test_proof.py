@@ -290,7 +290,10 @@ async def test_pictures_are_compared_by_their_pixels() -> None:
 
 
 async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
-    """Two runs of the same minute differ in its last digit, the notebook in all of it; not where no text can be."""
+    """Two runs of the same minute differ in its last digit, the notebook in all of it; not where no text can be.
+
+    A label of another width makes the whole as much wider, in some of three runs that all draw something else.
+    """
 
     def drawn(*places: int) -> str:
         return png(*(0 if place in places else 255 for place in range(50)))
@@ -298,7 +301,10 @@ async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
     async with Pictures(machine.works("bubblewrap")) as pictures:
         near = await pictures.compare(drawn(31, 43), drawn(42), drawn(43), exact=True)
         far = await pictures.compare(drawn(20, 43), drawn(42), drawn(43), exact=True)
-    assert (near.is_within, far.is_within) == (True, False)
+        wide = await pictures.compare(png(*[255] * 49), drawn(42), drawn(43), exact=True)
+        wider = await pictures.compare(png(*[255] * 80), drawn(42), drawn(43), exact=True)
+        alone = await pictures.compare(png(*[255] * 49), drawn(42), exact=True)
+    assert [each.is_within for each in (near, far, wide, wider, alone)] == [True, False, True, False, False]
 
 
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:

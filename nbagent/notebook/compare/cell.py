@@ -19,7 +19,9 @@ from nbagent.notebook.compare import tables, texts
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
-_STYLED = re.compile(r"""\b(?:style|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
+_STYLED = re.compile(
+    r"""\b(?:style|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
+)
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"

@@ -34,6 +34,7 @@ BUILT_IN = tuple(
     for pattern, replacement in (
         (r"(?:\x1b|\\u001b)\[[0-9;?]{0,40}[A-Za-z]", ""),
         (r"(\x1b|\\u001b)\]8;id=\d{1,20};", r"\1]8;;"),
+        (r"\u2007", " "),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
