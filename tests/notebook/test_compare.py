@@ -280,12 +280,6 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
         ("now() - timedelta(days=7)", "since 2026-10-07", "since 2026-11-16", "since 2026-11-16 "),
         ("timeit.timeit(f)", "2.3x faster", "2.2x faster", "2.2x faster"),
         ("time.time()", "1.3e-03 0.001", "1.6e-03 0.002", "1.9e-03 0.002"),
-        (
-            "time.time()",
-            "1/3 - 0s 10ms/step - loss: 0.5",
-            "1/3 - 0s 19ms/step - loss: 0.5",
-            "1/3 - 0s 18ms/step - loss: 0.5",
-        ),
         ("secrets.token_urlsafe()", "id ab-cd_e", "id abc-d-e", "id abcdefg"),
         ("psutil.virtual_memory()", "used 12.5 GB", "used 12.7 GB", "used 12.6 GB"),
         ("gc.collect()", "77", "66", "66"),
