@@ -282,6 +282,7 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
         ("time.time()", "1.3e-03 0.001", "1.6e-03 0.002", "1.9e-03 0.002"),
         ("secrets.token_urlsafe()", "id ab-cd_e", "id abc-d-e", "id abcdefg"),
         ("psutil.virtual_memory()", "used 12.5 GB", "used 12.7 GB", "used 12.6 GB"),
+        ("psutil.Process().memory_info().rss", "58 MB of 24%", "60 MB of 25%", "60 MB of 25%"),
         ("gc.collect()", "77", "66", "66"),
         ("{K(1), K(2)}", "{K1, K2, (3, 4)}", "{(3, 4), K2, K1}", "{(3, 4), K2, K1}"),
         ("ThreadPoolExecutor()", "job 1\njob 0\n", "job 0\njob 1\n", "job 0\njob 1\n"),

@@ -17,6 +17,7 @@ from nbagent.notebook.compare.volatile import (
     is_clock,
     is_duration,
     is_id,
+    is_memory,
     is_moment,
     is_now,
     is_process,
@@ -289,7 +290,8 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "timing"
     if reads.only_measure and any(map(str.isdecimal, stored.text)) and any(map(str.isdecimal, fresh.text)):
         return "measure"
-    return "measure" if again and reads.measure and fresh.kind in TIMED else ""
+    measured = (again and fresh.kind in TIMED) or is_memory(stored, fresh)
+    return "measure" if reads.measure and measured else ""
 
 
 def _spots(mime: str, stored: str, fresh: str) -> list[tables.Spot]:

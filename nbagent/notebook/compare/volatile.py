@@ -38,6 +38,7 @@ _PARTS = re.compile(
 """What stands before a part of a time."""
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
+_OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
@@ -250,6 +251,14 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if taken is None or _taken(stored) is None:
         return False
     return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+
+
+def is_memory(stored: Token, fresh: Token) -> bool:
+    """Whether both are amounts of memory, or shares of it, that are near to each other: runs may agree by chance."""
+    one, other = number(stored), number(fresh)
+    if one is None or other is None or abs(one - other) > 0.25 * abs(other):
+        return False
+    return all(_OF_MEMORY.match(each.row, each.start + len(each.text)) is not None for each in (stored, fresh))
 
 
 def _is_measured(token: Token) -> bool:
