@@ -18,6 +18,7 @@ from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import ColumnType, Output
 from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import document, nodes, place, prose
 from nbagent.notebook.build import described, timing
 from nbagent.notebook.document import Document
@@ -190,6 +191,11 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
             facts = {"status": ended.status, "seconds": round(ended.duration, 3), "time": utc(began)}
             node.metadata["nbagent"] |= facts
             node.metadata["execution"] = timing(began, ended.duration)
+    # Widgets of before are of the first data, and whoever wrote the notebook may have made them up.
+    raw.metadata.pop("widgets", None)
+    if ran.widgets:
+        state = {"version_major": 2, "version_minor": 0, "state": ran.widgets}
+        raw.metadata["widgets"] = type(raw)({STATE_MIME: state})
     if not notebook.is_ours:
         return raw
     for each in raw.cells:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -312,7 +313,14 @@ def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_pat
     (tmp_path / "a.ipynb").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "b.ipynb")
     (tmp_path / "c.ipynb").write_bytes(b"[" * 20_000_000)
-    for name, told in (("a", "no plain file"), ("b", "no plain file"), ("c", "too large")):
+    with zipfile.ZipFile(tmp_path / "d.ipynb", "w") as packed:
+        packed.writestr("n/n.ipynb", "{}")
+    for name, told in (
+        ("a", "no plain file"),
+        ("b", "no plain file"),
+        ("c", "too large"),
+        ("d", "is a zip. Unpack it"),
+    ):
         with pytest.raises(UsageError, match=told):
             verify.read(tmp_path / f"{name}.ipynb")
 

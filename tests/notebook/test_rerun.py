@@ -162,6 +162,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
         "factor = 2",
         "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')",
         "round(df['bill'].max() * factor, 1)",
+        "import ipywidgets\nipywidgets.IntSlider(value=factor)",
     ]
     async with Session(data=[tmp_path / "table.csv"], engine="bubblewrap") as session:
         for code in cells:
@@ -183,11 +184,16 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
     assert done.code == 0, done.err
     assert "cell-3: output 1, text/plain, line 1: '97.8' → '249.3'" in done.out
-    assert "1 of 5 cells show something else." in done.out
+    assert "2 of 6 cells show something else." in done.out
     made: Any = nbformat.read(tmp_path / "n-rerun.ipynb", as_version=4)
     assert [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.get("tags", [])] == [
         "# Parameters\nfactor = 3"
     ]
+    # The slider of before is gone, whose view no cell has any longer.
+    states = made.metadata.widgets["application/vnd.jupyter.widget-state+json"].state
+    assert [each.state.get("value") for each in states.values() if each.model_name == "IntSliderModel"] == [3]
+    view = made.cells[-1].outputs[0].data["application/vnd.jupyter.widget-view+json"]
+    assert states[view.model_id].state.value == 3
     assert again("verify", "n-rerun.ipynb").code == 0
     for words, told in (
         (["--data", "other.csv"], "The new table.csv has another schema: it has no column 'bill'"),
