@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     notebook: Any = nbformat.read(path, as_version=4)
     next(cell for cell in notebook.cells if cell.id == "cell-1").metadata.tags = ["parameters"]
     lock = notebook.metadata.nbagent.lock
-    schema = {"species": "String", "bill": "Float64", "mass": "Int64"}
+    schema = {"species": "String", "bill": "Float64", "mass": "String"}  # as if some were NA
     lock.data[0].schema = notebook.metadata.nbagent.data[0].schema = [
         {"name": name, "dtype": kind} for name, kind in schema.items()
     ]
@@ -195,6 +196,8 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     view = made.cells[-1].outputs[0].data["application/vnd.jupyter.widget-view+json"]
     assert states[view.model_id].state.value == 3
     assert again("verify", "n-rerun.ipynb").code == 0
+    told = nbagent("log", "n-rerun.ipynb", cwd=tmp_path).out
+    assert re.search(r"(?m)^Run again 20\S+Z, with factor = 3\.$", told)
     for words, told in (
         (["--data", "other.csv"], "The new table.csv has another schema: it has no column 'bill'"),
         (["-p", "facto=3"], "n.ipynb has no parameter 'facto'."),
