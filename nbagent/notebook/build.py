@@ -147,7 +147,8 @@ def _code(cell: Cell, recording: Recording, widgets: Container[str], *, remark: 
     """A cell that a re-run runs; before one that only defines a tool, the tool's source, which reads better."""
     metadata: dict[str, Any] = {"nbagent": facts(cell, recording)}
     if cell.status == "error":
-        metadata["tags"] = ["raises-exception"]
+        # By the second, juv and Jupytext leave it out of scripts, which would end with it.
+        metadata["tags"] = ["raises-exception", "active-ipynb"]
     if origin := recording.origins.get(cell.cell):
         metadata["execution"] = timing(origin.at, cell.duration)
     alt = prose.alt(cell.code, remark, number=cell.cell)

@@ -22,7 +22,7 @@ from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Moments
+from nbagent.notebook.compare.volatile import Moments, zones
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
 from nbagent.notebook.lock import Lock
@@ -265,6 +265,9 @@ def compared(
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
         moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
+        if document.lock and not reads[cell.number].zoned:
+            known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
+            moments = replace(moments, zones=known)
         masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
         strict = replace(strictness, masks=masks)
         context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strict)

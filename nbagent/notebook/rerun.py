@@ -18,6 +18,7 @@ from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import ColumnType, Output
 from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import document, nodes, place, prose
 from nbagent.notebook.build import described, timing
 from nbagent.notebook.document import Document
@@ -160,11 +161,14 @@ def _types(columns: Sequence[ColumnType]) -> dict[str, str]:
 
 
 def _apart(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Columns that a table lacks, or that have another type; more columns do no harm."""
+    """Columns that a table lacks, or that have another type; more columns do no harm.
+
+    Nor does what was text, maybe for a few values such as NA, which the code may know.
+    """
     found = [f"it has no column {name!r}" for name in old if name not in new]
     for name, kind in old.items():
         here = new.get(name, kind)
-        if _family(here) != _family(kind):
+        if kind != "String" and _family(here) != _family(kind):
             found.append(f"{name!r} is {here}, and was {kind}")
     return found
 
@@ -190,6 +194,11 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
             facts = {"status": ended.status, "seconds": round(ended.duration, 3), "time": utc(began)}
             node.metadata["nbagent"] |= facts
             node.metadata["execution"] = timing(began, ended.duration)
+    # Widgets of before are of the first data, and whoever wrote the notebook may have made them up.
+    raw.metadata.pop("widgets", None)
+    if ran.widgets:
+        state = {"version_major": 2, "version_minor": 0, "state": ran.widgets}
+        raw.metadata["widgets"] = type(raw)({STATE_MIME: state})
     if not notebook.is_ours:
         return raw
     for each in raw.cells:

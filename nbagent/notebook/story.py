@@ -23,6 +23,10 @@ def story(document: Document) -> Iterator[str]:
         yield from _beginning(facts)
     for cell in document.raw.cells:
         yield from _cell(cell)
+    if isinstance(rerun := facts.get("rerun"), dict):
+        given = rerun.get("parameters")
+        values = ", ".join(f"{name} = {value}" for name, value in given.items()) if isinstance(given, dict) else ""
+        yield f"Run again {rerun.get('at')}, {one_line(f'with {values}' if values else 'on other data', LONGEST)}."
     if isinstance(verified := facts.get("verified"), dict):
         result, engine = verified.get("result"), verified.get("engine")
         yield f"Verified {verified.get('at')} by {verified.get('by')} ({engine}): {result}."

@@ -27,11 +27,11 @@ def _upload(name, path, sha256, unpack):
     if place.is_symlink():
         place.unlink()  # a sandbox's link to data of this name, which nobody can write
     shutil.unpack_archive(found, path) if unpack else shutil.copyfile(found, path)
+    if pathlib.Path({run!r}).exists() and "get_ipython" in globals():
+        get_ipython().execution_count -= 1  # so that the cells below keep their numbers
 
 _upload({name!r}, {path!r}, {sha256!r}, {unpack!r})
-del _upload
-if "get_ipython" in globals():
-    get_ipython().execution_count -= 1  # so that the cells below keep their numbers"""
+del _upload"""
 _PLACES = """\
 def _places(paths):
     # For a run without nbagent's sandbox, in which all of this is there: data is taken from beside this file.
@@ -50,11 +50,11 @@ def _places(paths):
         if os.path.lexists(folder) and os.lstat(folder).st_uid != os.getuid():
             # Its owner could have put other data there, or links that lead what is saved over other files.
             raise PermissionError(f"{{folder}} is another user's: have it removed first")
+    if os.path.exists({run!r}) and "get_ipython" in globals():
+        get_ipython().execution_count -= 1  # so that the cells below keep their numbers
 
 _places({paths!r})
-del _places
-if "get_ipython" in globals():
-    get_ipython().execution_count -= 1  # so that the cells below keep their numbers"""
+del _places"""
 _PLAIN = """\
         if not os.path.lexists(os.path.basename(path)):
             os.symlink(path, os.path.basename(path))
@@ -89,7 +89,8 @@ def upload_cells(upload: FileUploaded, number: int) -> list[Any]:
     if upload.unpacked:
         what += f", unpacked to {upload.unpacked:,} files"
     text = f"{what} ({upload.size:,} bytes, SHA-256 `{upload.sha256}`). {needs}"
-    source = _AGAIN.format(name=upload.name, path=upload.path, sha256=upload.sha256, unpack=bool(upload.unpacked))
+    unpack = bool(upload.unpacked)
+    source = _AGAIN.format(name=upload.name, path=upload.path, sha256=upload.sha256, unpack=unpack, run=RUN)
     return [
         nodes.new_markdown_cell(clean_markdown(text), id=f"upload-{number}", metadata={"nbagent": facts}),
         _hidden(source, id=f"upload-{number}-again", role="upload-again"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from nbagent.notebook.compare.masks import read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import Moments
+from nbagent.notebook.compare.volatile import ZONES, Moments, zones
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
@@ -64,6 +65,11 @@ def compared(
         ("os.stat_result(st_ino=66, st_size=1)", "os.stat_result(st_ino=79, st_size=1)"),
         ("/home/x/lib/python3.9/site-packages/p/a.py:3: W", "/opt/lib/python3.11/site-packages/p/a.py:3: W"),
         ("   1    0.001    0.001    0.000    0.000 a:1(f)", "   1    0.000    0.000    0.000    0.000 a:1(f)"),
+        ("dl \x1b[38;5;237m━━━━\x1b[0m━━━━ \x1b[35m 75%\x1b[0m \x1b[36m0:00:01\x1b[0m", "dl ━━━╸━━━━ 100% 0:00:00 "),
+        (r'"dl <span style=\"a\">━━━</span><span style=\"b\">╺━</span> <span style=\"c\"> 75%</span>"',
+         r'"dl <span style=\"a\">━━━━━</span> <span style=\"c\">100%</span> <span style=\"d\">0:00:00</span>"'),
+        ("\u20073/3\u2007[00:00&lt;00:00,\u200738.63it/s]", "\u20073/3\u2007[00:00&lt;00:00,\u2007\u20072.06it/s]"),
+        ("\x1b]8;id=712;file:///a.py\x1b\\a.py", "\x1b]8;id=49;file:///a.py\x1b\\a.py"),
         ("12it [00:00, 222.98it/s]", "12it [00:01, 9.1it/s]"),
         ("outer:  33%|██| 1/3 [00:00<?, ?it/s]\nouter: 100%|███| 3/3 [00:00<00:00, 3.9it/s]",
          "outer: 100%|███| 3/3 [00:00<00:00, 8.7it/s]"),
@@ -104,6 +110,40 @@ def test_dates_of_both_runs_are_those_of_one_time_zone() -> None:
     assert compared("2026-11-23", "2026-11-24", moments=night).differences == []
 
 
+def test_dates_counted_from_the_day_follow_it_over_midnight() -> None:
+    """Those of last week or in a month; on the same day such a date is the same, and another one is a result."""
+    late = datetime(2026, 11, 25, 21, 14, tzinfo=UTC).timestamp()
+    night = Moments(stored=late, fresh=late + 4 * 3_600, elapsed=20.0, zones=(0,))
+    code = "print(date.today() - timedelta(days=7), date.today() + timedelta(days=30))"
+    assert compared("2026-11-18 2026-12-25", "2026-11-19 2026-12-26", code=code, moments=night).differences == []
+    assert compared("2026-11-18 2026-12-25", "2026-11-19 2026-12-27", code=code, moments=night).differences
+    index = "DatetimeIndex(['{}', '{}', '{}'])"
+    code = "pandas.date_range(end=pandas.Timestamp.now().normalize(), periods=3)"
+    shown = [index.format(*(f"2026-11-{day + more}" for more in range(3))) for day in (23, 24)]
+    assert compared(*shown, code=code, moments=night).differences == []
+    yesterday = "print(date.today() - timedelta(days=1))"
+    assert compared("2026-10-13", "2026-11-22", code=yesterday).differences == []
+    eta = "print(f'ETA {datetime.now() + timedelta(minutes=5):%H:%M}')"
+    assert compared("ETA 21:19", "ETA 01:19", code=eta, moments=night).differences == []
+    assert compared("ETA 21:19", "ETA 01:24", code=eta, moments=night).differences
+    evening = Moments(stored=late, fresh=late + 3_600, elapsed=20.0, zones=(0,))
+    assert compared("2026-11-18", "2026-11-19", code=yesterday, moments=evening).differences
+
+
+def test_the_zone_of_the_lock_is_that_of_its_dates() -> None:
+    """A day in a zone that nobody named isn't that of a run; an unknown name may be any."""
+    noon = datetime(2026, 11, 23, 10, 0, tzinfo=UTC).timestamp()
+    moments = Moments(stored=noon, fresh=noon + 1_200, elapsed=3.0)
+    assert compared("Of 2026-11-23", "Of 2026-11-24", moments=moments).differences == []  # 14 hours to the east
+    for zone in ("UTC", "Europe/Rome"):
+        known = replace(moments, zones=zones(zone, [noon]))
+        assert compared("Of 2026-11-23", "Of 2026-11-24", moments=known).differences
+    assert zones("Europe/Rome", [noon]) == [0, 3_600]
+    assert zones("../etc", [noon]) == zones(None, [noon]) == ZONES
+    code = Code()
+    assert [code.take(each).zoned for each in ("1", "import arrow", "now")] == [False, True, True]
+
+
 def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []
@@ -117,6 +157,9 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
     """And only if it is no longer than the run."""
     assert compared("done in 0.12 s", "done in 0.31 s", code=TIMED).differences == []
     assert compared("took 850 ms", "took 1.1 s", code=TIMED).differences == []
+    assert compared("10ms/step, 2 s/it", "19ms/step, 1.1 s/it", code=TIMED).differences == []
+    assert compared("10ms/step", "19ms/step").differences
+    assert compared("10 s/m", "19 s/m", code=TIMED).differences
     assert compared("elapsed: 0.1", "elapsed: 0.2", code=TIMED).differences == []
     assert compared("0:00:00.123", "0:00:01.503", code=TIMED).differences == []
     assert compared("mean trip: 0.12 s", "mean trip: 0.31 s").differences
@@ -239,6 +282,7 @@ def test_a_function_that_reads_a_clock_is_known_in_later_cells() -> None:
         ("time.time()", "1.3e-03 0.001", "1.6e-03 0.002", "1.9e-03 0.002"),
         ("secrets.token_urlsafe()", "id ab-cd_e", "id abc-d-e", "id abcdefg"),
         ("psutil.virtual_memory()", "used 12.5 GB", "used 12.7 GB", "used 12.6 GB"),
+        ("psutil.Process().memory_info().rss", "58 MB of 24%", "60 MB of 25%", "60 MB of 25%"),
         ("gc.collect()", "77", "66", "66"),
         ("{K(1), K(2)}", "{K1, K2, (3, 4)}", "{(3, 4), K2, K1}", "{(3, 4), K2, K1}"),
         ("ThreadPoolExecutor()", "job 1\njob 0\n", "job 0\njob 1\n", "job 0\njob 1\n"),
@@ -296,6 +340,7 @@ def test_functions_of_random_modules_draw_without_a_seed(code: str) -> None:
         ("12", "13"), ("1,234,567", "1,234,568"), ("0.500", "0.501"), ("1e-5", "2e-5"), ("a b", "a c"), ("x", ""),
         ("a\nb", "a\nb\nc"), ("-1", "1"), ("0x10", "0x11"), ("sha256 ab12cd34", "sha256 ab12cd35"), ("1 h", "2 h"),
         ("v1.2.3", "v1.2.4"), ("[1, 2]", "[2, 1]"), ("True", "False"), ("3 seconds", "4 seconds"),
+        ("0.000", "-0.000"), ("-0.0", "0.0"),
     ],
 )  # fmt: skip
 def test_every_other_change_is_found(stored: str, fresh: str) -> None:
@@ -407,7 +452,9 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
     other = html("<svg><path id='pab12' d='M 0 0 L 5 9'/></svg>")
     assert compare(other, two, context, again=[three]).differences
     red, blue = (html(f"<b id='a{colour}1' style='color: {colour}'>1</b>") for colour in ("red", "blue"))
-    assert compare(red, blue, context).differences[0].where == "style"
+    assert compare(red, blue, context).differences[0].where == "style or link"
+    links = [result(text_html=f"<p><a href='https://example.org/{each}'>data</a></p>") for each in "ab"]
+    assert compare(links[:1], links[1:], context).differences[0].where == "style or link"
 
 
 def test_errors_and_missing_outputs_are_found() -> None:

@@ -280,7 +280,7 @@ def test_a_cell_that_failed_may_fail_again() -> None:
     """A re-run goes on where the session went on."""
     error = {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["E: e"]}
     made = notebook(*ran(1, "fail()", error, status="error"))
-    assert made.cells[3].metadata.tags == ["raises-exception"]
+    assert made.cells[3].metadata.tags == ["raises-exception", "active-ipynb"]
     assert made.cells[3].outputs == [error]
 
 

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -290,7 +291,10 @@ async def test_pictures_are_compared_by_their_pixels() -> None:
 
 
 async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
-    """Two runs of the same minute differ in its last digit, the notebook in all of it; not where no text can be."""
+    """Two runs of the same minute differ in its last digit, the notebook in all of it; not where no text can be.
+
+    A label of another width makes the whole as much wider, in some of three runs that all draw something else.
+    """
 
     def drawn(*places: int) -> str:
         return png(*(0 if place in places else 255 for place in range(50)))
@@ -298,7 +302,10 @@ async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
     async with Pictures(machine.works("bubblewrap")) as pictures:
         near = await pictures.compare(drawn(31, 43), drawn(42), drawn(43), exact=True)
         far = await pictures.compare(drawn(20, 43), drawn(42), drawn(43), exact=True)
-    assert (near.is_within, far.is_within) == (True, False)
+        wide = await pictures.compare(png(*[255] * 49), drawn(42), drawn(43), exact=True)
+        wider = await pictures.compare(png(*[255] * 80), drawn(42), drawn(43), exact=True)
+        alone = await pictures.compare(png(*[255] * 49), drawn(42), exact=True)
+    assert [each.is_within for each in (near, far, wide, wider, alone)] == [True, False, True, False, False]
 
 
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:
@@ -306,7 +313,14 @@ def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_pat
     (tmp_path / "a.ipynb").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "b.ipynb")
     (tmp_path / "c.ipynb").write_bytes(b"[" * 20_000_000)
-    for name, told in (("a", "no plain file"), ("b", "no plain file"), ("c", "too large")):
+    with zipfile.ZipFile(tmp_path / "d.ipynb", "w") as packed:
+        packed.writestr("n/n.ipynb", "{}")
+    for name, told in (
+        ("a", "no plain file"),
+        ("b", "no plain file"),
+        ("c", "too large"),
+        ("d", "is a zip. Unpack it"),
+    ):
         with pytest.raises(UsageError, match=told):
             verify.read(tmp_path / f"{name}.ipynb")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
         "factor = 2",
         "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')",
         "round(df['bill'].max() * factor, 1)",
+        "import ipywidgets\nipywidgets.IntSlider(value=factor)",
     ]
     async with Session(data=[tmp_path / "table.csv"], engine="bubblewrap") as session:
         for code in cells:
@@ -163,7 +165,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     notebook: Any = nbformat.read(path, as_version=4)
     next(cell for cell in notebook.cells if cell.id == "cell-1").metadata.tags = ["parameters"]
     lock = notebook.metadata.nbagent.lock
-    schema = {"species": "String", "bill": "Float64", "mass": "Int64"}
+    schema = {"species": "String", "bill": "Float64", "mass": "String"}  # as if some were NA
     lock.data[0].schema = notebook.metadata.nbagent.data[0].schema = [
         {"name": name, "dtype": kind} for name, kind in schema.items()
     ]
@@ -176,12 +178,19 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     done = again("rerun", "n.ipynb", "--data", "new.csv", "-p", "factor=3")
     assert done.code == 0, done.err
     assert "cell-3: output 1, text/plain, line 1: '97.8' → '249.3'" in done.out
-    assert "1 of 5 cells show something else." in done.out
+    assert "2 of 6 cells show something else." in done.out
     made: Any = nbformat.read(tmp_path / "n-rerun.ipynb", as_version=4)
     assert [cell.source for cell in made.cells if "injected-parameters" in cell.metadata.get("tags", [])] == [
         "# Parameters\nfactor = 3"
     ]
+    # The slider of before is gone, whose view no cell has any longer.
+    states = made.metadata.widgets["application/vnd.jupyter.widget-state+json"].state
+    assert [each.state.get("value") for each in states.values() if each.model_name == "IntSliderModel"] == [3]
+    view = made.cells[-1].outputs[0].data["application/vnd.jupyter.widget-view+json"]
+    assert states[view.model_id].state.value == 3
     assert again("verify", "n-rerun.ipynb").code == 0
+    told = nbagent("log", "n-rerun.ipynb", cwd=tmp_path).out
+    assert re.search(r"(?m)^Run again 20\S+Z, with factor = 3\.$", told)
     for words, told in (
         (["--data", "other.csv"], "The new table.csv has another schema: it has no column 'bill'"),
         (["-p", "facto=3"], "n.ipynb has no parameter 'facto'."),

@@ -167,6 +167,10 @@ def read(path: Path) -> Document:
             data = file.read(MAX_SIZE + 1)
         if len(data) > MAX_SIZE or weight(data) > MAX_SIZE:
             raise UsageError(f"{path} is too large for a notebook.")
+        if data.startswith(b"PK\3\4"):
+            raise UsageError(
+                f"{path} is a zip.", mend="Unpack it, and name the notebook in it, with --data and its folder."
+            )
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from error

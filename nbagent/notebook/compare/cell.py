@@ -19,7 +19,9 @@ from nbagent.notebook.compare import tables, texts
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
-_STYLED = re.compile(r"""\b(?:style|color|bgcolor)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
+_STYLED = re.compile(
+    r"""\b(?:style|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
+)
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
@@ -156,10 +158,10 @@ def _compare_text(
         # What is drawn stands in the markup. Names that a library makes up in there differ with every run.
         drawn = any(_DRAWN.search(each) for each in (stored, fresh))
         differences = apart(str if drawn else _styles, markup=True)[:1]
-        differences = [each._replace(where="markup" if drawn else "style") for each in differences]
+        differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
     found.differences += differences
 
 
 def _styles(markup: str) -> str:
-    """The colours and styles that elements of HTML have, one a line."""
+    """The colours, styles, links and values that elements of HTML have, one a line."""
     return "\n".join("".join(each) for each in _STYLED.findall(markup))

@@ -32,7 +32,9 @@ class Mask(NamedTuple):
 BUILT_IN = tuple(
     Mask(re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
-        (r"\x1b\[[0-9;?]*[A-Za-z]", ""),
+        (r"(?:\x1b|\\u001b)\[[0-9;?]{0,40}[A-Za-z]", ""),
+        (r"(\x1b|\\u001b)\]8;id=\d{1,20};", r"\1]8;;"),
+        (r"\u2007", " "),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
@@ -44,6 +46,8 @@ BUILT_IN = tuple(
         (r"^The slowest run took [\d.,]+ times longer than the fastest\..*\n?", ""),
         (rf"^(?:CPU times|Compiler time|Parser|Wall time): .*{_UNIT}$", "TIMING"),
         (r"(?<=%\|)[^|\n]{0,400}\|( {0,20}\S{1,80}) \[[^\],\n]{0,60}(?:, +[^\],\n]{0,60})?", r"BAR|\1 [TIMING"),
+        (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})*", "BAR"),
+        (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>)+(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
         (r"(?<!\d)(\d{1,20}/\d{1,20}) \[\d\d:\d\d[^\],\n]{0,40}(?:, +[^\],\n]{0,40})?", r"\1 [TIMING"),
         (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
         (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),

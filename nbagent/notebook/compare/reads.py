@@ -44,6 +44,7 @@ _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)
 _TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
+_ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
 _GENERATORS = frozenset({"random", "numpy.random"})
 """Modules whose functions draw random numbers."""
 
@@ -70,6 +71,7 @@ class Code:
         self._modules: set[str] = set()
         self._seeded: set[str] = set()
         self._siblings: dict[str, set[str]] = {}
+        self._zoned = False
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
@@ -82,6 +84,7 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
+        self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
@@ -92,6 +95,7 @@ class Code:
             processes=self._reads(code, _PROCESSES, self.processes),
             unset=_shows_unset(code),
             concurrent=_CONCURRENT.search(code) is not None,
+            zoned=self._zoned,
         )
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
@@ -151,6 +155,7 @@ class Reads:
         processes: The numbers of processes that the kernel started.
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
+        zoned: What time it is in zones that it names, or a cell before it.
     """
 
     clock: bool = False
@@ -161,6 +166,7 @@ class Reads:
     processes: bool = False
     unset: bool = False
     concurrent: bool = False
+    zoned: bool = False
 
     @property
     def is_volatile(self) -> bool:

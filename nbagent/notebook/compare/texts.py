@@ -17,6 +17,7 @@ from nbagent.notebook.compare.volatile import (
     is_clock,
     is_duration,
     is_id,
+    is_memory,
     is_moment,
     is_now,
     is_process,
@@ -267,7 +268,10 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
     reads, moments = context.reads, context.moments
     if is_clock(stored, fresh, moments):
         return "date"
-    if is_moment(fresh, moments.fresh) and not markup:
+    dates = reads.clock and stored.kind == fresh.kind == "date"
+    if dates and is_shifted(stored, fresh, moments, again=again):
+        return "date"
+    if is_moment(fresh, moments.fresh, moments.zones) and not markup:
         return ""
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
@@ -280,13 +284,14 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "id"
     if again and (markup or reads.ident or is_id(stored) or is_id(fresh)):
         return "id"
-    if reads.clock and stored.kind == fresh.kind == "date":
-        return "date" if is_shifted(stored, fresh, moments, again=again) else ""
+    if dates:
+        return ""
     if again and reads.clock and fresh.kind in TIMED:
         return "timing"
     if reads.only_measure and any(map(str.isdecimal, stored.text)) and any(map(str.isdecimal, fresh.text)):
         return "measure"
-    return "measure" if again and reads.measure and fresh.kind in TIMED else ""
+    measured = (again and fresh.kind in TIMED) or is_memory(stored, fresh)
+    return "measure" if reads.measure and measured else ""
 
 
 def _spots(mime: str, stored: str, fresh: str) -> list[tables.Spot]:

@@ -24,6 +24,7 @@ _UNITS = (
     r"(?:ns|nsec|nanoseconds?|µs|us|μs|usec|microseconds?|ms|msec|milliseconds?|s|secs?|seconds?|mins?|minutes?|"
     r"h|hrs?|hours?)"
 )
+_EACH = r"/(?:it|iter|iteration|step|epoch|batch|sample|row|call|loop|item|op|run|file|image|query|request|token)\b"
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?"
 _TOKENS = re.compile(
     "|".join(
@@ -38,7 +39,7 @@ _TOKENS = re.compile(
             ("date5", r"\b20\d{6}[T_-]?\d{4,6}\b"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
             ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{0,12}}/(?:s|sec|second|min|minute)\b"),
-            ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?![\w/])"),
+            ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?:(?![\w/])|(?={_EACH}))"),
             ("factor", rf"(?<![\w.])(?:{_NUMBER})[x×](?!\w)"),
             ("number", rf"(?<![\w.])(?:{_NUMBER})(?![\w])"),
             ("word", r"\w+"),
@@ -198,5 +199,6 @@ def close(one: Token, other: Token, *, tolerance: float) -> bool:
     left, right = number(one), number(other)
     if left is None or right is None or one.kind != other.kind or not any(sign in one.text for sign in ".eE"):
         return False
-    # All that is too large for a float would be the same infinity.
-    return math.isfinite(left) and math.isclose(left, right, rel_tol=tolerance, abs_tol=0.0)
+    # All that is too large for a float would be the same infinity; a zero that lost its sign came of another number.
+    signed = math.copysign(1, left) == math.copysign(1, right)
+    return signed and math.isfinite(left) and math.isclose(left, right, rel_tol=tolerance, abs_tol=0.0)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from nbagent.notebook.compare.tokens import Token, number, seconds
 
@@ -25,7 +27,7 @@ PROCESSES, NEAR = 256, 8
 """Processes and threads that a kernel may have started before one; by how many two runs may differ there."""
 QUARTER = 900
 """Seconds: time zones are whole quarters of an hour apart."""
-ZONES = sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs)
+ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
 """The seconds that time zones are ahead of UTC."""
 TINY = 1e-4
 """Seconds."""
@@ -36,6 +38,7 @@ _PARTS = re.compile(
 """What stands before a part of a time."""
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
+_OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
@@ -49,31 +52,42 @@ class Moments:
         stored: The first; None if nothing says so.
         fresh: The second.
         elapsed: Seconds that the second has run so far.
+        zones: The seconds that their time zone may have been ahead of UTC.
     """
 
     stored: float | None
     fresh: float
     elapsed: float
+    zones: Sequence[int] = ZONES
+
+
+def zones(name: object, moments: Sequence[float]) -> Sequence[int]:
+    """The seconds that a time zone and UTC are ahead of UTC at moments; those of all if there is none of that name."""
+    try:
+        ahead = [ZoneInfo(str(name)).utcoffset(datetime.fromtimestamp(each, UTC)) for each in moments]
+    except (OSError, ValueError, KeyError):
+        return ZONES
+    return sorted({0, *(int(each.total_seconds()) for each in ahead if each is not None)})
 
 
 def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether both show the moment at which they ran: as a date of one time zone, or in seconds since the epoch."""
-    if not is_moment(fresh, moments.fresh):
+    if not is_moment(fresh, moments.fresh, moments.zones):
         return False
     if moments.stored is None or stored.kind != "date":
-        return moments.stored is None or is_moment(stored, moments.stored)
-    pairs = ((stored.text, moments.stored), (fresh.text, moments.fresh))
-    return any(all(_offsets(text, at + zone, range(1)) for text, at in pairs) for zone in ZONES)
+        return moments.stored is None or is_moment(stored, moments.stored, moments.zones)
+    one, other = _days(stored.text, moments.stored, 1), _days(fresh.text, moments.fresh, 1)
+    return any(_day(moments.stored, zone) in one and _day(moments.fresh, zone) in other for zone in moments.zones)
 
 
-def is_moment(token: Token, moment: float) -> bool:
-    """Whether a token shows a moment: as a date, or in seconds since the epoch."""
+def is_moment(token: Token, moment: float, zones: Sequence[int]) -> bool:
+    """Whether a token shows a moment: as a date in one of these time zones, or in seconds since the epoch."""
     value = number(token)
     if value is not None and token.kind == "number" and value > 1e9:
         for unit in (1.0, 1e3, 1e6, 1e9):
             if abs(value / unit - moment) < DAY:
                 return True
-    return token.kind == "date" and not _offsets(token.text, moment, range(-1, 2)).isdisjoint((-1, 0, 1))
+    return token.kind == "date" and not _days(token.text, moment, 1).isdisjoint(_day(moment, zone) for zone in zones)
 
 
 def is_shifted(stored: Token, fresh: Token, moments: Moments, *, again: bool) -> bool:
@@ -87,24 +101,31 @@ def is_shifted(stored: Token, fresh: Token, moments: Moments, *, again: bool) ->
     """
     if moments.stored is None:
         return again
-    if not again and abs(moments.fresh - moments.stored) < DAY:
-        return False
-    offsets = [
-        _offsets(token.text, moment, range(-FARTHEST, FARTHEST))
-        for token, moment in ((stored, moments.stored), (fresh, moments.fresh))
-    ]
-    return any({each - 1, each, each + 1} & offsets[1] for each in offsets[0])
+    one, other = _days(stored.text, moments.stored, FARTHEST), _days(fresh.text, moments.fresh, FARTHEST)
+    apart = {_day(moments.fresh, zone) - _day(moments.stored, zone) for zone in moments.zones}
+    if not again:
+        apart.discard(0)
+    soon = not again and abs(moments.fresh - moments.stored) < DAY
+    # Months have as many days as they like; what is the day of the run, or was a moment ago, is that and no other.
+    room = 0 if soon or is_moment(fresh, moments.fresh, moments.zones) else 1
+    return any(days + more in other for days in one for step in apart for more in range(step - room, step + room + 1))
 
 
-def _offsets(text: str, moment: float, among: range) -> set[int]:
-    """How many days a text, read as a date in whatever order, may be after a moment."""
+def _day(moment: float, zone: int) -> int:
+    """The number of a moment's day, in a time zone that is so many seconds ahead of UTC."""
+    return int((moment + zone) // 86_400)
+
+
+def _days(text: str, moment: float, farthest: int) -> set[int]:
+    """The numbers of the days that a text may mean, read as a date in whatever order, so many days from a moment."""
     numbers = [int(each) for each in re.findall(r"\d+", text)[:8]]
     if len(numbers) and len(str(numbers[0])) == 8:
         first = str(numbers[0])
         numbers = [int(first[:4]), int(first[4:6]), int(first[6:]), *numbers[1:]]
     words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
-    today = datetime.fromtimestamp(moment, UTC)
-    return {days for days in among if _renders(numbers, words, today + timedelta(days=days))}
+    today, at = datetime.fromtimestamp(moment, UTC), _day(moment, 0)
+    near = range(-farthest, farthest + 1)
+    return {at + days for days in near if _renders(numbers, words, today + timedelta(days=days))}
 
 
 def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
@@ -165,7 +186,7 @@ def _parts(moment: float) -> list[tuple[int | str, ...]]:
 def _is_part(token: Token, part: int | str) -> bool:
     if isinstance(part, str):
         return token.kind == "word" and token.text.lower() in (part, part[:3])
-    return number(token) == part
+    return token.text[:1].isdecimal() and "." not in token.text and number(token) == part
 
 
 def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
@@ -178,17 +199,24 @@ def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
 
 
 def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both are the time of the day of their moments, in any time zone, or none is longer than a run took."""
+    """Whether both are the time of the day of their moments, in any time zone, or none is longer than a run took.
+
+    Or a time as long before or after both, such as that at which something will be done.
+    """
     longest = 1.5 * moments.elapsed + 1
     if min(_times(fresh)) <= longest:
         return True
     pairs = [(stored, moments.stored), (fresh, moments.fresh)]
-    return all(at is None or _is_off(_times(token)[0] - at, longest + 60) for token, at in pairs)
+    off = [_times(token)[0] - at for token, at in pairs if at is not None]
+    if all(_is_off(each, longest + 60, QUARTER) for each in off):
+        return True
+    minutes = 60 if len(_times(fresh)) > 1 else 0
+    return len(off) > 1 and _is_off(off[1] - off[0], longest + minutes, 86_400)
 
 
-def _is_off(apart: float, most: float) -> bool:
-    """Whether a difference of two times is that of two time zones, which are whole quarters of an hour, and no more."""
-    return abs((apart + QUARTER / 2) % QUARTER - QUARTER / 2) <= most
+def _is_off(apart: float, most: float, step: int) -> bool:
+    """Whether two times differ by some steps, and no more: by days, or by the quarters of an hour of time zones."""
+    return abs((apart + step / 2) % step - step / 2) <= most
 
 
 def _times(token: Token) -> list[float]:
@@ -223,6 +251,14 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if taken is None or _taken(stored) is None:
         return False
     return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+
+
+def is_memory(stored: Token, fresh: Token) -> bool:
+    """Whether both are amounts of memory, or shares of it, that are near to each other: runs may agree by chance."""
+    one, other = number(stored), number(fresh)
+    if one is None or other is None or abs(one - other) > 0.25 * abs(other):
+        return False
+    return all(_OF_MEMORY.match(each.row, each.start + len(each.text)) is not None for each in (stored, fresh))
 
 
 def _is_measured(token: Token) -> bool:
