@@ -70,10 +70,12 @@ _DATES = re.compile(
 """Days, months, quarters, decades, times and ordinals."""
 _LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(
-    rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau)"
+    rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau|[Ii]nterval|[Qq]uantil|percentile)"
     rf"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{{0,2}}=?\s{{0,2}}(?:0?[.,]\d+\b|{_LEVEL}\s?%)"
 )
 """The levels of tests and intervals, which are agreed on, not found out."""
+_BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?:[.,\u202f\u00a0 ]?000)*0*(?!\d)")
+"""What rates are stated by: per 100,000."""
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
     r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
@@ -114,10 +116,12 @@ def claims(
     told = [each for text in given for each in room.read(text)]
     said = _DIGITS.findall("\n".join((*given, *notes)))
     heard = {abs(each.value) for each in told} | set(map(Decimal, said))
-    literals = Literals(code or {}, data=data, told=frozenset(heard))
-    known = _Places(_Place(each, 0, -1) for each in (*told, *room.read(literals.parameters())))
+    literals = Literals(code or {}, data=data, told=heard)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
-    shown = _Places(_read(outputs, literals, heard))
+    denied: set[Decimal] = set()
+    shown = _Places(_read(outputs, literals, heard, denied))
+    parameters = room.read("\n".join(map(str, literals.parameters(denied))))
+    known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
@@ -162,7 +166,7 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
         return " " if is_next else found[0]
 
     text = _LABEL.sub(label, text)
-    for pattern in (_DATES, _NAMES, _LEVELS):
+    for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
     return _SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
@@ -274,7 +278,7 @@ class _Room:
 
 
 def _read(
-    outputs: Mapping[int, Sequence[Mapping[str, Any]]], literals: Literals, known: set[Decimal]
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]], literals: Literals, known: set[Decimal], denied: set[Decimal]
 ) -> Iterator[_Place]:
     """The numbers of all outputs with their places, the latest first, without those that code has made up.
 
@@ -282,25 +286,32 @@ def _read(
         outputs: The outputs of each cell.
         literals: What cells show that was made up.
         known: The sizes of numbers that were told; those that are found out are added.
+        denied: Gets the sizes of the numbers that are made up.
     """
     room = _Room()
     read: list[tuple[int, int, list[list[Numeral]]]] = []
     for cell in sorted(outputs, reverse=True):
         for index, output in reversed(list(enumerate(outputs[cell]))):
             text = _text(output)
-            # A comma may stand within a number or between two, so the text is read both ways.
-            parts = room.read(text.replace(",", " ")) if _LISTED.search(text) else ()
-            read.append((cell, index, [list(room.read(text)), list(parts)]))
+            # A comma or a space may stand within a number or between two, so the text is read both ways.
+            ways = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
+            if _SPACED.search(text):
+                ways.append(_SPACED.sub(lambda found: found[0].replace(" ", ""), text))
+            read.append((cell, index, [list(room.read(each)) for each in ways]))
     found: list[list[_Place]] = []
     for cell, several in itertools.groupby(reversed(read), key=lambda each: each[0]):
-        counts = literals.shown(cell, known)
+        counts = literals.shown(cell)
         written = _Written(counts or {})
         for _, index, readings in several:
             places: list[_Place] = []
             for numbers in readings if counts is not None else ():
                 written.begin()
                 # Each stands there once for having been written out; any more of them were found out.
-                places += [_Place(number, cell, index) for number in numbers if not written.take(number)]
+                for number in numbers:
+                    if written.take(number):
+                        denied.add(abs(number.value))
+                    else:
+                        places.append(_Place(number, cell, index))
             found.append(places)
             known.update(abs(place.number.value) for place in places)
     yield from itertools.chain.from_iterable(reversed(found))

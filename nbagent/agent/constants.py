@@ -1,19 +1,120 @@
-"""Reckons what the constants of code come to, within bounds. Pure: nothing of the code is run."""
+"""Values of code that is read without its data, and what Python makes of constants within bounds. Pure.
+
+A value is what it may be without data, and from where it comes. Where syntax or a call combines values, their sources
+are joined, and what they are without data is computed, as far as the tables here go.
+"""
 
 from __future__ import annotations
 
 import ast
 import base64
+import binascii
+import builtins
+import codecs
+import decimal
+import fractions
+import html
 import itertools
+import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+import statistics
+import string
+import struct
+import urllib.parse
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
-MOST = 20_000
-"""Steps, items and characters of all values together."""
+MOST: Final = 20_000
+"""Items and characters of the values with which one call is computed."""
+ALTERNATIVES: Final = 24
+"""What one value may be without data, of which more is not kept."""
+DATA, TOLD, CODE, VAGUE = "data", "told", "code", "vague"
+"""Sources: data; numbers that are known; numbers that only the code has; and, beside these, that the way isn't known.
+
+Any other source is a variable that was given numbers of `CODE`.
+"""
+NOWHERE: Final[frozenset[str]] = frozenset()
+PURE_MODULES = frozenset(
+    "math cmath statistics json datetime decimal fractions itertools functools operator collections re string textwrap "
+    "calendar copy ast base64 struct io types typing enum dataclasses binascii codecs zlib html urllib pprint "
+    "time locale".split()
+)
+"""Modules that make nothing but constants of constants."""
+LIBRARIES = frozenset(
+    "numpy pandas polars matplotlib scipy sklearn statsmodels duckdb seaborn sqlite3 plotly pyarrow os sys random "
+    "pathlib importlib subprocess logging warnings csv pickle glob shutil tempfile uuid secrets inspect builtins "
+    "IPython".split()
+)
+"""Other modules that no cell has written."""
+MAKES = frozenset(
+    "DataFrame LazyFrame Series array asarray Index from_dict from_records from_dicts dumps full zeros ones arange "
+    "linspace float64 float32 int64 int32 add sum prod mean median max min dot concat Timestamp Timedelta date_range "
+    "to_datetime to_timedelta Markdown HTML Path".split()
+)
+"""What of other modules makes constants of constants too."""
+LISTS = frozenset(
+    "DataFrame LazyFrame Series array asarray Index from_dict from_dicts from_records Markdown HTML".split()
+)
+"""Those that hold what they are given as it is."""
+_CODECS: Final = frozenset(("hex", "base64", "rot13", "rot_13", "utf-8", "utf8", "ascii", "latin-1", "latin1"))
+_ALIASES: dict[str, Callable[..., Any]] = {
+    "numpy.add": operator.add,
+    "numpy.sum": sum,
+    "numpy.prod": math.prod,
+    "numpy.mean": statistics.fmean,
+    "numpy.dot": lambda left, right: sum(map(operator.mul, left, right)),
+}
+REDUCES: dict[str, Callable[..., Any]] = {
+    "sum": sum,
+    "max": max,
+    "min": min,
+    "prod": math.prod,
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "item": lambda items, *_: items[0],
+    "tolist": list,
+    "to_list": list,
+}
+"""Methods of columns and arrays, for lists of constants."""
+_BUILTINS = (
+    "abs int float round len sum ord chr str repr min max sorted list tuple set frozenset zip enumerate range pow "
+    "divmod bool hex oct bin bytes bytearray any all format complex dict"
+).split()
+PURE: dict[str, Callable[..., Any]] = {
+    **{name: getattr(builtins, name) for name in _BUILTINS},
+    "reversed": lambda items: list(items)[::-1],
+    "iter": list,
+    "str.maketrans": str.maketrans,
+    "int.from_bytes": int.from_bytes,
+    "bytes.fromhex": bytes.fromhex,
+    "dict.fromkeys": dict.fromkeys,
+    "json.dumps": json.dumps,
+    "html.unescape": html.unescape,
+    "zlib.decompress": lambda data: zlib.decompressobj().decompress(data, MOST),
+    "struct.unpack": struct.unpack,
+    "urllib.parse.unquote": urllib.parse.unquote,
+    "codecs.decode": lambda data, encoding="utf-8": codecs.decode(data, encoding) if encoding in _CODECS else 1 / 0,
+    "binascii.unhexlify": binascii.unhexlify,
+    "decimal.Decimal": decimal.Decimal,
+    "fractions.Fraction": fractions.Fraction,
+    "itertools.accumulate": lambda items: list(itertools.accumulate(items)),
+    "itertools.chain": lambda *items: list(itertools.chain(*items)),
+    **{f"base64.{name}": getattr(base64, name) for name in dir(base64) if name.endswith("decode")},
+    **{f"{module}.{name}": each for module in ("math", "numpy") for name, each in vars(math).items() if callable(each)},
+    **_ALIASES,
+    **{f"statistics.{name}": getattr(statistics, name) for name in ("mean", "fmean", "median", "mode", "stdev")},
+    **{f"operator.{name}": getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "neg")},
+}
+"""Functions that are computed for constants, by their full names."""
+FIXED: dict[str, Any] = {
+    **{f"math.{name}": each for name, each in vars(math).items() if isinstance(each, float)},
+    **{f"string.{name}": each for name, each in vars(string).items() if isinstance(each, str)},
+}
 _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -22,195 +123,219 @@ _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
+    ast.LShift: lambda left, right: left << right if right < 1000 else 1 / 0,
+    ast.RShift: operator.rshift,
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
 }
-_SERIES = (str, bytes, list)
-COMPARES = frozenset("is_in isin is_between between eq ne lt le gt ge get_group".split())
-"""Calls that only compare with what they are given."""
-RENAMES = frozenset(("replace", "replace_strict", "map"))
-"""Calls that give values of data other names, by a dictionary."""
-_SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
-_CONDITION = re.compile(
-    r"""(?ix) (?P<column> [\w"\])] \s* (?: [<>=!]=? | <> | \blike\b ) ) \s* (?: '[^']*' | -?[\d.]+ )
-    | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
-)
-"""What a condition compares a column with, or a text beside it."""
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (abs, int, float, round, len, sum, ord, str, divmod, math.sqrt, math.floor, math.ceil)
-}
+_DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
+_WIDE = re.compile(r"[{%][^{}%A-Za-z]*(?:\d{4}|\*)|\{[^{}]*\{")
+"""A field of a format that may be very wide."""
+_SERIES = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range)
+FAILS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+"""What computing with constants may raise."""
 
 
-def folded(node: ast.AST, valued: Callable[[str], ast.expr | None]) -> Any:
-    """What an expression comes to.
+class Value:
+    """What an expression is, as far as that is known without data.
 
-    Args:
-        node: The expression.
-        valued: The expression that is a name's only value, or that a function returns; None if there is none.
-
-    Raises:
-        ValueError: It is more than arithmetic, texts and lists, or it comes to something too large.
+    Attributes:
+        alone: The constants that it may be without data.
+        of: From where it comes.
+        parts: The values in it, if it is a container or an object.
+        code: What is called when it is: the full name of a function or module of others, or what an interpreter made.
     """
-    left = MOST
 
-    def fold(node: ast.AST | None) -> Any:
-        nonlocal left
-        value = _value(node, fold, valued)
-        left -= _size(value)
-        if left < 0:
-            raise ValueError("it is too large")
-        return value
+    __slots__ = ("alone", "code", "of", "parts")
 
-    try:
-        return fold(node)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
-        raise ValueError(f"it comes to nothing: {error}") from error
+    def __init__(
+        self,
+        alone: Iterable[Any] = (),
+        of: frozenset[str] = NOWHERE,
+        parts: list[Value] | dict[Any, Value] | None = None,
+        code: Any = None,
+    ) -> None:
+        self.alone = alone[:ALTERNATIVES] if type(alone) is tuple else (*itertools.islice(alone, ALTERNATIVES),)
+        self.of, self.parts, self.code = of, parts, code
 
+    def leaves(self, seen: set[int] | None = None, *, keys: bool = True) -> Iterator[Value]:
+        """The values in it that have no others in them, each with the variables of what it is in."""
+        seen = set() if seen is None else seen
+        if self.parts is None:
+            yield self
+        elif id(self.parts) not in seen:
+            seen.add(id(self.parts))
+            if DATA in self.of or self.alone:
+                yield Value(self.alone, self.of)
+            for key, each in (
+                [*self.parts.items()] if isinstance(self.parts, dict) else ((None, x) for x in [*self.parts])
+            ):
+                if keys and _says(key) and not (isinstance(key, str) and self.code):
+                    yield Value((key,), self.of | {CODE})
+                yield from map(self.item, each.leaves(seen, keys=keys))
 
-def _value(
-    node: ast.AST | None, fold: Callable[[ast.AST | None], Any], valued: Callable[[str], ast.expr | None]
-) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name):
-            return fold(valued(name))
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [*map(fold, items)]
-        case ast.UnaryOp(op=op, operand=operand):
-            return _OPERATIONS[type(op)](fold(operand))
-        case ast.BinOp(left=left, op=op, right=right):
-            return _reckoned(type(op), fold(left), fold(right))
-        case ast.Call(func=ast.Name(id=name)) if (returned := valued(name)) is not None:
-            return fold(returned)  # its parameters have their values if it is called once
-        case ast.JoinedStr(values=items):
-            return "".join(str(fold(each.value if isinstance(each, ast.FormattedValue) else each)) for each in items)
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="join"), args=[items]):
-            return text.join(fold(items))
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name), args=arguments):
-            values = [fold(each) for each in arguments]
-            if not node.keywords and not (name == "round" and _size(values[-1]) > 1):
-                return _FUNCTIONS[name](*values)
-    raise ValueError("it is no plain expression")
+    def item(self, part: Value) -> Value:
+        """A part of it, which comes from where it comes: a number of the code from the variable that has it."""
+        if not self.of or (CODE not in part.of and DATA not in self.of):
+            return part
+        of = part.of - {CODE} | self.of if CODE in part.of else part.of | (self.of & {DATA})
+        return Value(part.alone, of, part.parts, part.code)
 
+    def plain(self, room: list[int] | None = None) -> Any:
+        """The one constant that it is.
 
-def _reckoned(kind: type, left: Any, right: Any) -> Any:
-    """Two values reckoned together, if that can't come to much."""
-    most = 0
-    if kind is ast.Pow:
-        most = _size(left) * 64 * abs(right)
-    elif kind is ast.Mult and (isinstance(left, _SERIES) or isinstance(right, _SERIES)):
-        most = _size(left) * right if isinstance(right, int) else _size(right) * left
-    if most > MOST or (kind is ast.Mod and isinstance(left, str | bytes)):
-        raise ValueError("it is too large")
-    return _OPERATIONS[kind](left, right)
+        Raises:
+            ValueError: It is none, or not known, or too large.
+        """
+        room = [MOST] if room is None else room
+        room[0] -= 1
+        if self.of & {DATA, VAGUE} or room[0] < 0 or (self.parts is None) is (len(self.alone) != 1) or self.code:
+            raise ValueError("it is not known")
+        if isinstance(self.parts, dict):
+            return {key: each.plain(room) for key, each in self.parts.items()}
+        return self.alone[0] if self.parts is None else [each.plain(room) for each in self.parts]
 
 
-def _size(value: Any) -> int:
-    """The items or characters of a value, or the words of a whole number; at least 1."""
+def _says(key: Any) -> bool:
+    return isinstance(key, int | float) or (isinstance(key, str) and any(map(str.isdigit, key)))
+
+
+def made(constant: Any, of: frozenset[str] = NOWHERE) -> Value:
+    """A constant as a value, with values in it if it is a container."""
+    if isinstance(constant, dict):
+        return Value((), NOWHERE, {key: made(each, of) for key, each in constant.items()})
+    if isinstance(constant, list | tuple | set | frozenset | zip | enumerate):
+        return Value((), NOWHERE, [made(each, of) for each in constant])
+    return Value((constant,), of)
+
+
+def sources(values: Iterable[Value]) -> frozenset[str]:
+    """From where any of several values comes."""
+    return NOWHERE.union(*(leaf.of for each in values for leaf in each.leaves()))
+
+
+def joined(*values: Value, of: frozenset[str] = NOWHERE) -> Value:
+    """What is one of several values, or made of them in a way that isn't known."""
+    if len(values) == 1 and values[0].parts is None and not of:
+        return Value(values[0].alone, values[0].of)
+    leaves = [leaf for each in values for leaf in each.leaves()]
+    alone = dict.fromkeys((type(each), each) for leaf in leaves for each in leaf.alone if _is_plain(each))
+    return Value((each for _, each in alone), of.union(*(leaf.of for leaf in leaves)))
+
+
+def vague(*values: Value) -> Value:
+    """What is made of constants in a way that isn't known: any of them, or all of them together."""
+    whole = joined(*values, of=frozenset((VAGUE,)))
+    numbers: list[Any] = [each for each in whole.alone if isinstance(each, int | float | Decimal)]
+    for each in whole.alone:
+        numbers += map(Decimal, _DIGITS.findall(each)) if isinstance(each, str) and len(each) < MOST else ()
+    numbers = [Decimal(str(each)) for each in numbers if not isinstance(each, bool)]
+    texts = "".join(each for each in whole.alone if isinstance(each, str))
+    more: list[Any] = [texts, texts[::-1], re.sub(r"\D", "", texts)] if texts else []
+    with suppress(*FAILS):
+        more += [sum(numbers), sum(numbers) / len(numbers)]
+    return Value((*more, *whole.alone), whole.of)
+
+
+def _is_plain(each: Any) -> bool:
+    return isinstance(each, str | bytes | int | float | complex | Decimal | fractions.Fraction | range | None)
+
+
+def size(value: Any) -> int:
+    """The items or characters of a constant, or the words of a whole number; at least 1."""
+    if type(value) is int:
+        return 1 + value.bit_length() // 64
+    if isinstance(value, list | tuple | set | frozenset):
+        return 1 + sum(1 if isinstance(each, float) else size(each) for each in value)
+    if isinstance(value, dict):
+        return 1 + sum(size(key) + size(each) for key, each in value.items())
     if isinstance(value, int):
         return 1 + value.bit_length() // 64
     return max(1, len(value)) if isinstance(value, _SERIES) else 1
 
 
-class Absorbed(ast.NodeTransformer):
-    """Has in place of what data has no part in what it comes to: 0 times it, it less itself, none of its letters."""
+def computed(function: Callable[..., Any], *values: Any, **named: Any) -> Any:
+    """What a function makes of constants, if that can't come to much.
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A calculation, after its parts."""
-        self.generic_visit(node)
-        match node:
-            case (
-                ast.BinOp(op=ast.Mult(), left=ast.Constant(value=0))
-                | ast.BinOp(op=ast.Mult(), right=ast.Constant(value=0))
-            ):
-                return ast.Constant(0)
-            case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=1)):
-                return ast.Constant(0)
-            case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=0)):
-                return ast.Constant(1)
-            case ast.BinOp(op=ast.Sub(), left=left, right=right) if _is_same(left, right):
-                return ast.Constant(0)
-            case ast.BinOp(op=ast.Div() | ast.FloorDiv(), left=left, right=right) if _is_same(left, right):
-                return ast.Constant(1)
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """A part of a value."""
-        self.generic_visit(node)
-        match node.slice:
-            case ast.Slice(lower=None, upper=ast.Constant(value=0)):
-                return ast.Constant("")
-        return node
-
-
-def _is_same(left: ast.expr, right: ast.expr) -> bool:
-    if type(left) is not type(right) or next(itertools.islice(ast.walk(left), 40, None), None) is not None:
-        return False
-    return ast.dump(left) == ast.dump(right)
-
-
-def stated(node: ast.AST) -> Iterator[tuple[Any, list[Any]]]:
-    """What the constants in code come to, as far as one calculation goes; each with the numbers in it.
-
-    What is only compared with is left out, and so are what has labels in a dictionary, and a text that stands alone.
+    Raises:
+        ValueError: It comes to nothing, or may come to too much.
     """
-
-    def visit(node: ast.AST) -> tuple[Any, list[Any]] | None:
-        parts_of = ast.iter_child_nodes(node)
-        match node:
-            case ast.Constant(value=bool()):
-                return None
-            case ast.Constant(value=str() as text) if _SQL.match(text):
-                return _without_conditions(text), [text]
-            case ast.Call(func=ast.Attribute(attr="query") as func, args=[ast.Constant(value=str() as text), *others]):
-                found.append((_without_conditions(text), [text]))
-                parts_of = iter([func, *others, *node.keywords])
-            case ast.Call(func=ast.Attribute(attr=name) as func) if name in COMPARES:
-                parts_of = iter([func])
-            case ast.Dict(values=labels) if has_labels(node):
-                parts_of = iter(labels)
-            case ast.Constant(value=int() | float() | str() | bytes() as value):
-                return value, [value]
-            case ast.Expr(value=ast.Constant()) if not isinstance(node, ast.Module):
-                return None
-        inner = [visit(each) for each in parts_of]
-        parts = [each for each in inner if each is not None]
-        if isinstance(node, ast.BinOp | ast.UnaryOp) and len(parts) == len(inner) - 1:
-            with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-                values = [value for value, _ in parts]
-                kind = type(node.op)
-                whole = _OPERATIONS[kind](*values) if len(values) == 1 else _reckoned(kind, *values)
-                return whole, [number for _, numbers in parts for number in numbers]
-        if not isinstance(node, ast.Compare):
-            found.extend(parts)
-        return None
-
-    found: list[tuple[Any, list[Any]]] = []
-    if (whole := visit(node)) is not None:
-        found.append(whole)
-    yield from found
+    given = [*values, *named.values()]
+    sizes = [size(each) for each in given]
+    own = getattr(function, "__self__", None)
+    is_wide = (
+        (function is format and re.search(r"\d{4}", str(given[1:])))
+        or ("format" in function.__name__ and isinstance(own, str) and _WIDE.search(own))
+        or (function is round and len(given) > 1 and size(given[1]) + abs(given[1]) > 1000)
+    )
+    is_huge = any(isinstance(each, Decimal) and each.is_finite() and abs(each.adjusted()) > 1000 for each in given)
+    is_huge = is_huge or (function is fractions.Fraction and isinstance(given[0], str))
+    counts = [each for each in given if isinstance(each, int) and abs(each) > 1000]
+    is_arithmetic = function in _ARITHMETIC or all(isinstance(each, int | float) for each in given[1:])
+    takes_counts = function in _COUNTING or (isinstance(own, str | bytes | bytearray) and function.__name__ != "format")
+    is_many = bool(counts) and (takes_counts or not is_arithmetic)
+    if sum(sizes) > MOST or math.prod(sizes) > 50 * MOST or is_wide or is_huge or is_many:
+        raise ValueError("it is too large")
+    try:
+        result = function(*values, **named)
+    except Exception as error:
+        raise ValueError(f"it comes to nothing: {error}") from error  # each module has errors of its own
+    if size(result) > MOST and not isinstance(result, range):
+        raise ValueError("it is too large")
+    return result
 
 
-def has_labels(node: ast.AST | None) -> bool:
-    """Whether an expression is a dictionary of texts, by which values of data get names."""
-    values = node.values if isinstance(node, ast.Dict) else []
-    return bool(values) and all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in values)
+_COUNTING = frozenset((bytes, bytearray, math.factorial, math.comb, math.perm, math.ldexp, pow))
+_ARITHMETIC = frozenset((abs, int, float, sum, min, max, str, repr, round, len, divmod, format, list, dict, sorted))
 
 
-def _without_conditions(text: str) -> str:
-    """A query without what its conditions compare columns with, which only data can make it show."""
-    return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], text)
+def operation(kind: type, left: Any, right: Any = None) -> Any:
+    """Two constants reckoned together or compared, or one of them, if that can't come to much."""
+    if right is None and kind in (ast.USub, ast.UAdd, ast.Invert, ast.Not):
+        return _OPERATIONS[kind](left)
+    most = size(left) + size(right)
+    if kind is ast.Pow:
+        most = size(left) * 64 * (abs(right) if isinstance(right, int) else 1)
+    elif kind is ast.Mult and (isinstance(left, _SERIES) or isinstance(right, _SERIES)):
+        most = size(left) * right if isinstance(right, int) else size(right) * left
+    elif kind is ast.Mod and isinstance(left, str | bytes):
+        most = MOST + 1 if _WIDE.search(str(left)) else most
+    if most > MOST:
+        raise ValueError("it is too large")
+    if isinstance(left, Decimal) != isinstance(right, Decimal) and isinstance(left, float) | isinstance(right, float):
+        left, right = float(left), float(right)
+    if kind is ast.Mod and isinstance(left, str) and isinstance(right, list):
+        right = tuple(right)
+    return _OPERATIONS[kind](left, right)
 
 
-def spelled(texts: Sequence[str], numbers: Sequence[Any]) -> Iterator[str]:
-    """What constants may be made to say: read as one, from behind, as base64 or hex, or as letters' numbers."""
-    whole = "".join(texts)[:MOST]
-    yield from (whole, whole[::-1], *(each[::-1] for each in texts), *(re.sub(r"\D", "", each) for each in texts))
-    for each in texts:
-        with suppress(ValueError):
-            yield base64.b64decode(each[:MOST], validate=True).decode("latin-1")
-        with suppress(ValueError):
-            yield bytes.fromhex(each[:MOST]).decode("latin-1")
-    yield "".join(chr(int(each)) for each in numbers if 32 <= each < 127)
+def absorbed(kind: type, left: Value, right: Value, *, same: bool) -> Any:
+    """What it comes to whatever data is: 0 times it, it less itself; None if that depends on it."""
+    sides = [each.alone[0] if len(each.alone) == 1 and not each.of & {DATA, VAGUE} else None for each in (left, right)]
+    zero, one = [type(each) in (int, float, bool) and each == 0 for each in sides], sides[1] == 1
+    if (kind is ast.Mult and any(zero)) or (kind is ast.Mod and one) or (same and kind in (ast.Sub, ast.BitXor)):
+        return 0
+    return 1 if (kind is ast.Pow and zero[1]) or (same and kind in (ast.Div, ast.FloorDiv)) else None
+
+
+def key_of(value: Value) -> Any:
+    """What a value is as a key; raises what `plain` raises, or a TypeError."""
+    key = value.plain()
+    key = tuple(key) if isinstance(key, list) else key
+    hash(key)
+    return key

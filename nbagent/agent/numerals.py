@@ -36,7 +36,7 @@ _NUMBER = re.compile(
       | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
     (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps)\b|\s?‰
       | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w))?
-    (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR)(?!\w)))?
+    (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR|t)(?!\w)))?
     (?: (?P<glued>{_UNITS})(?!\w) | (?!\w|\.\d) )
     """,
     re.VERBOSE,

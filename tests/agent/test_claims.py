@@ -275,6 +275,15 @@ HOSTILE = {
     },
     "bytes that grow": lambda n: {1: f"print(b'x' * {n} * 10**10, b'%{n}000000000d' % 5, frame)"},
     "a long sum": lambda n: {1: f"print(frame.x{' + 7' * n})"},
+    "lists in lists": lambda n: {1: "x = [1]\n" + "x = [x, x]\n" * (n // 20) + "print(x)"},
+    "calls in calls": lambda n: {
+        1: "def f0(): return 1\n"
+        + "".join(f"def f{each + 1}(): return f{each}() + f{each}()\n" for each in range(n // 20))
+        + f"print(f{n // 20}())"
+    },
+    "powers and widths": lambda n: {
+        1: f"print(7**7**{n}, f'{{5:>{n}000000}}', round(5, -{n}00000000), '5'.zfill({n}000000))"
+    },
     "literals that are nearly the same": lambda n: {
         1: f"print({','.join(str(6 * 10**8 + each) for each in range(n))})"
     },
@@ -413,6 +422,62 @@ def test_what_data_has_no_part_in_is_no_evidence(code: str, short: bool) -> None
     code = code.replace("1427", number)
     found = claims(f"There are {number} rows.", printed(f"{number} 3"), code={1: code})
     assert [(each.text, each.supported) for each in found] == [(number, False)]
+
+
+READ_ALONG = [
+    "s = ''\nfor c in [49, 52, 50, 55]:\n    s += chr(c)\nprint(s, frame.height)",
+    "n = 0\nfor digit in [1, 4, 2, 7]:\n    n = n * 10 + digit\nprint(n, frame.height)",
+    "print(''.join(str('abcdefgh'.index(c)) for c in 'bech'), frame.height)",
+    "print('bech'.translate(str.maketrans('abcdefgh', '01234567')), frame.height)",
+    "from functools import reduce\nprint(reduce(lambda a, b: a * 10 + b, [1, 4, 2, 7]), frame.height)",
+    "import numpy as np\nprint(np.dot([1, 4, 2, 7], [1000, 100, 10, 1]), frame.height)",
+    "text = 'north,1400;south,27'\nprint(sum(int(each.split(',')[1]) for each in text.split(';')), frame.height)",
+    "print(int.from_bytes([5, 147], 'big'), frame.height)",
+    "def pick(*given):\n    return given[0]\nprint(pick(1427), frame.height)",
+    "def total(a, b=27):\n    return a + b\nprint(total(1400), frame.height)",
+    "try:\n    raise ValueError(1400 + 27)\nexcept ValueError as e:\n    print(e.args[0], frame.height)",
+    "import os\nos.environ['A'], os.environ['B'] = '1400', '27'\n"
+    "print(int(os.environ['A']) + int(os.environ['B']), frame.height)",
+    "open('x', 'w').write('14')\nopen('x', 'a').write('27')\nprint(open('x').read(), frame.height)",
+    "print(con.execute('select 1400 + 27').fetchall(), frame.height)",
+    "scope = {}\nexec('n = 1400 + 27', scope)\nprint(scope['n'], frame.height)",
+    "F = 1427\nprint(frame.filter(pl.col('x') < 0).height + F)",
+    "K = {'a': 1427}\nprint(frame.with_columns(pl.col('g').replace_strict(K)).head(1))",
+    "class R:\n    def __repr__(self):\n        return f'{1400 + 27} rows'\nprint(R(), frame.height)",
+    "import random\nrandom.seed(7)\nprint(random.randint(1000, 9999))",
+]
+
+
+@pytest.mark.parametrize("code", READ_ALONG)
+def test_what_code_comes_to_without_data_is_no_evidence(code: str) -> None:
+    """It is read as Python would run it."""
+    found = claims("There are 1427 rows.", printed("1427" if "random" in code else "1427 3"), code={1: code})
+    assert [(each.text, each.supported) for each in found] == [("1427", False)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "code"),
+    [
+        (
+            "From 1,500 to 3,000: 290",
+            "1500-3000: 290",
+            "import numpy as np\nbins = np.array([1500, 3000, 4500])\nc, _ = np.histogram(x, bins)\n"
+            "for lo, hi, n in zip(bins, bins[1:], c):\n    print(f'{lo}-{hi}: {n}')",
+        ),
+        ("Week 37 has 55 of them.", "37 55", "for w in range(52):\n    print(w + 1, totals[w])"),
+        ("It is 55.2 per 100,000.", "55.2", "print(frame.height / people * 100_000)"),
+        ("Each of the 365 days: 55.2", "55.2", "days = 365\nprint(frame.height / days)"),
+        ("The 30-row mean: 55.2", "55.2", "print(frame['v'].rolling_mean(30).max())"),
+        ("The 95 % quantile is 55.2.", "55.2", "print(frame['v'].quantile(0.95))"),
+        ("In total 8,417,071", "8 417 071", "print(f'{frame.sum():,}'.replace(',', ' '))"),
+        ("It is 3,765.66 t.", "3765661.26", "print(frame['kg'].sum())"),
+        ("At 37.5 km/h: 55.2", "55.2", "V = {'car': 37.5}\nprint((frame['km'] / frame['by'].replace_strict(V)).sum())"),
+        ("In 5 years: 55.2", "55.2", "def rate(a, b, n):\n    return (b / a) ** (1 / n)\nprint(rate(df.a, df.b, 5))"),
+    ],
+)
+def test_what_honest_code_names_or_shows_beside_data_is_not_sent_back(answer: str, output: str, code: str) -> None:
+    """Labels of rows, parameters, units and the bases of rates."""
+    assert [each.text for each in claims(answer, printed(output), code={1: code}) if not each.supported] == []
 
 
 def test_what_was_made_up_in_a_cell_that_is_no_python_is_no_evidence() -> None:

@@ -1,0 +1,288 @@
+"""What calls give where code is read without its data. Pure: nothing of the code is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from abc import abstractmethod
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from nbagent.agent.constants import (
+    CODE,
+    DATA,
+    FAILS,
+    LISTS,
+    MAKES,
+    PURE,
+    PURE_MODULES,
+    REDUCES,
+    VAGUE,
+    Value,
+    computed,
+    joined,
+    made,
+    vague,
+)
+from nbagent.agent.containers import FUNCTIONS, METHODS, Named
+from nbagent.agent.expressions import SHOWS, Expressions
+from nbagent.agent.scopes import NOTHING, Function, queried
+from nbagent.core.syntax import UNREADABLE, parse
+
+_SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")
+"""Names of functions that show if their last part is one of `SHOWS`."""
+_RENAMES = frozenset(("replace", "replace_strict", "map"))
+"""Calls that give values of data other names, by a dictionary."""
+_HANDS = _RENAMES | frozenset(
+    "lit literal with_columns select agg assign insert then otherwise where mask fill_null fillna fill_nan clip full "
+    "full_like repeat max min add mul fill reindex join concat Series DataFrame int float str array append extend sum "
+    "abs round format coalesce map_elements apply __class__ type".split()
+)
+"""Calls that hand on the numbers that they are given beside data; others only choose by them, or reckon with them."""
+_COMPARES = frozenset(
+    "is_in isin is_between between eq ne lt le gt ge get_group cut qcut filter query index count startswith endswith "
+    "set_index".split()
+)
+"""Calls that only compare with what they are given."""
+_SAVES = re.compile(
+    r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
+)
+_READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
+_CHOOSES = re.compile(
+    r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
+    r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice)$"
+)
+_FILES = re.compile(r"read|open|scan|load(?!s)")
+"""Names of what writes and reads, of what is told how many or which share it gives, and of what reads files."""
+_FILLS = frozenset("insert append add extend fill update setdefault".split())
+"""Calls that put into a value what they are given."""
+_DRAWS = frozenset("randint randrange uniform gauss triangular integers choice getrandbits randbits".split())
+"""What draws one number by chance, if it isn't given how many."""
+_DEEP = 12
+"""Calls in calls that are read."""
+
+
+class Calls(Expressions):
+    """Reads calls."""
+
+    @abstractmethod
+    def _block(self, statements: Iterable[ast.stmt]) -> bool:
+        """Read statements; returns whether what follows is not reached."""
+
+    def _call(self, node: ast.Call) -> Value:
+        receiver, called, name = None, Value(), ""
+        if isinstance(node.func, ast.Attribute):
+            receiver, name = self.eval(node.func.value), node.func.attr
+            if receiver.code or (isinstance(receiver.parts, dict) and name in receiver.parts):
+                called = self.attribute(receiver, name)
+        else:
+            called = self.eval(node.func)
+        with self._quietly(receiver is not None and name in _COMPARES):
+            values = self._listed(node.args)
+            named = {each.arg or "": self.eval(each.value) for each in node.keywords}
+        if called.code and not isinstance(called.code, str):
+            return self.call_made(called, values, named)
+        path = called.code or name
+        name = path.rpartition(".")[2]
+        if name in SHOWS and _SHOWING.match(path):
+            return self._shows(name, receiver, values, named)
+        if receiver is None or called.code:
+            return self.call_named(path, values, named, [called] if called.alone else [])
+        if name in _FILLS and DATA in receiver.of and receiver.parts is None:
+            self._put(node.func, receiver, NOTHING, joined(*values, *named.values()))
+        return self._call_method(receiver, name, values, named)
+
+    def _shows(self, name: str, receiver: Value | None, values: list[Value], named: Named) -> Value:
+        if name == "exec":
+            return self.execute(values)
+        file = named.get("file", receiver if receiver and "write" in name else Value(code=""))
+        if not isinstance(file.code, str):
+            self._save(values)
+        if isinstance(file.code, str) or "file" not in named:
+            self._show([*values, *(named[each] for each in ("sep", "end") if each in named)])
+        return made(None)
+
+    def _show(self, values: Iterable[Value]) -> None:
+        for value in values:
+            shown = value
+            for each in ("__str__", "__repr__"):
+                if isinstance(value.code, Function) and isinstance(value.parts, dict) and each in value.parts:
+                    shown = self.call_made(self.attribute(value, each), [], {})
+            leaves = [(leaf, self._loops > 0) for leaf in shown.leaves()]
+            self._spend(len(leaves))
+            self.shown += leaves
+
+    def call_named(self, path: str, values: list[Value], named: Named, receivers: list[Value]) -> Value:
+        """What a call of a function of others gives, by its full name."""
+        with suppress(*FAILS):
+            return FUNCTIONS[path](self, values, named)
+        given, name = [*values, *named.values()], path.rpartition(".")[2]
+        of, by = self._sources(given), self._given_functions(given)
+        if DATA not in of and (not by or path in PURE):
+            with suppress(*FAILS):
+                plain = {key: each.plain() for key, each in named.items()}
+                return made(computed(PURE[path], *(each.plain() for each in values), **plain), of)
+            if name in LISTS and "." in path and values:
+                return Value(values[0].alone, values[0].of, values[0].parts)
+            is_pure = path.partition(".")[0] in PURE_MODULES or path in PURE or (name in MAKES and "." in path)
+            if is_pure and not _READS.search(name):
+                return vague(*given)
+        if path in PURE and len(given) == 1:
+            given = values = [_each(PURE[path], joined(*values))]
+        return self._drawn(name, of, values, named) or self._unknown(name, receivers, values, named, by)
+
+    def _call_method(self, receiver: Value, name: str, values: list[Value], named: Named) -> Value:
+        """What a call of a method of a value gives."""
+        given = [*values, *named.values()]
+        if receiver.parts is not None and name in METHODS:
+            with suppress(*FAILS):
+                return METHODS[name](self, receiver, values, named)
+        of, by = self._sources([receiver, *given]), self._given_functions(given)
+        if DATA not in of and not by and not _READS.match(name):
+            with suppress(*FAILS):
+                whole, plain = receiver.plain(), [each.plain() for each in values]
+                if isinstance(whole, list | dict) and name in REDUCES:
+                    return made(computed(REDUCES[name], whole, *plain), of)
+                if isinstance(whole, str | bytes | bytearray | int | float | list) and not name.startswith("_"):
+                    return made(computed(getattr(whole, name), *plain, **{k: v.plain() for k, v in named.items()}), of)
+            if receiver.of or receiver.parts or receiver.alone:
+                self._save([receiver, *given] if _SAVES.search(name) else [])
+                return vague(receiver, *given)
+        drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
+        return drawn or self._unknown(name, [receiver], values, named, by)
+
+    def _drawn(self, name: str, of: frozenset[str], values: list[Value], named: Named) -> Value | None:
+        """One number that is drawn by chance, from no data; a simulation draws again and again."""
+        is_one = 0 < len(values) < 3 and "size" not in named and not self._loops
+        if name not in _DRAWS or DATA in of or not is_one:
+            return None
+        return Value(vague(*values).alone, of | {CODE, VAGUE})
+
+    def _unknown(self, name: str, receivers: list[Value], values: list[Value], named: Named, by: list[Value]) -> Value:
+        """What a call gives that does more than reckon with constants: data, with what it hands on."""
+        given = [*values, *named.values()]
+        if _SAVES.search(name):
+            self._save([*receivers, *given])
+        if name not in _HANDS:
+            self._use(named.values(), named=True)
+        if name not in _HANDS or name in _RENAMES:
+            self._use(given, named=_CHOOSES.match(name) is not None)
+        is_constant = bool(given) and DATA not in self._sources([*receivers, *given])
+        handed: list[Value] = []
+        for each in given if name not in _COMPARES else ():
+            is_name = each.alone and isinstance(each.alone[0], str) and VAGUE not in each.of and _FILES.match(name)
+            is_choice = name not in _HANDS and not is_constant and DATA not in each.of
+            if each.parts is not None or not (is_name or is_choice):
+                handed += each.leaves(keys=name not in _RENAMES)
+        parts = [each if each.parts is None else vague(each) for each in receivers]
+        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.alone)
+        parts += [vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
+        of = self._sources(parts) | {DATA}
+        parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
+        return Value(map(queried, joined(*parts).alone), of)
+
+    def _given_functions(self, given: Iterable[Value]) -> list[Value]:
+        """What functions come to that a call is given, which it calls with data."""
+        made_here = [each for each in given if isinstance(each.code, Function) and each.parts is None]
+        return [self.call_made(each, [NOTHING] * 3, {}) for each in made_here]
+
+    def call_made(self, called: Value, values: Sequence[Value], named: Named) -> Value:
+        """What a call of a function or a class of the code gives."""
+        function: Function = called.code
+        if isinstance(function.node, ast.ClassDef):
+            return self._instance(called, values, named)
+        self._waiting.pop(id(function.node), None)
+        if self._calls >= _DEEP:
+            given = joined(*values, *named.values())
+            return given if DATA in given.of else vague(given)
+        outer, self._scope = self._scope, function.scope.new_child()
+        under, self._under = self._under, []
+        self._calls += 1
+        self._returned.append([])
+        try:
+            self._take(function, [*([function.self] if function.self else []), *values], named)
+            if isinstance(function.node, ast.Lambda):
+                return self.eval(function.node.body)
+            self._block(function.node.body)
+            found = self._returned[-1]
+        finally:
+            self._returned.pop()
+            self._scope, self._under = outer, under
+            self._calls -= 1
+        if any(each.code == "yield" for each in found):
+            return Value(parts=[item for each in found if isinstance(each.parts, list) for item in each.parts])
+        return found[0] if len(found) == 1 else joined(*found)
+
+    def _take(self, function: Function, values: Sequence[Value], named: Named) -> None:
+        """Give the parameters of a function their values."""
+        arguments: ast.arguments = function.node.args
+        positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        names = [*positional, *(each.arg for each in arguments.kwonlyargs)]
+        given = dict(zip(reversed(names), reversed(function.defaults), strict=False))
+        given |= dict(zip(positional, values, strict=False)) | {k: v for k, v in named.items() if k in names}
+        for name in names:
+            self._bind(name, given.get(name, NOTHING))
+        if arguments.vararg:
+            self._bind(arguments.vararg.arg, Value(parts=[*values[len(positional) :]]))
+        if arguments.kwarg:
+            self._bind(arguments.kwarg.arg, Value(parts={k: v for k, v in named.items() if k not in names}))
+
+    def _instance(self, called: Value, values: Sequence[Value], named: Named) -> Value:
+        parts = dict(called.parts) if isinstance(called.parts, dict) else {}
+        instance = Value((), frozenset(), parts, called.code)
+        if "__init__" in parts and isinstance(parts["__init__"].code, Function):
+            self.call_made(Value(code=replace(parts["__init__"].code, self=instance)), values, named)
+        else:
+            fields = [each.target for each in called.code.node.body if isinstance(each, ast.AnnAssign)]
+            parts |= dict(zip((getattr(each, "id", "") for each in fields), values, strict=False)) | named
+        return instance
+
+    def execute(self, values: Sequence[Value]) -> Value:
+        """What `exec` and `eval` do with a text that is known; JSON is read as Python too."""
+        with suppress(*FAILS, *UNREADABLE):
+            body, outer = parse(values[0].plain()).body, self._scope
+            if len(values) > 1 and isinstance(values[1].parts, dict):
+                self._scope = ChainMap(values[1].parts)
+            try:
+                if len(body) == 1 and isinstance(body[0], ast.Expr):
+                    return self.eval(body[0].value)
+                self._block(body)
+            finally:
+                self._scope = outer
+        return joined(*values)
+
+    def applied(self, function: Value, values: list[Value]) -> Value:
+        """What a function gives, whoever made it."""
+        if isinstance(function.code, Function):
+            return self.call_made(function, values, {})
+        return self.call_named(str(function.code), values, {}, [])
+
+    def items(self, value: Value) -> list[Value]:
+        """The items of a value; raises a ValueError if they aren't known."""
+        if (items := self.known_items(value)) is None:
+            raise ValueError("they are not known")
+        return items
+
+    def put(self, whole: Value, key: Value, value: Value) -> Value:
+        """Put a value into another one."""
+        self._put(ast.Constant(0), whole, key, value)
+        return made(None)
+
+    def added(self, whole: Value, values: list[Value]) -> Value:
+        """Add values to a list."""
+        if not isinstance(whole.parts, list):
+            raise TypeError("it is no list")
+        whole.parts += map(self._beneath, values)
+        return made(None)
+
+
+def _each(function: Callable[..., Any], value: Value) -> Value:
+    """What a function makes of what a value is without data."""
+    found: list[Any] = []
+    for each in value.alone:
+        with suppress(*FAILS):
+            found.append(computed(function, each))
+    return Value((*found, *value.alone), value.of)
