@@ -18,7 +18,6 @@ from nbagent.core.errors import DataError, UsageError
 from nbagent.core.events import ColumnType, Output
 from nbagent.kernel.describe import describe, schemas
 from nbagent.kernel.kernel import Kernel
-from nbagent.kernel.outputs.widgets import STATE_MIME
 from nbagent.notebook import document, nodes, place, prose
 from nbagent.notebook.build import described, timing
 from nbagent.notebook.document import Document
@@ -26,6 +25,7 @@ from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import Inputs, inputs
 from nbagent.notebook.lock import Data, digest_of, utc
 from nbagent.notebook.lock import nodes as syntax
+from nbagent.safety.sanitize.widgets import STATE_MIME
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.mounts import Mount, named

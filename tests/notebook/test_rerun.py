@@ -189,7 +189,7 @@ async def test_a_notebook_runs_on_new_data_and_with_other_parameters(tmp_path: P
     view = made.cells[-1].outputs[0].data["application/vnd.jupyter.widget-view+json"]
     assert states[view.model_id].state.value == 3
     assert again("verify", "n-rerun.ipynb").code == 0
-    told = nbagent("log", "n-rerun.ipynb", cwd=tmp_path).out
+    told = forks.run("log", "n-rerun.ipynb", cwd=tmp_path).out
     assert re.search(r"(?m)^Run again 20\S+Z, with factor = 3\.$", told)
     for words, told in (
         (["--data", "other.csv"], "The new table.csv has another schema: it has no column 'bill'"),

@@ -23,7 +23,8 @@ from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
 from nbagent.faces.magic.words import GIVEN, TAKEN, Request
-from nbagent.faces.terminal.view import View, show_answer
+from nbagent.faces.terminal.console import show_answer
+from nbagent.faces.terminal.view import View
 from nbagent.safety.questions import Choice, Question, answer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
