@@ -98,6 +98,7 @@ class Harmless(ZMQChannelsWebsocketConnection):
         self._waiting: deque[tuple[Any, list[bytes]]] = deque()
         self._bytes = 0
         self._passing: asyncio.Task[None] | None = None
+        self._is_gone = False
         stanza = self.kernel_manager.provisioner.kernel_spec.metadata.get("kernel_provisioner") or {}
         self._is_sandboxed = str(stanza.get("provisioner_name", "")).startswith(SANDBOXED)
 
@@ -118,16 +119,21 @@ class Harmless(ZMQChannelsWebsocketConnection):
                 each.stop_on_recv()
         self._passing = self._passing or asyncio.ensure_future(self._pass_all())
 
+    def disconnect(self) -> None:
+        """Note that the page is gone, and that others read what the kernel says."""
+        self._is_gone = True
+        super().disconnect()
+
     async def _pass_all(self) -> None:
         try:
-            while self._waiting and not self._close_future.done():
+            while self._waiting and not self._is_gone:
                 stream, message = self._waiting.popleft()
                 harmless = await asyncio.to_thread(self._harmless, stream, message)
                 with contextlib.suppress(WebSocketClosedError):
                     self._pass(stream, harmless)
                 was_full = self._bytes > MAX_WAITING
                 self._bytes -= sum(map(len, message))
-                if was_full and self._bytes <= MAX_WAITING and not self._close_future.done():
+                if was_full and self._bytes <= MAX_WAITING and not self._is_gone:
                     for each in self.channels.values():
                         each.on_recv_stream(self.handle_outgoing_message)
         finally:
