@@ -12,7 +12,7 @@ import { Badges } from './badges';
 import { addCellCommands } from './commands';
 import { Distrust } from './distrust';
 import { addFileCommands } from './files';
-import { tellFirstStart } from './firststart';
+import { tellDeaths, tellFirstStart } from './kernels';
 import { serveMagic } from './magic';
 import { Documents, InsertMode } from './notebook';
 
@@ -42,6 +42,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     new Badges(tracker, trans);
     serveMagic(tracker);
     tellFirstStart(tracker, assistant.server);
+    tellDeaths(tracker, assistant.server);
     addFileCommands(app, assistant, tracker, palette, trans);
     addCellCommands(app, assistant, documents, tracker, palette, trans);
     void settings?.load(ID).then(loaded => {

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 from faces.lab.conftest import Server
+
+from nbagent.faces.lab.offered import offered
 
 
 async def kernel(server: Server, name: str) -> str:
@@ -45,3 +49,35 @@ async def test_a_kernel_that_cannot_be_joined_is_refused(server: Server) -> None
     assert status in (400, 503)
     assert refusal["mend"]
     await server.fetch("DELETE", f"/api/kernels/{id}")
+
+
+async def test_an_engine_that_cannot_start_is_offered_once_it_can(tmp_path: Path) -> None:
+    """Docker's kernel is in JupyterLab's list while a daemon answers: by its address, not by a file it has left."""
+    address = tmp_path / "docker.sock"
+    server = Server(tmp_path, DOCKER_HOST=f"unix://{address}")
+
+    async def names() -> set[str]:
+        return set(json.loads((await server.fetch("GET", "/api/kernelspecs")).body)["kernelspecs"])
+
+    assert {"nbagent-bubblewrap", "nbagent-docker", "python3"} - await names() == {"nbagent-docker"}
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(address))
+        daemon.listen()
+        assert "nbagent-docker" in await names()
+    assert "nbagent-docker" not in await names()
+    found = await server.fetch("POST", "/api/kernels", {"name": "nbagent-docker"})
+    assert (found.code, b"Docker daemon" in found.body) == (500, True)
+    server.stop()
+
+
+def test_sandboxed_kernels_stay_if_none_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that JupyterLab gives their notebooks no kernel without a sandbox by itself."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    program, daemon = {"program": "bwrap"}, {"socket": "/nowhere/docker.sock"}
+    specs = {
+        name: {"spec": {"metadata": {"nbagent": {"needs": needs}} if needs else {}}}
+        for name, needs in (("python3", None), ("nbagent-bubblewrap", program), ("nbagent-docker", daemon))
+    }
+    assert offered(specs) == specs
+    specs["nbagent-docker"]["spec"]["metadata"]["nbagent"]["needs"] = {"program": "/bin/sh"}
+    assert offered(specs).keys() == {"python3", "nbagent-docker"}

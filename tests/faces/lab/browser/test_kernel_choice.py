@@ -62,6 +62,14 @@ def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Br
             panel.picture("first-start")
             panel.question.press("Escape")
             expect(panel.question).to_have_value("Is it there?")
+            (making / "progress").write_text("40 of 200 MB")
+            expect(told).to_have_text("nbagent: 40 of 200 MB")
+            # One that a person has closed does not come again.
+            told.get_by_role("button", name="Hide notification").click()
+            expect(told).to_have_count(0)
+            (making / "progress").write_text("150 of 200 MB")
+            panel.page.wait_for_timeout(4000)  # two looks
+            expect(told).to_have_count(0)
             (making / made.name).symlink_to(made)
         panel.page.wait_for_function(IDLE)
         expect(told).to_have_count(0)
