@@ -6,7 +6,7 @@
     channel.py   the WebSocket of one page                   relay.py      what goes over it
     calls.py     what a page may call                        contents.py   paths that a page gives
     exporters.py what the server's own exports may import
-    offered.py   which sandboxed kernels are in JupyterLab's lists
+    absent.py    which sandboxed kernels can't start here
 
 Sessions live in host processes. This one reads their logs and relays calls to them, so it imports neither models nor
 kernels, and loses nothing when it ends.
@@ -21,4 +21,4 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     """Where jupyter_server finds the extension."""
     from nbagent.faces.lab.app import NbagentApp
 
-    return [{"module": "nbagent.faces.lab", "app": NbagentApp}, {"module": "nbagent.faces.lab.offered"}]
+    return [{"module": "nbagent.faces.lab", "app": NbagentApp}, {"module": "nbagent.faces.lab.absent"}]

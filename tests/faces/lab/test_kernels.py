@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from faces.lab.conftest import Server
 
-from nbagent.faces.lab.offered import offered
+from nbagent.faces.lab.absent import marked
 
 
 async def kernel(server: Server, name: str) -> str:
@@ -51,33 +51,38 @@ async def test_a_kernel_that_cannot_be_joined_is_refused(server: Server) -> None
     await server.fetch("DELETE", f"/api/kernels/{id}")
 
 
-async def test_an_engine_that_cannot_start_is_offered_once_it_can(tmp_path: Path) -> None:
-    """Docker's kernel is in JupyterLab's list while a daemon answers: by its address, not by a file it has left."""
+async def test_an_engine_that_cannot_start_says_so_until_it_can(tmp_path: Path) -> None:
+    """Docker's kernel, while no daemon answers at its address, where it may have left a file; it stays in the list."""
     address = tmp_path / "docker.sock"
     server = Server(tmp_path, DOCKER_HOST=f"unix://{address}")
 
-    async def names() -> set[str]:
-        return set(json.loads((await server.fetch("GET", "/api/kernelspecs")).body)["kernelspecs"])
+    async def absent() -> list[str]:
+        specs = json.loads((await server.fetch("GET", "/api/kernelspecs")).body)["kernelspecs"]
+        assert specs.keys() >= {"nbagent-bubblewrap", "nbagent-docker", "python3"}
+        told = [name for name, each in specs.items() if "can't start here" in each["spec"]["display_name"]]
+        marks = {name: each["spec"]["metadata"].get("nbagent", {}) for name, each in specs.items()}
+        assert told == [name for name, each in marks.items() if each.get("absent")]
+        return told
 
-    assert {"nbagent-bubblewrap", "nbagent-docker", "python3"} - await names() == {"nbagent-docker"}
+    assert await absent() == ["nbagent-docker"]
     with socket.socket(socket.AF_UNIX) as daemon:
         daemon.bind(str(address))
         daemon.listen()
-        assert "nbagent-docker" in await names()
-    assert "nbagent-docker" not in await names()
+        assert await absent() == []
+    assert await absent() == ["nbagent-docker"]
     found = await server.fetch("POST", "/api/kernels", {"name": "nbagent-docker"})
     assert (found.code, b"Docker daemon" in found.body) == (500, True)
     server.stop()
 
 
-def test_sandboxed_kernels_stay_if_none_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that JupyterLab gives their notebooks no kernel without a sandbox by itself."""
+def test_a_program_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bubblewrap's kernel needs one; a daemon far away is not waited for; other kernels are as they were."""
     monkeypatch.setenv("PATH", "/nowhere")
-    program, daemon = {"program": "bwrap"}, {"socket": "/nowhere/docker.sock"}
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    daemon = {"socket": "/no", "variable": "DOCKER_HOST"}
+    needs = {"python3": None, "bubblewrap": {"program": "bwrap"}, "docker": daemon}
     specs = {
-        name: {"spec": {"metadata": {"nbagent": {"needs": needs}} if needs else {}}}
-        for name, needs in (("python3", None), ("nbagent-bubblewrap", program), ("nbagent-docker", daemon))
+        name: {"spec": {"display_name": name, "metadata": {"nbagent": {"needs": each}} if each else {}}}
+        for name, each in needs.items()
     }
-    assert offered(specs) == specs
-    specs["nbagent-docker"]["spec"]["metadata"]["nbagent"]["needs"] = {"program": "/bin/sh"}
-    assert offered(specs).keys() == {"python3", "nbagent-docker"}
+    assert [name for name, each in marked(specs).items() if each != specs[name]] == ["bubblewrap"]
