@@ -80,6 +80,11 @@ def test_cells_go_into_the_notebook_where_it_was_asked(lab: Lab, panel: Panel) -
     assert sources(panel) == ["first = 1", "total = 43", "last = 2"]
     panel.place.get_by_role("button", name="Bring it back").click()
     panel.page.wait_for_function(f"() => {CELLS}.length === 4")
+    # No click is lost while the other cells still run again.
+    panel.place.get_by_role("button", name="Undo this question").click()
+    panel.page.wait_for_function(f"() => {CELLS}.length === 3")
+    panel.place.get_by_role("button", name="Bring it back").click()
+    panel.page.wait_for_function(f"() => {CELLS}.length === 4")
 
 
 def test_a_notebook_that_was_closed_is_named(lab: Lab, panel: Panel) -> None:
