@@ -63,6 +63,11 @@ class Exit:
             return f"was killed by signal {-self.code}"
         return f"exited with code {self.code}"
 
+    def loss(self, memory_mb: int) -> str:
+        """What it means for a client's kernel with this limit, as the rest of a sentence about the kernel."""
+        limit = f" (limit {memory_mb:,} MB; more is a setting of nbagent's: memory_mb)"
+        return f"{self}{limit if self.out_of_memory else ''}; its variables are lost."
+
 
 class KillCount:
     """Counts the processes of a sandbox that Linux kills for their memory, to tell whether the kernel was the last."""

@@ -32,7 +32,13 @@ LOOK_SECONDS = 1.0
 
 
 class Provisioner(KernelProvisionerBase):
-    """A sandbox of the engine that the kernelspec names, for one of Jupyter's kernel managers."""
+    """A sandbox of the engine that the kernelspec names, for one of Jupyter's kernel managers.
+
+    Attributes:
+        loss: How the kernel before ended, as the rest of a sentence about it; for the panel's server part.
+    """
+
+    loss = ""
 
     _sandbox: Sandbox | None = None
     _bounded: BoundedSockets | None = None
@@ -91,7 +97,10 @@ class Provisioner(KernelProvisionerBase):
     async def poll(self) -> int | None:
         """None while the kernel runs, else its exit code."""
         ended = await self._sandbox.poll() if self._sandbox is not None else None
-        return (0 if self._sandbox is None else None) if ended is None else ended.code
+        if ended is None:
+            return 0 if self._sandbox is None else None
+        self.loss = ended.loss(self._spec.trust.limits.memory_mb)
+        return ended.code
 
     async def wait(self) -> int | None:
         """Wait until the kernel has ended, and return its exit code."""

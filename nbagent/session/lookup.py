@@ -28,12 +28,14 @@ def _is_own(folder: os.DirEntry[str]) -> bool:
         return False  # it was deleted meanwhile
 
 
-def find(root: Path, session: str) -> Path:
-    """The folder of a session, given by its id or enough of its beginning.
+def find(root: Path, session: str | None) -> Path:
+    """The folder of a session, given by its id or enough of its beginning; None for the latest.
 
     Raises:
         UsageError: There is none, or several begin so.
     """
+    if session is None:
+        return latest(root)
     paths = {each.name: Path(each.path) for each in folders(root)}
     found = [session] if session in paths else [id for id in paths if session and id.startswith(session)]
     if len(found) > 1:

@@ -108,8 +108,8 @@ def listed(root: Path) -> list[SessionInfo]:
     return found
 
 
-def look_up(root: Path, session: str) -> SessionInfo:
-    """What is known of one session, given by its id or enough of its beginning.
+def look_up(root: Path, session: str | None) -> SessionInfo:
+    """What is known of one session, given by its id or enough of its beginning; None for the latest.
 
     Raises:
         UsageError: There is none, or several begin so.

@@ -539,6 +539,7 @@ export interface Status {
   max_upload_mb: number;
   problem: string;
   making: string;
+  loss: string;
 }
 /** An engine. */
 export interface EngineEntry {

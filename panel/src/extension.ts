@@ -12,7 +12,7 @@ import { Badges } from './badges';
 import { addCellCommands } from './commands';
 import { Distrust } from './distrust';
 import { addFileCommands } from './files';
-import { tellFirstStart } from './firststart';
+import { tellDeaths, tellFirstStart } from './kernels';
 import { askForSandboxes, serveMagic } from './magic';
 import { Documents, InsertMode } from './notebook';
 
@@ -42,6 +42,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     serveMagic(tracker);
     askForSandboxes(tracker, assistant, documents, () => app.shell.activateById('nbagent-panel'));
     tellFirstStart(tracker, assistant.server);
+    tellDeaths(tracker, assistant.server);
     addFileCommands(app, assistant, tracker, palette, trans);
     addCellCommands(app, assistant, documents, tracker, palette, trans);
     void settings?.load(ID).then(loaded => {

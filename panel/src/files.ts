@@ -123,6 +123,11 @@ async function verify(app: JupyterFrontEnd, assistant: Assistant, panel: Noteboo
   widget.title.closable = true;
   const mode = panel.node.clientWidth > ROOM ? 'split-right' : 'tab-after';
   app.shell.add(widget, 'main', { mode, ref: panel.id });
-  app.shell.activateById(widget.id);
+  if (widget.isAttached) {
+    app.shell.activateById(widget.id);
+  } else {
+    // A page of Notebook 7 has room for one document.
+    void showDialog({ title: widget.title.label, body: widget.content, buttons: [Dialog.okButton({ label: trans.__('Close') })] });
+  }
   void job.run();
 }

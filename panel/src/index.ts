@@ -91,6 +91,7 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
     for (const command of [CommandIDs.focus, CommandIDs.stop, CommandIDs.fresh]) {
       palette?.addItem({ command, category: 'nbagent' });
     }
+    leaveOut(launcher);
     launcher?.add({ command: CommandIDs.open, category: trans.__('Other'), rank: 0 });
     addNotebook(app, assistant, trans);
     launcher?.add({ command: CommandIDs.notebook, category: trans.__('Other'), rank: 0.1 });
@@ -113,6 +114,16 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
     return assistant;
   }
 };
+
+/** Leave cards out of the launcher for kernels of which the server says that they can't start; see lab/absent.py. */
+function leaveOut(launcher: ILauncher | null): void {
+  const model = launcher as (ILauncher & { items?(): Iterable<ILauncher.IItemOptions> }) | null;
+  const items = model?.items?.bind(model);
+  if (items) {
+    const isAbsent = (each: ILauncher.IItemOptions) => (each.metadata?.kernel as any)?.nbagent?.absent === true;
+    model!.items = () => [...items()].filter(each => !isAbsent(each))[Symbol.iterator]();
+  }
+}
 
 /** The folder of the document in front; the server's root folder if none is. */
 function folderInFront({ shell }: JupyterFrontEnd): string {

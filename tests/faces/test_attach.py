@@ -123,6 +123,8 @@ def test_files_and_figures_are_listed_and_fetched(owned: str, state: Path, tmp_p
         ("t.csv", 3, "text/csv")
     ]
     assert "text/csv" in nbagent("files", owned, cwd=state, **own(state)).out
+    done = nbagent("files", cwd=state, **own(state))  # of the latest session, which it names
+    assert ("text/csv" in done.out, done.err) == (True, f"session: {owned}\n")
     done = nbagent("files", owned, "--save", "t.csv", cwd=tmp_path, **own(state))
     assert (done.code, done.out, (tmp_path / "t.csv").read_text()) == (0, "t.csv\n", "a,b")
     done = nbagent("files", owned, "--save", "t.csv", cwd=tmp_path, **own(state))

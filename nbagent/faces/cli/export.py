@@ -14,7 +14,7 @@ from nbagent.notebook.record import record
 from nbagent.session import saved_spec, session_list
 
 
-async def export(session: str, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:
+async def export(session: str | None, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:
     """Write a session's notebook; returns the exit code.
 
     Raises:
@@ -23,9 +23,11 @@ async def export(session: str, out: Path, *, keep_attempts: bool, environment: b
     """
     root = folders.state_root(settings.load().state_dir)
     found = session_list.look_up(root, session)
+    if session is None:
+        print(f"session: {found.id}", file=sys.stderr)
     recording = record(read_log(found.folder))
     if not recording.items:
-        raise UsageError(f"The session {session} has neither questions nor cells.")
+        raise UsageError(f"The session {found.id} has neither questions nor cells.")
     done = await exporter.export(
         recording,
         out,

@@ -70,6 +70,12 @@ SessionName = Annotated[
         autocompletion=session_ids, help="The session's name, or enough of its beginning, see `nbagent sessions`."
     ),
 ]
+LatestSession = Annotated[
+    str | None,
+    typer.Argument(
+        autocompletion=session_ids, help="The session's name, or enough of its beginning; the latest by default."
+    ),
+]
 Question = Annotated[str | None, typer.Argument(help="A question; typed at the terminal by default.")]
 Code = Annotated[str | None, typer.Option("--code", "-c", metavar="CODE", help="Code to run instead of a question.")]
 SANDBOX: tuple[FlagGroup, ...] = ("sandbox", "hosts")

@@ -35,7 +35,7 @@ def named(session: str | None, question: str | None) -> tuple[str, str | None]:
     root = folders.state_root(settings.load().state_dir)
     if session is not None and question is None and any(each.isspace() for each in session):
         session, question = None, session
-    found = lookup.latest(root) if session is None else lookup.find(root, session)
+    found = lookup.find(root, session)
     if session is None:
         print(f"session: {found.name}", file=sys.stderr)
     return found.name, question

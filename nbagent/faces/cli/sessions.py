@@ -74,7 +74,7 @@ async def show(*, as_json: bool) -> int:
     return 0
 
 
-def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
+def files(session: str | None, *, save: Sequence[str], as_json: bool) -> int:
     """Print a session's files and figures, or write some of them into the current folder; returns the exit code.
 
     Raises:
@@ -83,7 +83,10 @@ def files(session: str, *, save: Sequence[str], as_json: bool) -> int:
     """
     root = folders.state_root(settings.load().state_dir)
     views = ViewReader(root)
-    found = views.artifacts(lookup.find(root, session).name)
+    folder = lookup.find(root, session)
+    if session is None:
+        print(f"session: {folder.name}", file=sys.stderr)
+    found = views.artifacts(folder.name)
     if save:
         for wanted in save:
             print(_save(views, found, wanted))

@@ -8,7 +8,7 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Integer, Unicode
 
-from nbagent.faces.lab import distrust, exporters, jobs, known
+from nbagent.faces.lab import absent, distrust, exporters, jobs, known
 from nbagent.faces.lab.channel import Channel
 from nbagent.faces.lab.config import SETTING, Config
 from nbagent.faces.lab.files import (
@@ -69,6 +69,7 @@ class NbagentApp(ExtensionApp):
         exporters.guard()
         assert self.serverapp is not None  # noqa: S101 - which begins this
         distrust.guard(self.serverapp, self.settings)
+        absent.mark(self.serverapp.kernel_spec_manager)
         self.settings |= {SETTING: lab, known.SETTING: Known(lab), jobs.SETTING: self._jobs}
 
     def initialize_handlers(self) -> None:

@@ -119,10 +119,10 @@ class Harmless(ZMQChannelsWebsocketConnection):
                 each.stop_on_recv()
         self._passing = self._passing or asyncio.ensure_future(self._pass_all())
 
-    def disconnect(self) -> None:
+    def disconnect(self) -> Any:
         """Note that the page is gone, and that others read what the kernel says."""
         self._is_gone = True
-        super().disconnect()
+        return super().disconnect()  # type: ignore[no-untyped-call]
 
     async def _pass_all(self) -> None:
         try:

@@ -61,7 +61,7 @@ class Known:
                 starts=each.starts,
                 chosen=each.chosen,
                 kernel=each.kernel,
-                why_not=each.why_not or each.reason,
+                why_not=each.reason or each.why_not,  # the latter has the mend already
                 mend=each.mend,
             )
             for name, each in done.read(dict[str, EngineSummary]).items()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import nbagent
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.faces.lab.handler import Handler
+from nbagent.faces.lab.handler import Handler, may
 from nbagent.faces.lab.messages import EngineList, ModelList, Status
 
 MAX_MODELS = 1000
@@ -13,19 +15,25 @@ MAX_MODELS = 1000
 
 
 class StatusHandler(Handler):
-    """`GET status`."""
+    """`GET status?kernel=`, of whose last end the page wants to know."""
 
     async def get(self) -> None:
         """Tell the version and what new sessions begin with."""
         problem = ""
         try:
             options = settings.override(settings.load(), **self.lab.defaults)
-            holds = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
+            holds: dict[str, Any] = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
             holds["budget"] = str(options.budget)
         except UsageError as error:
             problem, holds = str(error), {}
-        most, making = self.lab.max_upload_mb, folders.progress()
-        self.reply(Status(version=nbagent.__version__, max_upload_mb=most, problem=problem, making=making, **holds))
+        holds |= {"max_upload_mb": self.lab.max_upload_mb, "making": folders.progress(), "loss": await self._loss()}
+        self.reply(Status(version=nbagent.__version__, problem=problem, **holds))
+
+    async def _loss(self) -> str:
+        kernel = self.get_query_argument("kernel", "")
+        if kernel not in self.kernel_manager or not await may(self, "read", "kernels"):
+            return ""
+        return str(getattr(self.kernel_manager.get_kernel(kernel).provisioner, "loss", ""))
 
 
 class EnginesHandler(Handler):

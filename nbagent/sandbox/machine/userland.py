@@ -143,8 +143,6 @@ def client_notice(before: Exit | None, left_out: LeftOut, limits: Limits) -> str
     """
     lost = ""
     if before is not None and (before.out_of_memory or before.overuse):
-        limit = f" (limit {limits.memory_mb:,} MB; more is a setting of nbagent's: memory_mb)"
-        why = f"{before}{limit if before.out_of_memory else ''}"
-        lost = f"the kernel before this one {why}; its variables are lost."
+        lost = f"the kernel before this one {before.loss(limits.memory_mb)}"
     mentioned: LeftOut = {why: paths for why, paths in left_out.items() if why is not HiddenReason.HIDDEN}
     return "\n".join([*([lost] if lost else []), *(each.text for each in facts(mentioned))])

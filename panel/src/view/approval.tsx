@@ -2,6 +2,7 @@ import * as React from 'react';
 
 import type { Approval } from '../items';
 import { visible } from '../safe';
+import { inWords } from '../sentences';
 import { Code } from './code';
 import { Editor } from './editor';
 import { useEnv } from './env';
@@ -88,7 +89,7 @@ function Choice({ item }: { item: Approval }): JSX.Element {
               <button
                 className="nba-Button"
                 disabled={sent}
-                title={trans.__('For the rest of this session, without a question: %1', visible(rules.join(', ')))}
+                title={trans.__('For the rest of this session, without a question: %1', visible(inWords(rules, trans)))}
                 onClick={() => void answer('approve', { always: true })}
               >
                 {trans.__('Always in this session')}

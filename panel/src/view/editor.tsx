@@ -27,5 +27,7 @@ export function Editor(props: { text: string; label: string; onChange: (text: st
       model.dispose();
     };
   }, [editors]);
+  // Whoever chose to edit types at once.
+  React.useEffect(() => wrapper?.editor.focus(), [wrapper]);
   return <>{wrapper && <Attached widget={wrapper} className="nba-Editor" />}</>;
 }

@@ -21,6 +21,7 @@ export function TurnActions({ turn, answer }: { turn: number; answer: string }):
 /** Takes back what an answer's cells did to the kernel, and that again; a kernel of somebody else's can't be rebuilt. */
 export function Undo({ turn }: { turn: number }): JSX.Element | null {
   const { assistant, trans } = useEnv();
+  useChanged(assistant.changed);
   const conversation = assistant.session?.conversation;
   if (!conversation || conversation.about.isolation || !conversation.items.some(each => each.kind === 'cell' && each.turn === turn)) {
     return null;
@@ -29,7 +30,7 @@ export function Undo({ turn }: { turn: number }): JSX.Element | null {
   return (
     <>
       {isUndone && <span>{trans.__('Undone: the kernel is as if it had not been asked.')}</span>}
-      <button className="nba-Link" onClick={() => void assistant.undo(turn, !isUndone)}>
+      <button className="nba-Link" disabled={assistant.busy} onClick={() => void assistant.undo(turn, !isUndone)}>
         {isUndone ? trans.__('Bring it back') : trans.__('Undo this question')}
       </button>
     </>

@@ -72,7 +72,11 @@ function Found({ found, job, trans }: Given & { found: Verified }): JSX.Element 
         <strong>{said ?? found.result}</strong>{' '}
         {found.error
           ? visible(found.error)
-          : trans.__('Run %1 times by %2, %3. Numbers are the same within %4.', found.runs, found.engine, duration(found.seconds), found.tolerance)}
+          : trans._n(
+              'Run once by %2, %3. Numbers are the same within %4.',
+              'Run %1 times by %2, %3. Numbers are the same within %4.',
+              found.runs, found.engine, duration(found.seconds), found.tolerance
+            )}
       </p>
       {found.problems.length > 0 && <Sentences items={found.problems} />}
       {found.cells.length > 0 && (

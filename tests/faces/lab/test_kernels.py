@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 from faces.lab.conftest import Server
+
+from nbagent.faces.lab.absent import marked
 
 
 async def kernel(server: Server, name: str) -> str:
@@ -45,3 +49,40 @@ async def test_a_kernel_that_cannot_be_joined_is_refused(server: Server) -> None
     assert status in (400, 503)
     assert refusal["mend"]
     await server.fetch("DELETE", f"/api/kernels/{id}")
+
+
+async def test_an_engine_that_cannot_start_says_so_until_it_can(tmp_path: Path) -> None:
+    """Docker's kernel, while no daemon answers at its address, where it may have left a file; it stays in the list."""
+    address = tmp_path / "docker.sock"
+    server = Server(tmp_path, DOCKER_HOST=f"unix://{address}")
+
+    async def absent() -> list[str]:
+        specs = json.loads((await server.fetch("GET", "/api/kernelspecs")).body)["kernelspecs"]
+        assert specs.keys() >= {"nbagent-bubblewrap", "nbagent-docker", "python3"}
+        told = [name for name, each in specs.items() if "can't start here" in each["spec"]["display_name"]]
+        marks = {name: each["spec"]["metadata"].get("nbagent", {}) for name, each in specs.items()}
+        assert told == [name for name, each in marks.items() if each.get("absent")]
+        return told
+
+    assert await absent() == ["nbagent-docker"]
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(address))
+        daemon.listen()
+        assert await absent() == []
+    assert await absent() == ["nbagent-docker"]
+    found = await server.fetch("POST", "/api/kernels", {"name": "nbagent-docker"})
+    assert (found.code, b"Docker daemon" in found.body) == (500, True)
+    server.stop()
+
+
+def test_a_program_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bubblewrap's kernel needs one; a daemon far away is not waited for; other kernels are as they were."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    daemon = {"socket": "/no", "variable": "DOCKER_HOST"}
+    needs = {"python3": None, "bubblewrap": {"program": "bwrap"}, "docker": daemon}
+    specs = {
+        name: {"spec": {"display_name": name, "metadata": {"nbagent": {"needs": each}} if each else {}}}
+        for name, each in needs.items()
+    }
+    assert [name for name, each in marked(specs).items() if each != specs[name]] == ["bubblewrap"]

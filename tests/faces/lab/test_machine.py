@@ -58,6 +58,7 @@ async def test_without_an_engine_each_says_why(tmp_path: Path) -> None:
         found = (await server.json("GET", "engines?again=1"))["engines"]
         assert not any(each["starts"] or each["chosen"] for each in found)
         assert all(each["why_not"] for each in found)
+        assert not any(each["mend"] and each["mend"] in each["why_not"] for each in found), "said twice"
         status, refusal = await server.refused("POST", "sessions", {})
         assert (status, bool(refusal["mend"])) == (503, True)
     finally:

@@ -97,7 +97,8 @@ def rerun(
 
 @app.command(short_help="Write the notebook of a session.")
 def export(
-    session: flags.SessionName,
+    session: flags.LatestSession = None,
+    *,
     out: Annotated[
         Path,
         typer.Option(

@@ -53,7 +53,7 @@ def sessions(
 
 @app.command(short_help="List the files and figures of a session.")
 def files(
-    session: flags.SessionName,
+    session: flags.LatestSession = None,
     save: Annotated[
         list[str] | None,
         typer.Option("--save", metavar="NAME", help="Write the file or figure of that name here. Repeatable."),
@@ -69,13 +69,7 @@ def files(
 @app.command(short_help="Resume a session whose process has ended.")
 @flags.takes(*SANDBOX, *MODEL, only=lambda _, option: option.resumed)
 def resume(
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            autocompletion=flags.session_ids,
-            help="The session's name, or enough of its beginning; the latest by default.",
-        ),
-    ] = None,
+    session: flags.LatestSession = None,
     question: flags.Question = None,
     code: flags.Code = None,
     *,

@@ -1,4 +1,4 @@
-"""A session's notebook is exported from the File menu."""
+"""A session's notebook is exported from the File menu, and verified there."""
 
 from __future__ import annotations
 
@@ -38,4 +38,11 @@ def test_a_session_is_exported(tmp_path: Path, chromium: Browser) -> None:
         page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.isReady")
         made = nbformat.read(lab.root / "drawn.ipynb", 4)
         assert any(each["source"] == TWO for each in made["cells"])
+        # Notebook 7 shows one document, and takes no other one.
+        page.evaluate("() => { window.jupyterapp.shell.add = () => undefined }")
+        choose("Verify Notebook")
+        dialog.get_by_role("heading", name="drawn.ipynb", exact=True).wait_for()
+        dialog.get_by_role("table").wait_for()
+        panel.picture("verify-dialog")
+        dialog.get_by_role("button", name="Close").click()
         panel.close()

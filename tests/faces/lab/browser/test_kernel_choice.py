@@ -17,9 +17,13 @@ def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Br
     """It has the person's variables, and it is said that nothing isolates it. A first sandbox tells its progress."""
     name = replies(tmp_path / "replies.jsonl", call("print('there is', mine)"), "It is there.")
     words = ("--NbagentApp.approvals=never-ask",)
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DOCKER_HOST": "unix:///nowhere/docker.sock"}
     with started(tmp_path / "home", *words, NBAGENT_MODEL=name, NBAGENT_ENGINE="bubblewrap", **cache) as lab:
         panel = lab.open(chromium, workspace="kernel")
+        panel.page.evaluate("() => window.jupyterapp.commands.execute('launcher:create').then(() => null)")
+        cards = panel.page.locator(".jp-LauncherCard")
+        expect(cards.filter(has_text="Python (sandboxed, bubblewrap)")).to_have_count(2)  # a notebook, a console
+        expect(cards.filter(has_text="Docker")).to_have_count(0)  # no daemon answers
         beside(lab, panel, "own.ipynb", "mine = 'a variable of mine'\nprint(mine)")
         panel.page.wait_for_function(IDLE)
         panel.command("notebook:run-cell")
@@ -62,6 +66,14 @@ def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Br
             panel.picture("first-start")
             panel.question.press("Escape")
             expect(panel.question).to_have_value("Is it there?")
+            (making / "progress").write_text("40 of 200 MB")
+            expect(told).to_have_text("nbagent: 40 of 200 MB")
+            # One that a person has closed does not come again.
+            told.get_by_role("button", name="Hide notification").click()
+            expect(told).to_have_count(0)
+            (making / "progress").write_text("150 of 200 MB")
+            panel.page.wait_for_timeout(4000)  # two looks
+            expect(told).to_have_count(0)
             (making / made.name).symlink_to(made)
         panel.page.wait_for_function(IDLE)
         expect(told).to_have_count(0)

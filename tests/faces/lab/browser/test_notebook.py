@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 from faces.lab.browser.conftest import Lab, Panel, started
-from faces.lab.browser.notebooks import CELLS, beside, cells, sources
+from faces.lab.browser.notebooks import CELLS, IDLE, beside, cells, sources
 from playwright.sync_api import Browser
 from program import call, replies
 
@@ -80,6 +80,11 @@ def test_cells_go_into_the_notebook_where_it_was_asked(lab: Lab, panel: Panel) -
     assert sources(panel) == ["first = 1", "total = 43", "last = 2"]
     panel.place.get_by_role("button", name="Bring it back").click()
     panel.page.wait_for_function(f"() => {CELLS}.length === 4")
+    # No click is lost while the other cells still run again.
+    panel.place.get_by_role("button", name="Undo this question").click()
+    panel.page.wait_for_function(f"() => {CELLS}.length === 3")
+    panel.place.get_by_role("button", name="Bring it back").click()
+    panel.page.wait_for_function(f"() => {CELLS}.length === 4")
 
 
 def test_a_notebook_that_was_closed_is_named(lab: Lab, panel: Panel) -> None:
@@ -135,3 +140,14 @@ def test_cells_go_in_by_themselves_or_are_shown_first(lab: Lab, chromium: Browse
     assert len(cells(panel)) == 3
     settings(panel, insertCells="click")
     panel.close()
+
+
+def test_a_cell_that_took_its_kernel_with_it_says_so(lab: Lab, panel: Panel) -> None:
+    """The one that ran, and not those that waited behind it; JupyterLab alone says that a kernel has died."""
+    code = ("1 + 1", "import os, time\ntime.sleep(1)\nos.kill(os.getpid(), 9)", "2 + 2")
+    beside(lab, panel, "dies.ipynb", *code, kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    panel.page.get_by_role("dialog").get_by_role("button", name="Ok").click()
+    panel.page.locator(".jp-OutputArea-output").get_by_text("the kernel was killed by SIGKILL").wait_for()
+    assert [len(each["outputs"]) for each in cells(panel)] == [1, 1, 0]
