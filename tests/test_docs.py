@@ -29,7 +29,7 @@ from starlette.testclient import TestClient
 
 from nbagent.core import options, settings
 from nbagent.faces.cli.app import app
-from nbagent.faces.magic.words import FLAGS
+from nbagent.faces.magic.request import FLAGS
 from nbagent.mcp import servers
 
 ROOT = Path(__file__).parents[1]

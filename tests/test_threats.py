@@ -61,7 +61,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/contract.py::test_no_name_is_resolved kernel/test_installs.py::test_names_are_no_way_out "
         "clients/test_managers.py::test_names_of_packages_are_no_way_out "
         "packages/test_allowance.py::test_of_the_names_in_a_lock_a_few_leave "
-        "notebook/test_proof.py::test_a_notebook_is_trusted_only_by_an_option_of_the_command "
+        "notebook/test_verify.py::test_a_notebook_is_trusted_only_by_an_option_of_the_command "
         "session/test_session_names.py::test_a_session_has_one_allowance",
     ),
     14: ("private and metadata addresses", "sandbox/contract.py::test_the_host_s_network_at_the_trusted_level_only"),
@@ -157,8 +157,8 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     29: (
         "hostile wheels",
-        "packages/test_wheels.py::test_a_wheel_that_reaches_into_the_kernel_is_refused "
-        "packages/test_wheels.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
+        "packages/test_unpacked.py::test_a_wheel_that_reaches_into_the_kernel_is_refused "
+        "packages/test_unpacked.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
         "packages/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
     30: (

@@ -6,7 +6,10 @@
     prompts         what the model is told
     tools/          what the model can do
     cell_view       what it sees of a cell; `mcp_view` of a tool of an MCP server, `readable` of an output
-    claims          which output supports which number of an answer; `numerals` reads the numbers
+    claims          which output supports which number of an answer; `numerals` reads the numbers, `made_up/` finds
+                    those that code has made up, and `names` what a later cell gives another value
+    dataset/        what the model is told of the data
+    memory          a conversation between questions; `agent_options` the options of the agent
     middleware/     what surrounds each request and each call
     messages/       the conversation: history, replies, nbagent's own notes
     providers/      models: found, opened, watched, priced, recorded

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from nbagent.agent.literals import Literals
+from nbagent.agent.made_up.literals import Literals
 from nbagent.agent.numerals import Numeral, in_digits, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim

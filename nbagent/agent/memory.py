@@ -13,7 +13,7 @@ THREAD: RunnableConfig = {"configurable": {"thread_id": "session"}}
 
 
 class Memory(Protocol):
-    """Keeps one conversation in the threads of a checkpointer; that of `state.Threads` outlives the process."""
+    """Keeps one conversation in the threads of a checkpointer; that of `state.ThreadMemory` outlives the process."""
 
     @property
     def checkpointer(self) -> BaseCheckpointSaver[Any]:

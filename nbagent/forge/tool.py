@@ -19,7 +19,7 @@ from nbagent.core.events import Package
 from nbagent.core.text import UNUSABLE
 from nbagent.forge import source
 from nbagent.packages.requirements import parse
-from nbagent.packages.wheels import KERNEL_MODULES
+from nbagent.packages.unpacked import KERNEL_MODULES
 
 MAX_SOURCE = 100_000
 """Bytes of the code, and of the tests."""

@@ -9,7 +9,7 @@ document  reads any notebook
 inputs    finds the data that it is to run on; `data_changes` says whether that changed meanwhile
 run       runs the cells of a file in a session
 fresh     runs a notebook's cells in sandboxes of their own; `sweep` on other terms
-proof     verifies a notebook; `verdict` has the values, `report` tells them
+verify    runs a notebook again and compares; `proof` has the values, `report` tells them
 compare/  what differs between two runs, and why
 rerun     the same analysis with other data or parameters
 story     who asked what, and what ran for it

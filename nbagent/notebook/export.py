@@ -34,8 +34,8 @@ from nbagent.notebook.fold import fold, tag_superseded
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.page import page
 from nbagent.notebook.pins import environment, requirements
+from nbagent.notebook.proof import Proof
 from nbagent.notebook.record import Recording
-from nbagent.notebook.verdict import Proof
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.locate import is_still_there
@@ -121,7 +121,7 @@ async def export(
 
 async def _fold(notebook: Any, recording: Recording, spec: Callable[[], SandboxSpec]) -> tuple[Any, int, str]:
     # What this imports is needed by those only who leave something out.
-    from nbagent.notebook.proof import Verification
+    from nbagent.notebook.verify import Verification
 
     async def verify(rest: Document) -> Proof:
         try:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from nbagent.notebook import document
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import nodes
-from nbagent.notebook.verdict import Proof
+from nbagent.notebook.proof import Proof
 
 SUPERSEDED = "superseded"
 """The tag of a cell that the model replaced by a better one."""

@@ -19,7 +19,7 @@ from nbagent.notebook.document import Document
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
-from nbagent.packages.wheels import KERNEL_MODULES
+from nbagent.packages.unpacked import KERNEL_MODULES
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 

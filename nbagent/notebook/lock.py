@@ -71,7 +71,7 @@ class Lock(msgspec.Struct, omit_defaults=True):
         environment: Digest of the kernel's image or environment.
         engine: What isolated it.
         limits: Each field of `policy.Limits`. JupyterLab saves 60.0 as 60, which reads as the same here.
-        machine: Platform, processor, threads, locale, time zone and hash seed, see `sandbox/machine.py`.
+        machine: Platform, processor, threads, locale, time zone and hash seed, see `sandbox/machine/traits.py`.
         kernel: The packages that every kernel of its environment has.
         packages: The packages that were installed for its session.
         exclude_newer: The end of the day of the session, as uv's option of that name has it.

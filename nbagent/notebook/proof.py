@@ -1,284 +1,72 @@
-"""Verifies a notebook: runs its cells in a fresh sandbox, in the environment of its lock, and compares what they show.
-
-    verification = Verification(document, engine=engine, spec=spec)
-    proof = await verification.run()
-
-Where something differs, a second fresh run tells what would differ in any case: what two fresh runs agree on and the
-notebook doesn't, was changed. Where code reads a clock, two runs may agree by chance, so a third one decides.
-"""
+"""What a verification found: of each cell, and of the whole notebook."""
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
+from typing import Literal
 
-from nbagent.core.errors import NbagentError
-from nbagent.notebook import sweep
-from nbagent.notebook.compare import widgets
-from nbagent.notebook.compare.cell import Comparison, Pair, compare
-from nbagent.notebook.compare.masks import INSTALLED
-from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.reads import Code, Reads, changes
-from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Moments, zones
-from nbagent.notebook.document import Document, DocumentCell
-from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
-from nbagent.notebook.lock import Lock
-from nbagent.notebook.verdict import CellProof, Proof
-from nbagent.packages.requirements import script_requirements
-from nbagent.sandbox.contract import Engine
-from nbagent.sandbox.spec import SandboxSpec
+from nbagent.notebook.compare.texts import Difference
 
-EDITED = "edited since nbagent wrote it"
+Result = Literal["same", "differs", "not run"]
 
 
-class Verification:
-    """The verification of one notebook.
+@dataclass(kw_only=True)
+class CellProof:
+    """What became of one cell.
 
-    Args:
-        document: The notebook.
-        engine: What isolates it.
-        spec: Its sandbox, with its data.
-        strictness: How outputs are compared.
-        problems: What differs already, such as its data.
-        tell: Called with the number of cells that have run, of how many.
+    Attributes:
+        id: Its name in the notebook.
+        number: Its place among the code cells, from 1.
+        result: Whether it shows the same.
+        differences: What differs.
+        note: What else must be known, such as that it was edited.
+        excused: What differs and is no change: `date`, `timing`, `id`.
+        pictures: PNG files that show what differs in its figures.
+        seconds: How long it took.
+        depends: What of a machine it depends on, as a sweep found.
     """
 
-    def __init__(
-        self,
-        document: Document,
-        *,
-        engine: Engine,
-        spec: SandboxSpec,
-        strictness: Strictness | None = None,
-        problems: Sequence[str] = (),
-        tell: Callable[[int, int], object] = lambda _done, _all: None,
-    ) -> None:
-        self._document = document
-        self._engine = engine
-        self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
-        self._strictness = strictness or Strictness()
-        self._reads = all_reads(document)
-        self.proof = Proof(
-            name=document.name,
-            engine=engine.name,
-            started=time.time(),
-            problems=[*problems, *document.edits, *self._lock_problems()],
-        )
+    id: str
+    number: int
+    result: Result = "same"
+    differences: list[Difference] = field(default_factory=list)
+    note: str = ""
+    excused: list[str] = field(default_factory=list)
+    pictures: list[bytes] = field(default_factory=list)
+    seconds: float = 0.0
+    depends: list[str] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Proof:
+    """What became of a notebook.
+
+    Attributes:
+        name: What it is called.
+        result: `same`; `differs`, if anything in it does; `not run`, if it could not be run.
+        problems: What differs beside the outputs: its lock, its data.
+        notes: What is different here from where it was made.
+        cells: Its code cells.
+        error: Why it could not be run.
+        engine: What isolated it.
+        started: When, in seconds since the epoch.
+        seconds: How long the verification took, and of these the cells.
+        runs: How often its cells ran.
+    """
+
+    name: str
+    result: Result = "same"
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    cells: list[CellProof] = field(default_factory=list)
+    error: str = ""
+    engine: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+    cell_seconds: float = 0.0
+    runs: int = 0
 
     @property
-    def _lock(self) -> Lock | None:
-        return self._document.lock
-
-    def _lock_problems(self) -> list[str]:
-        lock = self._lock
-        if lock is None:
-            return []
-        found = [] if lock.is_intact else ["The lock in the notebook's metadata was edited since nbagent wrote it."]
-        found += [f"While its cells ran, {each.changed}" for each in lock.data if each.changed]
-        versions = lock.versions
-        for cell in self._document.cells:
-            for each in script_requirements(cell.code + "\n") if cell.is_block else ():
-                locked = versions.get(each.name.lower().replace("_", "-").replace(".", "-"))
-                if locked is None or not each.specifier.contains(locked, prereleases=True):
-                    found.append(f"The script block asks for {each}, the lock has {locked or 'no such package'}.")
-        return found
-
-    # -- the whole ------------------------------------------------------------------------------------------------
-
-    async def run(self, *, sweeps: bool = False) -> Proof:
-        """Run it, compare it, and run it once more if something differs.
-
-        Args:
-            sweeps: Whether it runs on other terms too, to find what its cells depend on.
-        """
-        started = time.monotonic()
-        try:
-            await self._run(sweeps=sweeps)
-        except NbagentError as error:
-            self.proof.result, self.proof.error = "not run", str(error)
-            edited = (each for each in self._document.cells if each.is_edited)
-            self.proof.cells = [
-                CellProof(id=each.id, number=each.number, result="not run", note=EDITED) for each in edited
-            ]
-        self.proof.seconds = time.monotonic() - started
-        self.proof.runs, self.proof.cell_seconds = self._runs.count, self._runs.seconds
-        return self.proof
-
-    async def _run(self, *, sweeps: bool) -> None:
-        proof, again = self.proof, list[Ran]()
-        fresh = await self._runs.once()
-        proof.problems += self._package_problems(fresh)
-        proof.notes += self._notes(fresh)
-        found = self._compare(fresh, again)
-        if sweeps or any(each.differences or each.pictures for each in found.values()):
-            again.append(await self._once_more(fresh))
-            found = self._compare(fresh, again)
-        if any(self._is_doubtful(number, each) for number, each in found.items()):
-            again.append(await self._once_more(fresh))
-            found = self._compare(fresh, again)
-        async with Pictures(self._engine) as pictures:
-            for cell in self._document.cells:
-                proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
-        if sweeps:
-            await self._sweep(fresh, again[0])
-        if proof.problems or any(each.result != "same" for each in proof.cells):
-            proof.result = "differs"
-
-    async def _once_more(self, fresh: Ran) -> Ran:
-        """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
-        ran = await self._runs.once()
-        return ran if ran.outputs.keys() >= fresh.outputs.keys() else await self._runs.once()
-
-    def _is_doubtful(self, number: int, found: Comparison) -> bool:
-        """Whether two fresh runs may agree by chance on what differs."""
-        return self._reads[number].is_volatile and any(not each.cause for each in found.differences)
-
-    async def _sweep(self, fresh: Ran, again: Ran) -> None:
-        """Find the cells that depend on the machine, by runs on other terms, each compared with the first one."""
-        known = {each.number: each for each in self.proof.cells}
-        async with Pictures(self._engine) as pictures:
-            for each in sweep.terms(fresh.features):
-                other = await self._runs.once(each.variables)
-                found = await self._apart(other, fresh, again, pictures)
-                causes: set[int] = set()
-                if found and each.sorts:
-                    # With stable sorts on both terms: what is the same then differed by the order of equal values.
-                    stable = [await self._runs.once(more, stable=True) for more in ((), each.variables)]
-                    causes = found - await self._apart(stable[1], stable[0], stable[0], pictures)
-                for number in sorted(found):
-                    known[number].depends.append(f"{each.name}{': unstable sort' if number in causes else ''}")
-
-    async def _apart(self, other: Ran, fresh: Ran, again: Ran, pictures: Pictures) -> set[int]:
-        """The cells that show something else in a run than in two that agree with each other."""
-        found = set()
-        for cell in self._document.cells:
-            one, two = other.outputs.get(cell.number), fresh.outputs.get(cell.number)
-            if cell.installs or two is None:
-                continue
-            moments = Moments(other.moments.get(cell.number, (0.0, 0.0))[0], *fresh.moments[cell.number])
-            reads = self._reads[cell.number]
-            context = Context(moments=moments, reads=reads, strictness=self._strictness, ordered=True)
-            compared = compare(one or [], two, context, again=[again.outputs.get(cell.number, [])])
-            differs = any(not each.is_unstable for each in compared.differences)
-            for pair in compared.pictures:
-                likeness = await pictures.compare(pair.stored, pair.fresh, exact=True)
-                differs |= not likeness.same and not pair.again
-            if differs:
-                found.add(cell.number)
-        return found
-
-    def _package_problems(self, fresh: Ran) -> list[str]:
-        """Packages that ran in another version than the lock has, since they could not be replaced."""
-        locked = self._lock.versions if self._lock else {}
-        return [
-            f"The package {name} ran as {fresh.versions.get(name, 'nothing')}, the lock has {version}."
-            for name, version in locked.items()
-            if fresh.versions.get(name) != version and not is_machinery(name)
-        ]
-
-    def _notes(self, fresh: Ran) -> list[str]:
-        """What is different here from where the notebook was made, and what is not compared."""
-        found, skipped = [], [each.id for each in self._document.skipped]
-        if skipped:
-            found.append(f"Tagged to be skipped, and not verified: {', '.join(skipped)}.")
-        if self._document.has_views and not self._document.widgets:
-            found.append("It has widgets without their state, which is not compared.")
-        lock = self._lock
-        if lock is None:
-            return [*found, "It has no lock: its packages are those of this kernel, and what its code imports."]
-        for name, told in (("platform", "platform"), ("threads", "number of threads"), ("locale", "locale")):
-            if (there := lock.machine.get(name)) != (here := fresh.machine.get(name)):
-                found.append(f"Its {told} was {there}, here it is {here}.")
-        theirs, ours = (set(words(each.get("cpu_features"))) for each in (lock.machine, fresh.machine))
-        if theirs != ours:
-            told = ", ".join(sorted(theirs ^ ours)[:6])
-            found.append(
-                f"The processor has other vector instructions here ({told}): numbers may differ in last digits."
-            )
-        if lock.python != "" and lock.environment != fresh.environment:
-            found.append("The kernel's environment is another one; the lock's packages were installed into it.")
-        return found
-
-    # -- cells ----------------------------------------------------------------------------------------------------
-
-    def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
-        return compared(self._document, fresh, again, reads=self._reads, strictness=self._strictness)
-
-    async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
-        proof = CellProof(id=cell.id, number=cell.number)
-        ran = fresh.cells.get(cell.number)
-        if ran is not None:
-            proof.seconds = ran.duration
-        elif not (cell.is_block and self._lock is not None):
-            proof.result, proof.note = "not run", "a cell before it ended the run"
-        if found is not None:
-            proof.differences = [*found.differences]
-            for pair in found.pictures:
-                await self._judge_picture(pair, proof, found, fresh, pictures)
-            proof.excused = sorted(found.excused)
-        if proof.differences:
-            proof.result = "differs"
-        if ran is not None and ran.status not in RUNS_ON:
-            proof.result, proof.note = "differs", ran.note or f"It ended with {ran.status}."
-        if cell.is_edited:
-            proof.result, proof.note = "differs", EDITED
-        return proof
-
-    async def _judge_picture(
-        self, pair: Pair, proof: CellProof, found: Comparison, fresh: Ran, pictures: Pictures
-    ) -> None:
-        exact = self._is_exact(fresh)
-        seen = await pictures.compare(pair.stored, pair.fresh, *pair.again[:1], exact=exact)
-        reads = self._reads[proof.number]
-        if seen.same:
-            proof.note = proof.note if exact else f"{pair.what}: {seen.told}"
-        elif pair.again and seen.is_within and reads.is_volatile:
-            # It differs where two fresh runs differ, since it shows what a clock said, or an id.
-            found.excused.add("timing" if reads.clock else "id")
-        else:
-            why = cause(reads, again=bool(pair.again))
-            proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
-            proof.pictures += [seen.shown] if seen.shown else []
-
-    def _is_exact(self, fresh: Ran) -> bool:
-        """Whether figures have to be the same in each pixel: the same programs drew them, with the same fonts."""
-        lock = self._lock
-        return lock is not None and lock.environment == fresh.environment
-
-
-def compared(
-    document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
-) -> dict[int, Comparison]:
-    """What differs, by the number of each cell that has run before and now."""
-    found, twice = {}, set[str]()
-    for cell in document.cells:
-        if cell.facts.get("installed"):
-            twice |= changes(cell.code)
-        if cell.number not in fresh.outputs or cell.installs or not cell.has_run:
-            continue
-        stored = document.comparable(cell)
-        ours = fresh.outputs[cell.number]
-        more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
-        stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
-        began, elapsed = fresh.moments[cell.number]
-        moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
-        if document.lock and not reads[cell.number].zoned:
-            known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
-            moments = replace(moments, zones=known)
-        masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
-        strict = replace(strictness, masks=masks)
-        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strict)
-        found[cell.number] = compare(stored, ours, context, again=more)
-        if more and twice & set(re.findall(r"\w+", cell.code)):
-            told = found[cell.number].differences
-            found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
-    return found
-
-
-def all_reads(document: Document) -> dict[int, Reads]:
-    """What each cell reads, by its number."""
-    code = Code()
-    return {cell.number: code.take(cell.code) for cell in document.cells}
+    def exit_code(self) -> int:
+        """0 for the same, 1 if it differs, 2 if it could not be run."""
+        return {"same": 0, "differs": 1, "not run": 2}[self.result]

@@ -15,7 +15,7 @@ from nbagent.core.errors import StoreError
 from nbagent.core.text import safe
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import utc
-from nbagent.notebook.verdict import CellProof, Proof
+from nbagent.notebook.proof import CellProof, Proof
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

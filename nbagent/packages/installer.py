@@ -31,11 +31,12 @@ from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.core.policy import NAMES_MEND, SIZE_MEND, InstallPolicy
 from nbagent.packages.allowance import Allowance
+from nbagent.packages.download import fetch, fetch_locked
 from nbagent.packages.import_names import distribution_for
 from nbagent.packages.requirements import ACCEPTED, Target, parse, read_pins
-from nbagent.packages.resolver import Wheel, fetch, fetch_locked, needs, old_enough, resolve, too_young
+from nbagent.packages.resolver import Wheel, needs, old_enough, resolve, too_young
+from nbagent.packages.unpacked import make_readable, move_into, provides, refuse_hostile, size_of, tidy
 from nbagent.packages.uv import IndexUnreachableError, TooMuchError
-from nbagent.packages.wheels import make_readable, move_into, provides, refuse_hostile, size_of, tidy
 
 Confirm = Callable[[list[Package]], Awaitable[None]]
 """Called with packages before they are installed; raises `InstallRefused` to keep them out."""

@@ -13,7 +13,7 @@ from nbagent.core import fileio
 from nbagent.core.errors import EnvironmentMissing
 from nbagent.packages import uv
 from nbagent.packages.requirements import Target
-from nbagent.packages.wheels import make_readable
+from nbagent.packages.unpacked import make_readable
 
 _TOLD = re.compile(r"^ *(Downloading|Downloaded) (\S+)(?: \(([\d.]+)MiB\))?$")
 """What uv tells of files from 1 MiB on."""

@@ -1,9 +1,8 @@
-"""Resolves a request to wheels, and fetches exactly these, with uv.
+"""Resolves a request to wheels, with uv.
 
 Resolution asks the index each time (within the index's own cache lifetime that is often no request at all). Resolving
 from the cache would save about 0.1 s, but would accept a release that the index has withdrawn meanwhile, and the
-minimum age exists to give the index time to withdraw hostile releases. Fetching does use the cache: a wheel with the
-right hash is the right wheel.
+minimum age exists to give the index time to withdraw hostile releases. `download` does use the cache.
 
 The cause of a failure is read from uv's messages.
 """
@@ -14,7 +13,7 @@ import asyncio
 import json
 import re
 import tomllib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nbagent.core import fileio
 from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.packages import uv
@@ -67,11 +65,11 @@ async def resolve(
         InstallRefused: There is no such wheel, or only one that is too young.
         InstallError: No versions fit together, or the index failed.
     """
-    _write(work / "requirements.in", map(str, asked))
-    _write(work / "constraints.txt", (f"{name}=={version}" for name, version in have.items()))
+    write(work / "requirements.in", map(str, asked))
+    write(work / "constraints.txt", (f"{name}=={version}" for name, version in have.items()))
     deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
-    aged = _age_arguments(have, min_age_days)
-    arguments = await to_the_end(_compile, target, "requirements.in", "--constraints", "constraints.txt")
+    aged = age_arguments(have, min_age_days)
+    arguments = await to_the_end(compile_arguments, target, "requirements.in", "--constraints", "constraints.txt")
     code, output, error = await uv.run([*arguments, *aged], work=work, deadline=deadline)
     if code == 0:
         return [wheel for wheel in read_lock(output) if wheel.name not in have]
@@ -106,8 +104,8 @@ async def _same_elsewhere(
     added = [wheel for wheel in read_lock(output) if wheel.name not in have]
     if not added:
         return []
-    _write(work / "added.in", (f"{wheel.name}=={wheel.version}" for wheel in added))
-    exact = [*await to_the_end(_compile, target, "added.in"), "--no-deps"]
+    write(work / "added.in", (f"{wheel.name}=={wheel.version}" for wheel in added))
+    exact = [*await to_the_end(compile_arguments, target, "added.in"), "--no-deps"]
     no_first, first, _ = await uv.run([*exact, "--index-strategy", "first-index"], work=work, deadline=deadline)
     no_old, old, _ = await uv.run([*exact, *ANYWHERE, *aged], work=work, deadline=deadline)
     if no_first or no_old:
@@ -129,19 +127,20 @@ async def needs(asked: list[Requirement], *, target: Target, most: int | None, w
     Raises:
         InstallError: The index doesn't answer, or with too much.
     """
-    _write(work / "needs.in", map(str, asked))
+    write(work / "needs.in", map(str, asked))
     deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
-    arguments = await to_the_end(_compile, target, "needs.in")
+    arguments = await to_the_end(compile_arguments, target, "needs.in")
     code, output, _ = await uv.run(arguments, work=work, deadline=deadline, most=most)
     return set() if code else {wheel.name for wheel in read_lock(output)}
 
 
-def _compile(target: Target, *files: str) -> list[str]:
+def compile_arguments(target: Target, *files: str) -> list[str]:
+    """Uv's arguments that resolve the files of a working folder."""
     how = ["--format", "pylock.toml", "--no-header"]
     return ["pip", "compile", *files, *how, "--only-binary", ":all:", *uv.target_arguments(target)]
 
 
-def _age_arguments(have: Iterable[str], min_age_days: float) -> list[str]:
+def age_arguments(have: Iterable[str], min_age_days: float) -> list[str]:
     """The options for the minimum age; packages that are there already are exempt."""
     if not min_age_days:
         return []
@@ -173,98 +172,6 @@ def too_young(wheels: list[Wheel], min_age_days: float) -> InstallRefused:
         f"Too young: {', '.join(ages)}. A release must be at least {min_age_days:g} days old, and no older one fits.",
         mend="Wait, or lower install_min_age_days in the settings.",
     )
-
-
-# -- fetching
-
-
-async def fetch(wheels: list[Wheel], *, target: Target, most: int | None, work: Path) -> None:
-    """Unpack exactly these wheels into `work/site`, from the cache if it has them all.
-
-    Raises:
-        InstallRefused: A wheel has another hash than the index said, or they have more than `most` bytes.
-        InstallError: A wheel can't be fetched or unpacked.
-    """
-    _write(work / "pylock.toml", render_lock(wheels))
-    await _unpack("pylock.toml", [], target=target, most=most, work=work)
-
-
-async def fetch_locked(
-    lines: list[str],
-    *,
-    target: Target,
-    min_age_days: float,
-    most: int | None,
-    work: Path,
-    before_asking: Callable[[], Awaitable[None]],
-    before_download: Callable[[int], Awaitable[None]],
-) -> None:
-    """Unpack the wheels of lines with versions and hashes into `work/site`, from the cache if it has them all.
-
-    Args:
-        lines: Lines of a requirements file.
-        target: The sandbox's Python.
-        min_age_days: Days that a release must be old.
-        most: Bytes that all may have; None for any number.
-        work: A private folder with a `uv.toml` of its own.
-        before_asking: Called before the index is asked for any of them, unless the cache has them all; what it raises
-            passes.
-        before_download: Called then with the bytes of all wheels, as the index states them; the same.
-
-    Raises:
-        InstallRefused: The index has no such wheel, or one with another hash; or they have too many bytes.
-        InstallError: A wheel can't be fetched or unpacked.
-    """
-    _write(work / "locked.txt", lines)
-    options = _age_arguments((), min_age_days)
-
-    async def look() -> None:
-        await before_asking()
-        deadline = asyncio.get_running_loop().time() + uv.RESOLVE_SECONDS
-        arguments = [*await to_the_end(_compile, target, "locked.txt"), "--no-deps"]
-        code, output, error = await uv.run([*arguments, *options], work=work, deadline=deadline)
-        if code and uv.has_further_indexes():
-            # By its hash a file is the same one wherever it lies, and another index may say how old it is.
-            options.extend(ANYWHERE)
-            code, output, error = await uv.run([*arguments, *options], work=work, deadline=deadline)
-        if code:
-            raise fetch_failure(error)
-        await before_download(sum(each.size for each in read_lock(output)))
-
-    await _unpack("locked.txt", options, target=target, most=most, work=work, before_download=look)
-
-
-async def _unpack(
-    listed: str,
-    options: list[str],
-    *,
-    target: Target,
-    most: int | None,
-    work: Path,
-    before_download: Callable[[], Awaitable[None]] | None = None,
-) -> None:
-    """Unpack the wheels of a file with hashes, from the cache if it has them all.
-
-    Args:
-        listed: The file.
-        options: More options for uv; `before_download` may add some.
-        target: The sandbox's Python.
-        most: Bytes that all may have; None for any number.
-        work: A private folder with a `uv.toml` of its own.
-        before_download: Called if the cache hasn't all of them; what it raises passes.
-    """
-    deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
-    wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))
-    cached = [*wanted, *options, *ANYWHERE, "--offline"]
-    code, _, error = await uv.run(cached, work=work, deadline=deadline, most=most)
-    if code:
-        await to_the_end(fileio.remove, work / "site")
-        if before_download is not None:
-            await before_download()
-            deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
-        code, _, error = await uv.run([*wanted, *options], work=work, deadline=deadline, most=most)
-    if code:
-        raise fetch_failure(error)
 
 
 # -- the lock file
@@ -300,7 +207,8 @@ def render_lock(wheels: list[Wheel]) -> Iterator[str]:
         )
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
+def write(path: Path, lines: Iterable[str]) -> None:
+    """Write a file of these lines."""
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
@@ -338,11 +246,3 @@ def unsolved(error: str, target: Target) -> InstallError:
     if others := re.search(rf"{name} no wheels with a matching", text):
         return InstallRefused(f"{others[1]} has no wheel for Python {target.python} on {target.platform}.")
     return InstallError(f"No versions fit together: {shorten(error)}")
-
-
-def fetch_failure(error: str) -> InstallError:
-    """The error for a failed download or unpacking."""
-    if "Hash mismatch" in error:
-        return InstallRefused(f"A wheel is not the one that the index announced: {shorten(error)}")
-    kind = IndexUnreachableError if uv.unreachable(error) else InstallError
-    return kind(f"A wheel can't be fetched: {shorten(error)}", mend=uv.way_out(error))

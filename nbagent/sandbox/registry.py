@@ -114,25 +114,25 @@ class EngineCandidate:
         engine: The engine.
         report: What it can do here.
         lacking: Restrictions that the sandboxes need and that it doesn't enforce.
-        trusting: Whether it isolates nothing, though not all of the code is trusted.
+        unisolated: Whether it isolates nothing, though not all of the code is trusted.
     """
 
     engine: Engine
     report: EngineReport
     lacking: tuple[Control, ...]
-    trusting: bool
+    unisolated: bool
 
     @property
     def starts(self) -> bool:
         """Whether it would start them."""
-        return self.report.available and not self.lacking and not self.trusting
+        return self.report.available and not self.lacking and not self.unisolated
 
     @property
     def why_not(self) -> str:
         """Why it would not start them, with the mend; empty if it would."""
         if not self.report.available:
             return f"{self.report.reason} {self.report.mend}".strip()
-        if self.trusting:
+        if self.unisolated:
             return "It isolates nothing, and is for the trust level trusted only."
         return str(unenforceable(self.engine.name, self.lacking)) if self.lacking else ""
 
@@ -142,8 +142,8 @@ def candidate(engine: Engine, *, image: str | None = None, specs: Iterable[Sandb
     report = engine.check(image=image)
     wanted = list(specs)
     lacking = {each.name: each for spec in wanted for each in missing(report.controls, spec)}
-    trusting = any(_is_unisolated(engine, spec) for spec in wanted)
-    return EngineCandidate(engine, report, tuple(lacking.values()) if engine.isolates else (), trusting)
+    unisolated = any(_is_unisolated(engine, spec) for spec in wanted)
+    return EngineCandidate(engine, report, tuple(lacking.values()) if engine.isolates else (), unisolated)
 
 
 @dataclass(frozen=True)

@@ -690,7 +690,7 @@ export interface DifferenceEntry {
   fresh: string;
   cause: string;
 }
-/** What became of one code cell; see `nbagent.notebook.verdict.CellProof`. */
+/** What became of one code cell; see `nbagent.notebook.proof.CellProof`. */
 export interface VerifiedCell {
   id: string;
   number: number;

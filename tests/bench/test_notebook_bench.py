@@ -19,8 +19,8 @@ from nbagent.core.events import Asked, CellFinished, CellStarted, Record, Sessio
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import document
 from nbagent.notebook.export import write
-from nbagent.notebook.proof import Verification
 from nbagent.notebook.record import record
+from nbagent.notebook.verify import Verification
 from nbagent.sandbox.spec import SandboxSpec
 
 Say = Callable[..., None]

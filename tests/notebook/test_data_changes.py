@@ -18,8 +18,8 @@ from nbagent.core.session_log import SessionLog, read_log
 from nbagent.notebook import document
 from nbagent.notebook.data_changes import Read, read_by
 from nbagent.notebook.export import export
-from nbagent.notebook.proof import Verification
 from nbagent.notebook.record import Recording, record
+from nbagent.notebook.verify import Verification
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.spec import SandboxSpec

@@ -17,8 +17,8 @@ from nbagent.notebook import document
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.texts import Context
 from nbagent.notebook.compare.volatile import Moments
+from nbagent.notebook.proof import Proof
 from nbagent.notebook.report import junit, write_into
-from nbagent.notebook.verdict import Proof
 
 CODE = {
     "cell_type": "code", "id": "c", "metadata": {}, "source": "1", "execution_count": 1,

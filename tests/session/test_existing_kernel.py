@@ -23,7 +23,7 @@ from nbagent import BlockingSession, Session
 from nbagent.core.errors import InstallRefused, NbagentError, SandboxError, UsageError
 from nbagent.core.events import CellFinished, CellStarted, CellWaits, SessionStarted, StateLost
 from nbagent.core.session_log import read_log
-from nbagent.faces.magic.verbs import status
+from nbagent.faces.magic.subcommands import status
 
 IGNORES = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep({seconds})\nprint('through')"
 HEEDS = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"

@@ -1,1 +1,1 @@
-"""The data as the model is told of it: what of the profiles it sees, and where."""
+"""What the model is told of the data: which parts of the profiles of files, and where in its prompt."""

@@ -8,7 +8,8 @@ with a number and the time, and then gives it to every reader. Notebooks, termin
     files.py       files that come into the sandbox and out of it       emitted by `session/files.py`
     turns.py       questions, requests to the model, answers            emitted by `agent/`
     tools.py       tools of MCP servers, tools that the forge makes     emitted by `mcp/`, `agent/` and `forge/`
-    session.py     a session's begin and end, its data, permissions     emitted by `session/`, `safety/` and `egress/`
+    session.py     a session's begin and end, its data, permissions     emitted by `session/`, `safety/`, `kernel/`
+    base.py        `Fact`, of which each event is one; display.py       what cells and answers show in a notebook
 
 An event that ends something is its result: `CellFinished` is a `Cell`, `Answered` an `Answer`, `ApprovalGiven` an
 `Approval`.

@@ -1,4 +1,7 @@
-"""The value `Cell`, and the events of cells and their outputs. The kernel emits them, if nothing else is said."""
+"""The value `Cell`, and the events of cells and their outputs.
+
+The kernel emits them, unless an event's own docstring names somebody else.
+"""
 
 from __future__ import annotations
 

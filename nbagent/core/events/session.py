@@ -1,6 +1,6 @@
 """Events of the whole session: its start and end, its data, and what a person allows.
 
-The session emits them, if nothing else is said.
+The session emits them, unless an event's own docstring names somebody else.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import flags
 from nbagent.faces.magic.completion import completions
+from nbagent.faces.magic.request import VERBS, parse
 from nbagent.faces.magic.sessions import Sessions
-from nbagent.faces.magic.verbs import Verbs
-from nbagent.faces.magic.words import VERBS, parse
+from nbagent.faces.magic.subcommands import Verbs
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.display import CtrlC, starting

@@ -19,7 +19,7 @@ from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import Strictness
 from nbagent.notebook.document import Document
 from nbagent.notebook.fresh import Ran
-from nbagent.notebook.proof import all_reads, compared
+from nbagent.notebook.verify import all_reads, compared
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec

@@ -24,8 +24,8 @@ from nbagent.notebook.compare.texts import Strictness
 from nbagent.notebook.document import Document
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.place import MAX_SIZE
-from nbagent.notebook.proof import Verification
-from nbagent.notebook.verdict import CellProof, Proof
+from nbagent.notebook.proof import CellProof, Proof
+from nbagent.notebook.verify import Verification
 from nbagent.sandbox import registry
 from nbagent.sandbox.inside.message_sizes_inside import weight
 from nbagent.sandbox.results.folder import safe_name

@@ -1,7 +1,7 @@
 """The server part of the JupyterLab panel, an extension of jupyter_server.
 
     app.py       the extension: its traits and endpoints     config.py     what is set, and where the sessions are
-    handler.py   what each endpoint checks, and refusals     messages.py   what goes over REST and the channel
+    base_handler.py  what each endpoint checks; refusals     messages.py   what goes over REST and the channel
     status.py    what new sessions begin with                sessions.py   the list of sessions
     channel.py   the WebSocket of one page                   relay.py      what goes over it
     calls.py     what a page may call                        contents.py   paths that a page gives

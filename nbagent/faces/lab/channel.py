@@ -14,9 +14,9 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from nbagent.core.errors import NbagentError, StoreError, UsageError
 from nbagent.core.events import to_json
+from nbagent.faces.lab.base_handler import RESOURCE, contents, may, number
 from nbagent.faces.lab.channel_messages import StateTold
 from nbagent.faces.lab.config import SETTING, Config
-from nbagent.faces.lab.handler import RESOURCE, contents, may, number
 from nbagent.faces.lab.relay import Relay
 
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024

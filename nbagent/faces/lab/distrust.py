@@ -1,4 +1,4 @@
-"""Has the server's pages hear nothing of sandboxed kernels that acts on them, and read no such notebook.
+"""Cleans what sandboxed kernels say and save before any page of the server gets it.
 
 Code in a sandbox must reach a person's page by neither what it says nor what it saves: with the rights of the page it
 could start a kernel that nothing isolates. So it is made harmless here, on the way to every page and every export of

@@ -21,7 +21,7 @@ from tornado import web
 from nbagent.core.errors import OwnerGone, StoreError, UsageError
 from nbagent.core.policy import MIB
 from nbagent.core.session_log import SENT_PREFIX, Tail
-from nbagent.faces.lab.handler import Handler
+from nbagent.faces.lab.base_handler import Handler
 from nbagent.faces.lab.messages import ArtifactEntry, FileEntry, FileList, UploadedFile
 from nbagent.faces.lab.records import harmless
 from nbagent.session import lookup

@@ -57,7 +57,7 @@ class DifferenceEntry(msgspec.Struct, frozen=True):
 
 
 class VerifiedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one code cell; see `nbagent.notebook.verdict.CellProof`."""
+    """What became of one code cell; see `nbagent.notebook.proof.CellProof`."""
 
     id: str
     number: int

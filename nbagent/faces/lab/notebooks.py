@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from nbagent.faces.lab.base_handler import contents
 from nbagent.faces.lab.files import FileHandler
-from nbagent.faces.lab.handler import contents
 from nbagent.faces.lab.job_messages import ExportWanted, VerifyWanted
 
 

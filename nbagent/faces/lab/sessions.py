@@ -10,7 +10,7 @@ import msgspec
 from tornado import web
 
 from nbagent.core.errors import UsageError
-from nbagent.faces.lab.handler import Handler, contents, may
+from nbagent.faces.lab.base_handler import Handler, contents, may
 from nbagent.faces.lab.messages import (
     Created,
     FoundText,

@@ -7,7 +7,7 @@ from typing import Any
 import nbagent
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.faces.lab.handler import Handler, may
+from nbagent.faces.lab.base_handler import Handler, may
 from nbagent.faces.lab.messages import EngineList, ModelList, Status
 
 MAX_MODELS = 1000

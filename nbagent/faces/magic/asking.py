@@ -20,9 +20,9 @@ from nbagent.core.text import size_of
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.controls import Controls
 from nbagent.faces.magic.portal import Portal
+from nbagent.faces.magic.request import GIVEN, TAKEN, Request
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
-from nbagent.faces.magic.words import GIVEN, TAKEN, Request
 from nbagent.faces.terminal.console import show_answer
 from nbagent.faces.terminal.view import View
 from nbagent.safety.questions import Choice, Question, answer

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from nbagent.core.policy import TrustLevel
-from nbagent.faces.magic.words import FLAGS, VERBS
+from nbagent.faces.magic.request import FLAGS, VERBS
 from nbagent.safety.approvals import Mode
 
 _MAGIC = re.compile(r"%%?agent\s+")

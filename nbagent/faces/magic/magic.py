@@ -22,15 +22,24 @@ from traitlets.config import SingletonConfigurable
 
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
-from nbagent.faces.magic import words
 from nbagent.faces.magic.asking import LOOK_SECONDS, MAX_MB, STOPPED, Asking
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.completion import completions
 from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets, hears_meanwhile
 from nbagent.faces.magic.notebook import Watcher, cells_to_insert, put_below
 from nbagent.faces.magic.portal import Portal
+from nbagent.faces.magic.request import (
+    TAKEN_BACK,
+    Request,
+    await_magics,
+    hush_magics,
+    keep_questions,
+    mentioned,
+    parse,
+    usage,
+)
 from nbagent.faces.magic.sessions import Sessions, own_name
-from nbagent.faces.magic.verbs import NOTHING, Verbs
+from nbagent.faces.magic.subcommands import NOTHING, Verbs
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
@@ -57,7 +66,7 @@ def _matcher(namespace: dict[str, Any]) -> Any:
 
 def _documented(method: Any) -> Any:
     """Give the magic the help that `%agent?` shows."""
-    method.__doc__ += f"\n\n{words.usage()}"
+    method.__doc__ += f"\n\n{usage()}"
     return method
 
 
@@ -162,7 +171,7 @@ class AgentMagics(Magics):
         # Before a call that isn't awaited has ended, the kernel hears nothing of a front end.
         hears = is_awaited and hears_meanwhile()
         try:
-            request = words.parse(line, cell)
+            request = parse(line, cell)
             match request.verb:
                 case "":
                     return (yield from self._question(request, hears=hears))
@@ -184,7 +193,7 @@ class AgentMagics(Magics):
         except (Cancelled, asyncio.CancelledError, KeyboardInterrupt):
             raise AgentError(STOPPED) from None
 
-    def _verb(self, request: words.Request) -> Generator[float, None, None]:
+    def _verb(self, request: Request) -> Generator[float, None, None]:
         work = self._verbs.do(request, NbAgent.instance().options())
         print(safe((yield from _ended(self._portal.begin(work)))))
 
@@ -198,9 +207,9 @@ class AgentMagics(Magics):
             else:
                 self._namespace[name] = value
         print(f"As before the last answer: {', '.join(self._replaced)}. The sandbox keeps its own variables.")
-        self._replaced, self._note = {}, words.TAKEN_BACK
+        self._replaced, self._note = {}, TAKEN_BACK
 
-    def _fix(self, request: words.Request, *, hears: bool) -> Generator[float, None, Any]:
+    def _fix(self, request: Request, *, hears: bool) -> Generator[float, None, Any]:
         request.question = self._watcher.to_fix()
         reply = yield from self._question(request, hears=hears)
         if reply is not None:
@@ -210,7 +219,7 @@ class AgentMagics(Magics):
                 self._ip.set_next_input(code)
         return reply
 
-    def _insert(self, request: words.Request, *, hears: bool) -> Generator[float, None, None]:
+    def _insert(self, request: Request, *, hears: bool) -> Generator[float, None, None]:
         session = yield from _ended(self._portal.begin(self._sessions.find(request.session)))
         if session is None:
             raise UsageError(NOTHING)
@@ -223,7 +232,7 @@ class AgentMagics(Magics):
         why = ": this front end takes one at a time" if several else ""
         print(f"{below} below, as text{why}. Which model made it and when is in: %agent export PATH")
 
-    def _question(self, request: words.Request, *, hears: bool) -> Generator[float, None, Any]:
+    def _question(self, request: Request, *, hears: bool) -> Generator[float, None, Any]:
         if self._running is not None:
             raise UsageError("A question is running.", mend="Wait for it, or stop it by: %agent stop")
         config = NbAgent.instance()
@@ -237,10 +246,10 @@ class AgentMagics(Magics):
                 return Widgets(answer, stop=stop, show=_display)
             return Prompts(answer) if is_attended else None
 
-        mentioned = words.mentioned(request.question)
+        named = mentioned(request.question)
         if request.max_mb is None:
             request.max_mb = config.max_mb
-        request.give = [each for each in request.give if each in self._namespace or each not in mentioned]
+        request.give = [each for each in request.give if each in self._namespace or each not in named]
         asking = self._running = Asking(
             request,
             portal=self._portal,
@@ -270,9 +279,9 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shown: list[Any] = shell.configurables
     if config not in shown:
         shown.append(config)
-    if words.keep_questions not in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.append(words.keep_questions)
-    change = words.await_magics if hasattr(shell, "kernel") else words.hush_magics
+    if keep_questions not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(keep_questions)
+    change = await_magics if hasattr(shell, "kernel") else hush_magics
     if change not in shell.input_transformers_post:
         shell.input_transformers_post.append(change)
 
@@ -283,9 +292,9 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     owner = getattr(found["line"].pop("agent", None), "__self__", None)
     for kind, name in (("cell", "agent"), ("line", "_agent_awaited"), ("cell", "_agent_awaited")):
         found[kind].pop(name, None)
-    if words.keep_questions in shell.input_transformers_cleanup:
-        shell.input_transformers_cleanup.remove(words.keep_questions)
-    for change in (words.await_magics, words.hush_magics):
+    if keep_questions in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(keep_questions)
+    for change in (await_magics, hush_magics):
         if change in shell.input_transformers_post:
             shell.input_transformers_post.remove(change)
     if isinstance(owner, AgentMagics):

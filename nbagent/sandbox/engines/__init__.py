@@ -1,1 +1,1 @@
-"""The engines `docker`, `bubblewrap` and `local`, each with the modules that only it uses."""
+"""The engines `docker`, `bubblewrap`, `local`, and `existing` for kernels that run already; and what only one uses."""

@@ -17,7 +17,7 @@ DENIED = frozenset(
     swapoff swapon sysfs syslog _sysctl umount umount2 unshare uselib userfaultfd ustat vhangup vm86 vm86old
     """.split()
 )
-"""Calls that no code of a data analysis needs, and through which sandboxes have been left.
+"""Calls that no code of a data analysis needs, and through which code has escaped from sandboxes.
 
 `clone3` hides its flags from filters; without it the C library falls back to `clone`, whose flags are checked.
 `inotify` tells when anybody on the host opens a file that the sandbox sees too, such as a program in /usr/bin, and its

@@ -31,8 +31,8 @@ from nbagent.notebook.compare.texts import TWICE, Strictness
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of
-from nbagent.notebook.proof import Verification, all_reads, compared
-from nbagent.notebook.verdict import Proof
+from nbagent.notebook.proof import Proof
+from nbagent.notebook.verify import Verification, all_reads, compared
 from nbagent.sandbox.spec import SandboxSpec
 
 CELLS = [

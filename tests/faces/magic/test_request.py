@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbagent.core.errors import UsageError
-from nbagent.faces.magic.words import FLAGS, VERBS, mentioned, parse, usage
+from nbagent.faces.magic.request import FLAGS, VERBS, mentioned, parse, usage
 
 
 @pytest.mark.parametrize(

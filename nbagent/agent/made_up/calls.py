@@ -11,7 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from nbagent.agent.constants import (
+from nbagent.agent.made_up.containers import FUNCTIONS, METHODS, Named
+from nbagent.agent.made_up.expressions import SHOWS, Expressions
+from nbagent.agent.made_up.scopes import NOTHING, Function, queried
+from nbagent.agent.made_up.values import (
     CODE,
     DATA,
     FAILS,
@@ -27,9 +30,6 @@ from nbagent.agent.constants import (
     made,
     vague,
 )
-from nbagent.agent.containers import FUNCTIONS, METHODS, Named
-from nbagent.agent.expressions import SHOWS, Expressions
-from nbagent.agent.scopes import NOTHING, Function, queried
 from nbagent.core.syntax import UNREADABLE, parse
 
 _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")

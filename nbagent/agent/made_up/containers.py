@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbagent.agent.constants import CODE, Value, joined, key_of, made
+from nbagent.agent.made_up.values import CODE, Value, joined, key_of, made
 
 if TYPE_CHECKING:
-    from nbagent.agent.calls import Calls
+    from nbagent.agent.made_up.calls import Calls
 
 Named = dict[str, Value]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent.constants import CODE, DATA, FAILS, NOWHERE, TOLD, VAGUE, Value, joined, key_of, vague
+from nbagent.agent.made_up.values import CODE, DATA, FAILS, NOWHERE, TOLD, VAGUE, Value, joined, key_of, vague
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""

@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from nbagent.agent.constants import (
+from nbagent.agent.made_up.scopes import NOTHING, Function, Scopes
+from nbagent.agent.made_up.values import (
     DATA,
     FAILS,
     FIXED,
@@ -26,7 +27,6 @@ from nbagent.agent.constants import (
     operation,
     vague,
 )
-from nbagent.agent.scopes import NOTHING, Function, Scopes
 
 _CALLED = frozenset("exec eval compile map next setattr getattr".split())
 SHOWS = frozenset("print display write writelines info warning error exec pprint".split())

@@ -1,9 +1,9 @@
 """Numbers that code has made up: those that cells show without data. Pure; the code is read, never run.
 
 A cell is read as Python would run it without its data. What it can show that way proves nothing: whoever wrote the code
-made it up, or read it elsewhere. A long number is made up wherever the code has it before an output does, since data
-comes to it by chance in no case; a short one only where it is shown, or what is shown is made of it. What is reckoned
-with known numbers alone is found out: with those of the question, and of outputs before.
+made it up, or read it elsewhere. A number of four digits or more counts as made up if the code has it before any output
+shows it, since data would hardly come to the same one by chance; a shorter one only if the code shows it, or makes of
+it what it shows. What is reckoned with known numbers alone, of the question and of outputs before, is found out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Container, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from nbagent.agent.constants import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
-from nbagent.agent.interpreter import Interpreter
+from nbagent.agent.made_up.interpreter import Interpreter
+from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
+from nbagent.agent.made_up.scopes import TooLongError, queried
+from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
 from nbagent.agent.names import MAGICS, recent
 from nbagent.agent.numerals import numerals
-from nbagent.agent.scopes import COMMON as COMMON_NAME
-from nbagent.agent.scopes import TooLongError, queried
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 

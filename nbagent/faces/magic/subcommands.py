@@ -21,8 +21,8 @@ from nbagent.core.events import (
 )
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, printable, safe, size_of
+from nbagent.faces.magic.request import Request, as_asked, usage
 from nbagent.faces.magic.sessions import Sessions
-from nbagent.faces.magic.words import Request, as_asked, usage
 from nbagent.safety.approvals import Mode
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached

@@ -29,7 +29,7 @@ VERBS: Final = {
     "explain": ("", "have your last output explained"),
     "help": ("", "this list"),
 }
-"""The subcommands, each with its argument and what it does. One of which more is said is a question."""
+"""The subcommands, each with its argument and what it does; with more words than that, the line is a question."""
 FLAGS: Final = {
     "-i": ("give", "NAME", "a variable that goes into the sandbox; `@name` in the question does the same"),
     "-o": ("take", "NAME", "a variable that comes back"),

@@ -1,7 +1,7 @@
 """Reads cells as Python would run them without their data. Pure: nothing of the code is run; what isn't known is data.
 
-Both ways of a branch whose condition isn't known are read, and a loop twice whose turns aren't: what is given a name
-there may also be what it was before, and comes from the condition too.
+If a condition isn't known, both branches are read; if the turns of a loop aren't, its body is read twice. A variable
+that is given a value there keeps the value of before as an alternative, and comes from the condition too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from nbagent.agent.calls import Calls
-from nbagent.agent.constants import DATA, FAILS, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, joined, made
-from nbagent.agent.scopes import CODED, GLOBAL, NOTHING, Function
+from nbagent.agent.made_up.calls import Calls
+from nbagent.agent.made_up.scopes import CODED, GLOBAL, NOTHING, Function
+from nbagent.agent.made_up.values import DATA, FAILS, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, joined, made
 from nbagent.core.syntax import UNREADABLE, parse
 
 

@@ -1,0 +1,6 @@
+"""Finds numbers that code has made up: cells are read as Python would run them without their data. Nothing is run.
+
+literals      `Literals`: what each cell can show without data, which proves nothing
+interpreter   statements; `expressions`, `calls` and `containers` what they are made of; `scopes` names
+values        what an expression may be without data, and from where it comes; what Python makes of constants
+"""
