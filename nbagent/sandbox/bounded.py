@@ -28,11 +28,14 @@ from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT, is_too_long,
 CREDIT_BYTES: Final = 256 * MIB
 """What a kernel may say without hearing anything."""
 RATE: Final = 32 * 1024
-"""Bytes a second that it may say beyond that: a figure a minute, for as long as a cell runs."""
+"""Bytes a second that it may say beyond that, so that a long cell can still show a figure of 2 MB each minute."""
 RENEWED_SECONDS: Final = 10.0
 """Seconds after which it may say all of that again, if the client has said something meanwhile."""
 MESSAGE_BYTES: Final = 1024
 """What a message counts beside its own bytes: the client's work for it."""
+FRAME_BYTES: Final = 64
+"""The same for each of its frames."""
+MAX_BUFFERS: Final = 1024
 MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
 MAX_BEAT: Final = 64 * 1024
@@ -43,6 +46,8 @@ CHUNK_BYTES: Final = 256 * 1024
 DELIMITER: Final = b"<IDS|MSG>"
 MAX_ADDRESSES: Final = 16
 """Frames before the delimiter, of at most `HELLO_BYTES` each."""
+PAUSE_SECONDS: Final = 0.05
+"""The pause after a connection that couldn't be taken."""
 WAIT_SECONDS: Final = 1.0
 """Seconds between two looks whether a kernel that has said too much may go on."""
 log = logging.getLogger(__name__)
@@ -83,12 +88,13 @@ def is_bearable(frames: list[bytes]) -> bool:
     """Whether a client can read a message without taking much more memory than its bytes."""
     try:
         at = frames.index(DELIMITER, 0, MAX_ADDRESSES)
-        signature, header, parent, metadata, content, *_ = frames[at + 1 :]
+        signature, header, parent, metadata, content, *buffers = frames[at + 1 :]
     except ValueError:
         return False
     heads = (*frames[:at], signature)
     return (
         max(map(len, heads)) <= HELLO_BYTES
+        and len(buffers) <= MAX_BUFFERS
         and max(len(header), len(parent)) <= MAX_HEADER
         and len(metadata) <= MAX_METADATA
         and not is_too_long(content)
@@ -144,7 +150,7 @@ class _Pair:
         self._credit.spend(len(data))  # also of messages that never end
         self._decoder.feed(data)
         for frames in self._decoder.messages():
-            self._credit.spend(MESSAGE_BYTES)
+            self._credit.spend(MESSAGE_BYTES + FRAME_BYTES * len(frames))
             if not was_ready:
                 self._down += self._decoder.ready
                 was_ready = True
@@ -200,6 +206,13 @@ class BoundedSockets:
         return listening
 
     def _serve(self) -> None:
+        try:
+            self._pass_on()
+        except Exception:
+            log.exception("nbagent: the connections of a kernel can't be served")
+            self._end()  # so that its clients hear of it
+
+    def _pass_on(self) -> None:
         had_credit = True
         with contextlib.closing(self._selector):
             while True:
@@ -234,8 +247,12 @@ class BoundedSockets:
                     self._selector.register(end, mask, pair)
 
     def _accept(self, listening: socket.socket, channel: str, port: int) -> set[_Pair]:
-        with contextlib.suppress(OSError):
+        try:
             client, _ = listening.accept()
+        except OSError:  # it is gone, or too many files are open: the next moment it may be taken
+            time.sleep(PAUSE_SECONDS)
+            return set()
+        else:
             kernel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 refuse_files(kernel)
@@ -249,7 +266,6 @@ class BoundedSockets:
             pair = _Pair(client, kernel, channel=channel, credit=self._credit)
             self._pairs[client] = self._pairs[kernel] = pair
             return {pair}
-        return set()
 
     def _turn(self, pair: _Pair) -> None:
         try:

@@ -86,7 +86,11 @@ class Provisioner(KernelProvisionerBase):
                 await self._sandbox.close()
                 raise EngineUnavailable(f"Jupyter's clients can't reach a kernel of the {self._engine().name} engine.")
             if isinstance(endpoint, KernelAddress) and endpoint.transport == "ipc":
-                self._bounded = BoundedSockets(endpoint)
+                try:
+                    self._bounded = BoundedSockets(endpoint)
+                except OSError as error:
+                    await self._sandbox.close()
+                    raise EngineUnavailable(f"No sockets can be made for the kernel's clients: {error}.") from error
                 info = self._bounded.connection_info
         self._running = True
         for each in facts(self._sandbox.about.left_out):

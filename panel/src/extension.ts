@@ -40,7 +40,7 @@ export const notebook: JupyterFrontEndPlugin<void> = {
     const distrust = new Distrust(app, tracker, opener);
     new Badges(tracker, trans);
     serveMagic(tracker);
-    askForSandboxes(tracker, assistant, documents, () => app.shell.activateById('nbagent-panel'));
+    askForSandboxes(tracker, assistant, documents, () => app.shell.activateById('nbagent-panel'), trans);
     tellFirstStart(tracker, assistant.server);
     tellDeaths(tracker, assistant.server);
     addFileCommands(app, assistant, tracker, palette, trans);

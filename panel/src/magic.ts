@@ -1,4 +1,5 @@
 /** What `%agent` has the panel do: put cells below the one that it was typed in, or ask for a kernel that reaches no model. */
+import { Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import type { PartialJSONObject } from '@lumino/coreutils';
@@ -6,11 +7,12 @@ import type { PartialJSONObject } from '@lumino/coreutils';
 import type { Assistant } from './assistant';
 import type { Documents } from './notebook';
 import { inOneUndo, sharedOf } from './shared';
+import type { Trans } from './translate';
 
 const TARGET = 'nbagent.cells';
 /** Without a question or with one that has variables: in the kernel of the notebook, they are there. */
 const CALL = /^%{1,2}agent(?:[ \t]+-[io][ \t]+\S+)*(?:[ \t]+(?!-)(.*))?$/;
-const SUBCOMMAND = /^(?:(?:status|stop|reset|history|usage|verify|files|undo|fix|explain|help)|(?:export|model|trust|approve|install|insert)(?:\s+\S+)?)$/;
+const SUBCOMMAND = /^(?:(?:status|stop|reset|history|usage|verify|files|undo|fix|explain|help)|(?:export|model|trust|approve|install|insert)(?:\s+(?:\S+|"[^"]*"|'[^']*'))?)$/;
 
 /** A cell of code, as far as it says which message it waits for an answer to. */
 interface Running {
@@ -69,12 +71,16 @@ export function questionOf(source: string): string {
  * Ask in the panel what a person's cell asks in a sandboxed kernel, from which no model is reached: the assistant's cells
  * run in that kernel. Only a cell that was run asks, never what its code says.
  */
-export function askForSandboxes(tracker: INotebookTracker, assistant: Assistant, documents: Documents, show: () => void): void {
+export function askForSandboxes(tracker: INotebookTracker, assistant: Assistant, documents: Documents, show: () => void, trans: Trans): void {
   const sessions = new Map<string, string>(); // by their kernels
   NotebookActions.executed.connect((_, { notebook, cell }) => {
     const { kernel } = documents;
     const question = questionOf(cell.model.sharedModel.getSource());
-    if (!question || !kernel?.isSandboxed || tracker.currentWidget?.content !== notebook || assistant.busy) {
+    if (!question || !kernel?.isSandboxed || tracker.currentWidget?.content !== notebook) {
+      return;
+    }
+    if (assistant.busy) {
+      Notification.warning(trans.__('nbagent answers another question: run the cell again after it.'), { autoClose: 10_000 });
       return;
     }
     const wasShared = documents.isShared;

@@ -39,13 +39,13 @@ def _marked(spec: dict[str, Any]) -> dict[str, Any]:
     if not needs or _is_met(needs):
         return spec
     name = f"{spec['display_name']}: can't start here"
-    return spec | {"display_name": name, "metadata": metadata | {"nbagent": {"needs": needs, "absent": True}}}
+    return spec | {"display_name": name, "metadata": metadata | {"nbagent": metadata["nbagent"] | {"absent": True}}}
 
 
 def _is_met(needs: dict[str, str]) -> bool:
     if program := needs.get("program"):
         return shutil.which(program) is not None
-    address = os.environ.get(needs.get("variable", ""), f"unix://{needs['socket']}")
+    address = os.environ.get(needs.get("variable", ""), f"unix://{needs.get('socket', '')}")
     if not address.startswith("unix://"):
         return True  # a machine far away may take long to answer
     with socket.socket(socket.AF_UNIX) as connection:

@@ -108,7 +108,7 @@ class Harmless(ZMQChannelsWebsocketConnection):
             super().handle_outgoing_message(stream, outgoing_msg)
             return
         message = [bytes(each) for each in outgoing_msg]
-        size = sum(map(len, message))
+        size = _size(message)
         if self._passing is None and size <= QUICK_BYTES:
             self._pass(stream, self._harmless(stream, message))
             return
@@ -129,13 +129,13 @@ class Harmless(ZMQChannelsWebsocketConnection):
             while self._waiting and not self._is_gone:
                 stream, message = self._waiting.popleft()
                 harmless = await asyncio.to_thread(self._harmless, stream, message)
-                with contextlib.suppress(WebSocketClosedError):
-                    self._pass(stream, harmless)
                 was_full = self._bytes > MAX_WAITING
-                self._bytes -= sum(map(len, message))
+                self._bytes -= _size(message)
                 if was_full and self._bytes <= MAX_WAITING and not self._is_gone:
                     for each in self.channels.values():
                         each.on_recv_stream(self.handle_outgoing_message)
+                with contextlib.suppress(WebSocketClosedError):
+                    self._pass(stream, harmless)
         finally:
             self._passing = None
 
@@ -154,6 +154,11 @@ class Harmless(ZMQChannelsWebsocketConnection):
         with contained("A message of a sandboxed kernel is not passed on"):
             passed = passed_on(channel, [each for each in parts[1:] if isinstance(each, bytes)])
         return passed and [*identities, b"<IDS|MSG>", self.session.sign(passed), *passed]
+
+
+def _size(message: list[bytes]) -> int:
+    """The bytes that a message takes, also if its parts are many and empty."""
+    return sum(len(each) + 64 for each in message)
 
 
 def _guard_contents(manager: Any, setting: Setting) -> None:

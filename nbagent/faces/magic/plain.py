@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from nbagent.core.errors import DataError
 from nbagent.core.text import cut, size_of, visible
 from nbagent.kernel.inside.variables_inside import scalar
-from nbagent.sandbox.untrusted import UnreadableError, parse
+from nbagent.sandbox.untrusted import MAX_DIGITS, UnreadableError, parse
 
 MAX_TEXT: Final = 64 * 1024 * 1024
 """Bytes of text or plain data that comes back."""
@@ -97,7 +97,7 @@ def read(path: Path, *, is_text: bool) -> Any:
     if is_text:
         return data.decode("utf-8", "replace")
     try:
-        return _rebuilt(parse(data, limit=MAX_TEXT), MAX_DEPTH)
+        return _rebuilt(parse(data, limit=MAX_TEXT, digits=MAX_DIGITS), MAX_DEPTH)
     except (UnreadableError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise DataError(f"What came back is no plain data: {cut(visible(str(error)), 200)}.") from error
 

@@ -74,7 +74,8 @@ class Prose(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """Go on behind what is left out."""
         if tag in self._left_out:
-            del self._left_out[self._left_out.index(tag) :]
+            while self._left_out.pop() != tag:
+                pass
         self._parts.append("\n\n" if _HEADING.match(tag) else "")
 
     def handle_data(self, data: str) -> None:

@@ -6,6 +6,7 @@ be shown by code that reads a clock, and an id must differ between two fresh run
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ _PARTS = re.compile(
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
+_MEMORY = re.compile(r"mem|ram\b|rss|swap|heap", re.IGNORECASE)
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
@@ -125,7 +127,9 @@ def _days(text: str, moment: float, farthest: int) -> set[int]:
     words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
     today, at = datetime.fromtimestamp(moment, UTC), _day(moment, 0)
     near = range(-farthest, farthest + 1)
-    return {at + days for days in near if _renders(numbers, words, today + timedelta(days=days))}
+    with contextlib.suppress(OverflowError):  # a moment at the end of time
+        return {at + days for days in near if _renders(numbers, words, today + timedelta(days=days))}
+    return set()
 
 
 def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
@@ -258,7 +262,8 @@ def is_memory(stored: Token, fresh: Token) -> bool:
     one, other = number(stored), number(fresh)
     if one is None or other is None or abs(one - other) > 0.25 * abs(other):
         return False
-    return all(_OF_MEMORY.match(each.row, each.start + len(each.text)) is not None for each in (stored, fresh))
+    units = [_OF_MEMORY.match(each.row, each.start + len(each.text)) for each in (stored, fresh)]
+    return all(unit and ("%" not in unit[0] or _MEMORY.search(unit.string)) for unit in units)
 
 
 def _is_measured(token: Token) -> bool:

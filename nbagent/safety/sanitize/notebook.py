@@ -12,7 +12,7 @@ from typing import Any
 
 from nbagent.core.markdown import clean_markdown
 from nbagent.core.text import joined
-from nbagent.safety.sanitize.outputs import IMAGES, clean_for_page
+from nbagent.safety.sanitize.outputs import IMAGES, MAX_TEXT_CHARACTERS, clean_for_page
 from nbagent.safety.sanitize.widgets import STATE_MIME, clean_widgets
 
 Notebook = dict[str, Any]
@@ -37,11 +37,10 @@ def clean_notebook(notebook: Notebook, *, rest: str) -> Notebook:
         rest: The end of the note on what was removed, a sentence: where it can be found.
     """
     shown = clean_shown(notebook, rest=rest)
-    return {
-        **shown,
-        "metadata": _only(shown["metadata"], _OF_NOTEBOOK),
-        "cells": [_written(each) for each in shown["cells"]],
-    }
+    metadata = _only(shown["metadata"], _OF_NOTEBOOK)
+    if not str(_dict(metadata.get("kernelspec")).get("name", "")).startswith("nbagent-"):
+        metadata.pop("kernelspec", None)  # a person chooses where it may run
+    return {**shown, "metadata": metadata, "cells": [_written(each) for each in shown["cells"]]}
 
 
 def clean_shown(notebook: Notebook, *, rest: str) -> Notebook:
@@ -76,7 +75,10 @@ def _written(cell: Notebook) -> Notebook:
     if "attachments" in cell:
         kept["attachments"] = {name: _only(_dict(each), IMAGES) for name, each in _dict(cell["attachments"]).items()}
     if cell.get("cell_type") == "markdown":
-        kept["source"] = clean_markdown(joined(cell.get("source", "")))
+        text = joined(cell.get("source", ""))
+        kept["source"] = (
+            clean_markdown(text) if len(text) <= MAX_TEXT_CHARACTERS else f"*Too long: {len(text):,} characters*"
+        )
     elif cell.get("cell_type") == "raw":
         kept["metadata"]["raw_mimetype"] = "text/plain"  # else it would become a part of the page that nbconvert makes
     return kept

@@ -25,6 +25,8 @@ _TEXTS = {"text/markdown": clean_markdown, "text/latex": clean_latex}
 PIXELS = 20_000
 """The largest width or height in an output's metadata."""
 
+_TEXTUAL = {"stream": ("name", "text"), "error": ("ename", "evalue", "traceback")}
+"""The outputs that are text, with their fields."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*")
 
 
@@ -36,8 +38,11 @@ def clean_output(output: Output, *, widgets: Container[str] = (), rest: str = IN
         widgets: The ids of widget models whose state the notebook has; views of others are removed.
         rest: The end of the note, a sentence: where what was removed can be found.
     """
-    if output.get("output_type") not in ("display_data", "execute_result"):
-        return output
+    kind = output.get("output_type")
+    if kind in _TEXTUAL:
+        return {"output_type": kind} | {name: output[name] for name in _TEXTUAL[kind] if name in output}
+    if kind != "execute_result":  # programs draw kinds that the format doesn't know, too
+        output = {**output, "output_type": "display_data", "data": output.get("data") or {}}
     # A failure removes the output: it must neither fail the export nor be shown unchecked.
     text = f"[Left out: an output that can't be read. {rest}]"
     kept = {**output, "data": {"text/plain": text}, "metadata": {}}

@@ -99,6 +99,7 @@ async def test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing(server:
     """By the page that opens it, and by the server's own exports; its file stays as it is."""
     bundle = {CHART: {"data": {"url": "http://a.invalid"}}, "text/html": "<img src=http://a.invalid>"}
     cell = nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("display_data", data=bundle)])
+    cell.outputs.append({**cell.outputs[0], "output_type": "update_display_data"})  # which JupyterLab draws
     raw = nbformat.v4.new_raw_cell("<img src=http://b.invalid>", metadata={"raw_mimetype": "text/html"})
     text = nbformat.v4.new_markdown_cell("![](http://b.invalid)", attachments={"a": {"text/html": "x"}})
     facts = {"kernelspec": {"name": spec, "display_name": "x"}, "jupytext": {"formats": "ipynb,py"}}
@@ -112,6 +113,8 @@ async def test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing(server:
     is_result = place.startswith(RESULTS)
     assert model["content"]["metadata"]["language_info"]["nbconvert_exporter"] == "python"
     assert ("jupytext" in model["content"]["metadata"]) is not is_result
+    assert ("kernelspec" in model["content"]["metadata"]) is not is_result  # nobody has chosen where it may run
+    assert "update_display_data" not in json.dumps(model["content"])
     shown = model["content"]["cells"][0]["outputs"][0]["data"]
     assert CHART not in shown
     assert SETTING in shown["text/plain"]

@@ -269,7 +269,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
         nbformat.v4.new_code_cell("1", outputs=outputs),
         nbformat.v4.new_markdown_cell("# end ![](http://h6.invalid)\n[words](words.md)"),
     ]
-    spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    spec = {"name": "nbagent-bubblewrap", "display_name": "Python 3", "language": "python"}
     (lab.root / RESULTS).mkdir(exist_ok=True)
     made = nbformat.v4.new_notebook(cells=both, metadata={"kernelspec": spec})
     nbformat.write(made, lab.root / RESULTS / "made.ipynb")
@@ -324,7 +324,11 @@ def test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored(lab: Lab, 
         }}"""
     )
     (lab.root / RESULTS).mkdir(exist_ok=True)
-    places = [("w1.ipynb", "nbagent-bubblewrap"), (f"{RESULTS}/w2.ipynb", "python3"), ("w3.ipynb", "python3")]
+    places = [
+        ("w1.ipynb", "nbagent-bubblewrap"),
+        (f"{RESULTS}/w2.ipynb", "nbagent-bubblewrap"),
+        ("w3.ipynb", "python3"),
+    ]
     for number, (path, kernel) in enumerate(places, start=1):
         model = {"model_name": "Made", "model_module": "made", "model_module_version": "1.0.0"}
         state = {"state": {"w": {**model, "state": {"number": number}}}, "version_major": 2, "version_minor": 0}
