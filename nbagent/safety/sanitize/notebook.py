@@ -75,10 +75,7 @@ def _written(cell: Notebook) -> Notebook:
     if "attachments" in cell:
         kept["attachments"] = {name: _only(_dict(each), IMAGES) for name, each in _dict(cell["attachments"]).items()}
     if cell.get("cell_type") == "markdown":
-        text = joined(cell.get("source", ""))
-        kept["source"] = (
-            clean_markdown(text) if len(text) <= MAX_TEXT_CHARACTERS else f"*Too long: {len(text):,} characters*"
-        )
+        kept["source"] = clean_markdown(joined(cell.get("source", ""))[:MAX_TEXT_CHARACTERS])
     elif cell.get("cell_type") == "raw":
         kept["metadata"]["raw_mimetype"] = "text/plain"  # else it would become a part of the page that nbconvert makes
     return kept
