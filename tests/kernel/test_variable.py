@@ -55,7 +55,7 @@ async def test_a_variable_is_fetched(carry: Carry, way: str, monkeypatch: pytest
             assert memory.path.read_bytes().endswith(content)
             assert memory.is_sealed
     assert (await carry.left() == []) is (way != "file")
-    for name, told in (("none", "no such variable"), ("odd", "a object is no table")):
+    for name, told in (("none", "no such variable"), ("odd", "of the type object, which is no table")):
         with contextlib.closing(SealedMemory()) as memory, pytest.raises(TransferError, match=told):
             await fetch_variable(carry.kernel, name, memory)
 
