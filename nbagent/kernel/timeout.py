@@ -163,8 +163,11 @@ class TimedRequests:
 
     @staticmethod
     def _more_grace(request: ExecuteRequest) -> float:
-        """Seconds before the kill for code that has ended as far as one can see: where much runs, its reply is late."""
-        return HALF_DONE_SECONDS if request.gave_in or request.idle or request.reply is not None else 0.0
+        """Seconds before the kill for code that has ended as far as one can see: where much runs, its reply is late.
+
+        A reply alone is no such sign: hostile code may have cut the messages off in the middle of one.
+        """
+        return HALF_DONE_SECONDS if request.gave_in or request.idle else 0.0
 
     def _may_interrupt(self, request: ExecuteRequest) -> bool:
         """Whether an interrupt stops this request, and not another client's cell."""

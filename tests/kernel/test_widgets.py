@@ -15,7 +15,8 @@ from kernel.iopub import Recorder
 
 from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.outputs import CellOutputs
-from nbagent.kernel.outputs.widgets import STATE_MIME, WidgetTracker
+from nbagent.kernel.outputs.widgets import WidgetTracker
+from nbagent.safety.sanitize.widgets import STATE_MIME
 
 v4: Any = nbformat.v4
 
