@@ -40,6 +40,8 @@ MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
 MAX_BEAT: Final = 64 * 1024
 """Bytes of a heartbeat."""
+HEARD_BYTES: Final = 64 * 1024
+"""Bytes of a client's first messages, by which a server only asks whether the kernel is there."""
 HELLO_BYTES: Final = 1024
 """The most bytes that a client sends before it says anything."""
 CHUNK_BYTES: Final = 256 * 1024
@@ -134,7 +136,7 @@ class _Pair:
         if not self._up and (data := _receive(self.client)):
             self._up += data
             self._said += len(data)
-            if self._said > HELLO_BYTES and self._channel in ("shell", "control", "stdin"):
+            if self._said > HEARD_BYTES and self._channel in ("shell", "control", "stdin"):
                 self._credit.hear()
             _send(self.kernel, self._up)
         if not self._down and self._credit.is_left() and (data := _receive(self.kernel)):

@@ -11,7 +11,7 @@ export const RESULTS = 'nbagent-output';
 /** Whether code under suspicion has saved a file. */
 export function isResult(path: string): boolean {
   // A path may begin with the name of a drive, such as that of shared documents.
-  return `${PageConfig.getOption('serverRoot')}/${path}`.split(/[/\\:]/).includes(RESULTS);
+  return `${PageConfig.getOption('serverRoot')}/${path}`.split(/[/\\:]/).some(each => each === RESULTS || each.startsWith(`${RESULTS}-Copy`));
 }
 
 type Shared = NonNullable<NotebookPanel['content']['model']>['sharedModel'] & {

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 from jupyter_server.utils import ensure_async
 from nbformat import from_dict
@@ -37,6 +39,7 @@ QUICK_BYTES = 8 * 1024
 """The largest message that is made harmless at once; others wait for larger ones, which are in a thread."""
 MAX_WAITING = 16 * MIB
 """Bytes of messages that wait, after which no more is read of the kernel."""
+NOT_PASSED = "A message of a sandboxed kernel is not passed on"
 PLUGIN = "@nbagent/panel:notebook"
 
 
@@ -50,7 +53,8 @@ def guard(server: ServerApp, settings: dict[str, Any]) -> None:
     setting = Setting(server)
     if issubclass(settings[CONNECTION], ZMQChannelsWebsocketConnection):  # else its kernels are on another machine
         settings[CONNECTION] = type("HarmlessConnection", (Harmless, settings[CONNECTION]), {"setting": setting})
-    _guard_contents(server.contents_manager, setting)
+    _guard_contents(server, setting)
+    _guard_kernels(server.kernel_manager)
 
 
 class Setting:
@@ -134,7 +138,10 @@ class Harmless(ZMQChannelsWebsocketConnection):
                 if was_full and self._bytes <= MAX_WAITING and not self._is_gone:
                     for each in self.channels.values():
                         each.on_recv_stream(self.handle_outgoing_message)
-                with contextlib.suppress(WebSocketClosedError):
+                with (
+                    contained("A message of a sandboxed kernel is not passed on"),
+                    contextlib.suppress(WebSocketClosedError),
+                ):
                     self._pass(stream, harmless)
         finally:
             self._passing = None
@@ -151,7 +158,7 @@ class Harmless(ZMQChannelsWebsocketConnection):
             return None
         channel = stream if isinstance(stream, str) else getattr(stream, "channel", "")
         passed: list[bytes] | None = None
-        with contained("A message of a sandboxed kernel is not passed on"):
+        with contained(NOT_PASSED):
             passed = passed_on(channel, [each for each in parts[1:] if isinstance(each, bytes)])
         return passed and [*identities, b"<IDS|MSG>", self.session.sign(passed), *passed]
 
@@ -161,32 +168,59 @@ def _size(message: list[bytes]) -> int:
     return sum(len(each) + 64 for each in message)
 
 
-def _guard_contents(manager: Any, setting: Setting) -> None:
+def is_result(place: PurePath) -> bool:
+    """Whether a place is in a folder of results, or in a copy of one that JupyterLab has made."""
+    return any(each == RESULTS or each.startswith(f"{RESULTS}-Copy") for each in place.parts)
+
+
+def _guard_kernels(manager: Any) -> None:
+    """Have no kernel that nothing isolates begin in a folder of results: it would import modules from there."""
+    start: Callable[..., Awaitable[str]] = manager.start_kernel
+
+    async def guarded(*given: Any, path: str | None = None, **named: Any) -> str:
+        folder = Path(manager.cwd_for_path(path or ""))
+        real = Path(os.path.realpath(folder))
+        found = next((each for each in (folder, real) if is_result(each)), None)
+        if found is None or _is_sandboxed(manager.kernel_spec_manager, named.get("kernel_name")):
+            return await start(*given, path=path, **named)
+        above = next(each for each in found.parents if not is_result(each))
+        return await start(*given, **named | {"cwd": str(above)})
+
+    manager.start_kernel = guarded
+
+
+def _is_sandboxed(specs: Any, name: str | None) -> bool:
+    """Whether a kernelspec is one of a sandboxed kernel, whatever it is called."""
+    if str(name).startswith(SANDBOXED):
+        return True
+    with contextlib.suppress(NoSuchKernel):
+        stanza = specs.get_kernel_spec(name).metadata.get("kernel_provisioner") if name else None
+        return str((stanza or {}).get("provisioner_name", "")).startswith(SANDBOXED)
+    return False
+
+
+def _guard_contents(server: ServerApp, setting: Setting) -> None:
     """Have every reader of the server's notebooks get those harmless that sandboxed code has made, or drawn in."""
+    manager: Any = server.contents_manager
     get: Callable[..., Any] = manager.get
+
+    def harmless(model: Any) -> Any:
+        content = model.get("content")
+        if model.get("type") != "notebook" or not isinstance(content, dict) or setting:
+            return model
+        place = Path(f"{manager.root_dir}/{model['path']}")
+        spec = content.get("metadata", {}).get("kernelspec") or {}
+        if is_result(place) or is_result(Path(os.path.realpath(place))):
+            content = clean_notebook(content, rest=PASSED)
+        elif _is_sandboxed(server.kernel_spec_manager, spec.get("name")):
+            content = clean_shown(content, rest=PASSED)
+        return {**model, "content": from_dict(content)}
+
+    async def later(found: Awaitable[Any]) -> Any:
+        return await asyncio.to_thread(harmless, await ensure_async(found))
 
     def guarded(path: str, *given: Any, **named: Any) -> Any:
         found = get(path, *given, **named)
-        if inspect.isawaitable(found):
-            return _later(manager, found, setting)
-        return _harmless_model(manager, found, setting)
+        return later(found) if inspect.isawaitable(found) else harmless(found)
 
     manager.get = guarded
-
-
-async def _later(manager: Any, found: Awaitable[Any], setting: Setting) -> Any:
-    model = await ensure_async(found)
-    return await asyncio.to_thread(_harmless_model, manager, model, setting)
-
-
-def _harmless_model(manager: Any, model: Any, setting: Setting) -> Any:
-    content = model.get("content")
-    if model.get("type") != "notebook" or not isinstance(content, dict) or setting:
-        return model
-    place = PurePosixPath(str(manager.root_dir).replace("\\", "/"), model["path"])
-    spec = content.get("metadata", {}).get("kernelspec") or {}
-    if RESULTS in place.parts:
-        content = clean_notebook(content, rest=PASSED)
-    elif str(spec.get("name", "")).startswith(SANDBOXED):
-        content = clean_shown(content, rest=PASSED)
-    return {**model, "content": from_dict(content)}

@@ -21,6 +21,10 @@ PLOTLY = "application/vnd.plotly.v1+json"
 
 _ELSEWHERE = re.compile(r"//|\\|url\s*\(|@import|https?:", re.IGNORECASE)
 """What begins an address: browsers read `https:host/x` as one, too."""
+_MARKUP = re.compile(r"<(?!/?(?:b|i|em|strong|br|sub|sup|s|u|extra)\s*/?>|[\s\d=])", re.IGNORECASE)
+"""Anything that may begin another element than those: Plotly copies styles of texts, which templates put together."""
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_ARGUMENTS = ("args", "args2")
 _OF_ALL = re.compile(r"__proto__|constructor\.prototype")
 """By such a path or key, older ones of Plotly's set what all objects of the page have."""
 _ADDRESSES = frozenset("source src url uri href topojsonurl plotlyserverurl accesstoken geojson".split())
@@ -41,15 +45,16 @@ def draw(figure: object) -> dict[str, Any] | None:
     kept = {"data": data, "layout": layout} | ({"frames": frames} if isinstance(frames, list) else {})
     # A template has the looks of each type, also of those that are not there. A button may give a type as an argument.
     plain = {**kept, "layout": {name: each for name, each in layout.items() if name != "template"}}
-    kinds = [text for key, text in _strings(plain) if _last(key) in ("type", "args")]
+    kinds = [text for key, text in _strings(plain) if _last(key) in ("type", *_ARGUMENTS)]
     if any(_TILES.search(kind) and kind not in _NOT_TILES for kind in kinds):
         return None
     for key, written in _strings(kept):
-        text = unescape(written)  # Plotly does so with attributes in its texts
+        # Plotly decodes references in the attributes of its texts; browsers skip control characters in addresses.
+        text = _CONTROLS.sub("", unescape(_CONTROLS.sub("", written)))
         if is_data_image(text):
             continue
-        name = _last(text if _last(key) == "args" else key)
-        if _ELSEWHERE.search(text) or _OF_ALL.search(text) or name in _ADDRESSES:
+        name = _last(text if _last(key) in _ARGUMENTS else key)
+        if _ELSEWHERE.search(text) or _MARKUP.search(text) or _OF_ALL.search(text) or name in _ADDRESSES:
             return None
     # `config` names servers, and isn't shown.
     return kept

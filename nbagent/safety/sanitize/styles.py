@@ -60,8 +60,8 @@ def clean_value(name: str, value: str, left_out: LeftOut) -> str:
 
 
 def _readable(text: str) -> bool:
-    """Whether CSS is small and flat enough to be parsed, and can't end a `<style>` element."""
-    if len(text) > MAX_CSS_CHARACTERS or "<" in text or _LONG_NUMBER.search(text):
+    """Whether CSS is small and flat enough to be parsed, ends no `<style>` element, and has no references as in SVG."""
+    if len(text) > MAX_CSS_CHARACTERS or "<" in text or "&" in text or _LONG_NUMBER.search(text):
         return False
     depth = 0
     for bracket in re.findall(r"[()\[\]{}]", text):

@@ -31,7 +31,8 @@ MAX_NAME_TRIES = 1_000
 RUN_UNASKED = (
     *("head", "conftest.py", "test*.py", "*_test.py", "test*.txt", "*_test.go"),
     *(f"*.{kind}.{ending}" for kind in ("test", "spec", "config") for ending in ("[jt]s", "[jt]sx", "[cm][jt]s")),
-    *("__init__.*", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs"),
+    *("__init__.*", "*.pth", "ipython*_config.*", "jupyter*_config.*", "build.rs", "*pydev*.py*"),
+    *("project.toml", "manifest.toml"),
     *("*.gradle", "*.gradle.kts", "build.sbt", "mix.exs", "package.swift", "*.[cfv][sb]proj", "directory.build.*"),
     # Settings of tests, types, style, figures and packages name code that is run, or a server that packages come from.
     *("pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", "mypy.ini", "pylintrc*", "uv.toml"),
@@ -49,7 +50,8 @@ Python, Jupyter and desktops read the other ones in the folder where they are st
 MODULE_NAMES = frozenset(
     name.casefold().replace("-", "_")
     for name in (
-        *("sitecustomize", "usercustomize", "nbagent", *sys.stdlib_module_names, *import_names.KNOWN),
+        *("sitecustomize", "usercustomize", "nbagent", "storemagic", "astroid", "ctags", "nest_asyncio2", "appnope"),
+        *(*sys.stdlib_module_names, *import_names.KNOWN),
         *(each.partition(".")[0] for each in import_names.DISTRIBUTIONS),
     )
 )

@@ -53,9 +53,9 @@ class Kernel:
 
 
 @contextlib.asynccontextmanager
-async def kernel(server: Server, name: str) -> AsyncIterator[Kernel]:
+async def kernel(server: Server, name: str, path: str = "a.ipynb") -> AsyncIterator[Kernel]:
     """A kernel and a connection to it."""
-    id = (await server.json("POST", "/api/kernels", {"name": name, "path": "a.ipynb"}))["id"]
+    id = (await server.json("POST", "/api/kernels", {"name": name, "path": path}))["id"]
     place = f"ws://{server.base}/api/kernels/{id}/channels?session_id=s"
     socket = await websocket_connect(HTTPRequest(place, headers={"Authorization": f"token {TOKEN}"}))
     try:
@@ -99,14 +99,16 @@ async def test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing(server:
     """By the page that opens it, and by the server's own exports; its file stays as it is."""
     bundle = {CHART: {"data": {"url": "http://a.invalid"}}, "text/html": "<img src=http://a.invalid>"}
     cell = nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("display_data", data=bundle)])
-    cell.outputs.append({**cell.outputs[0], "output_type": "update_display_data"})  # which JupyterLab draws
     raw = nbformat.v4.new_raw_cell("<img src=http://b.invalid>", metadata={"raw_mimetype": "text/html"})
     text = nbformat.v4.new_markdown_cell("![](http://b.invalid)", attachments={"a": {"text/html": "x"}})
     facts = {"kernelspec": {"name": spec, "display_name": "x"}, "jupytext": {"formats": "ipynb,py"}}
     facts["language_info"] = {"name": "python", "nbconvert_exporter": "evil.Run"}
     file = server.root / place
     file.parent.mkdir(exist_ok=True)
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell, raw, text], metadata=facts), file)
+    made = json.loads(nbformat.writes(nbformat.v4.new_notebook(cells=[cell, raw, text], metadata=facts)))
+    # The format has no such output, and JupyterLab draws it.
+    made["cells"][0]["outputs"].append(made["cells"][0]["outputs"][0] | {"output_type": "update_display_data"})
+    file.write_text(json.dumps(made))
     before = file.read_bytes()
     model = await server.json("GET", f"/api/contents/{place}")
     page = (await server.fetch("GET", f"/nbconvert/html/{place}")).body.decode()
@@ -123,6 +125,22 @@ async def test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing(server:
     assert bool(re.search("src=.?http://b.invalid", page)) is not is_result
     assert ("![](http://b.invalid)" in model["content"]["cells"][2]["source"]) is not is_result
     assert file.read_bytes() == before
+
+
+async def test_no_kernel_begins_among_results_that_nothing_isolates(server: Server) -> None:
+    """It would import modules from there before any cell runs; a sandboxed one sees them as its data."""
+    folder = server.root / "sub" / RESULTS / "more"
+    folder.mkdir(parents=True)
+    (server.root / "elsewhere").symlink_to(folder)
+    where = "import os\nprint(os.getcwd())"
+    for place in (f"sub/{RESULTS}/more/a.ipynb", f"sub/{RESULTS}/a.ipynb", "elsewhere/a.ipynb"):
+        async with kernel(server, "python3", place) as made:
+            (said,) = [each["content"]["text"] for each in await made.run(where) if each["msg_type"] == "stream"]
+        assert Path(said.strip()) == server.root / "sub"
+    (folder / "a.csv").write_text("x")
+    async with kernel(server, "nbagent-bubblewrap", f"sub/{RESULTS}/more/a.ipynb") as made:
+        heard = await made.run("print(open('a.csv').read())")
+    assert [each["content"]["text"] for each in heard if each["msg_type"] == "stream"] == ["x\n"]
 
 
 async def test_a_person_can_trust_them(tmp_path: Path) -> None:

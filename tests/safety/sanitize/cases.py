@@ -95,6 +95,7 @@ HTML = f"""
 <svg><rect width="9" height="9" mask="url({URL}#a)" marker-start="url({URL}#m)" clip-path="url({URL}#c)"/></svg>
 <svg><rect width="9" height="9" style="fill: url({URL}#a); mask: url({URL}#b)"/></svg>
 <svg><style>@import "{URL}"; rect {{{{ fill: url({URL}#a) }}}}</style><rect width="9" height="9"/></svg>
+<svg><style>rect {{{{ cursor: u&#114l({URL}), auto }}}}</style><rect width="9" height="9"/></svg>
 <svg><foreignObject width="9" height="9"><img src="{URL}"></foreignObject></svg>
 <svg><image width="9" height="9"><animate attributeName="href" values="{URL}"/></image></svg>
 <svg><image width="9" height="9"><set attributeName="href" to="{URL}"/></image></svg>

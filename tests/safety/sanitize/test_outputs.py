@@ -39,6 +39,29 @@ def test_a_chart_of_its_own_data_stays() -> None:
     assert written["data"] == {plotly: {"data": FIGURE["data"], "layout": FIGURE["layout"]}}
 
 
+@pytest.mark.parametrize(
+    "figure",
+    [
+        {"data": [], "layout": {"meta": ["l(ht", "tps:h"], "title": "<span style='cursor:u%{meta[0]}%{meta[1]}'>"}},
+        {"data": [], "layout": {"meta": ["<", "span style='x'>"], "title": "%{meta[0]}%{meta[1]}"}},
+        {"data": [{"type": "bar", "text": "<span style=\"background: image-set('ht\ttps:h' 1x)\">"}], "layout": {}},
+        {"data": [], "layout": {"buttons": [{"args2": ["images[0].source", "ht\ttps:h"]}]}},
+        {"data": [], "layout": {"buttons": [{"args2": ["type", "scattergeo"]}]}},
+        {"data": [], "layout": {"title": "&lt;b style=x&gt;"}},
+    ],
+)
+def test_no_figure_styles_its_text(figure: dict[str, Any]) -> None:
+    """Plotly copies styles into the page, which templates can put together; browsers skip tabs in addresses."""
+    assert draw(figure) is None
+
+
+def test_a_figure_of_plotly_express_stays() -> None:
+    """Its templates have elements without attributes, and texts may compare."""
+    template = "species=Adelie<br>%{x} &lt; 5<br><b>%{y}</b><extra></extra>"
+    figure = {"data": [{"type": "scatter", "hovertemplate": template}], "layout": {"title": {"text": "a < b, a <= 3"}}}
+    assert draw(figure) == figure
+
+
 def test_what_holds_other_threads_up_is_left_out() -> None:
     """Markdown, LaTeX and HTML that a reader would need seconds for, in which no other thread gets a turn."""
     for mime, size in (("text/markdown", 300_000), ("text/latex", 300_000), ("text/html", 5_000_000)):
