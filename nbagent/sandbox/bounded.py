@@ -40,8 +40,9 @@ MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
 MAX_BEAT: Final = 64 * 1024
 """Bytes of a heartbeat."""
-HEARD_BYTES: Final = 64 * 1024
-"""Bytes of a client's first messages, by which a server only asks whether the kernel is there."""
+ASKING_BYTES: Final = 64 * 1024
+ASKING_SECONDS = 70.0
+"""How much, and for how long, a server may say on a connection by which it only asks whether the kernel is there."""
 HELLO_BYTES: Final = 1024
 """The most bytes that a client sends before it says anything."""
 CHUNK_BYTES: Final = 256 * 1024
@@ -114,6 +115,7 @@ class _Pair:
         self._up, self._down = bytearray(), bytearray()
         self._decoder = Decoder(MAX_BEAT) if channel == "hb" else Decoder()
         self._greeted = self._said = 0
+        self._begun_at = time.monotonic()
         self._told = False
 
     def wanted(self) -> tuple[int, int]:
@@ -136,12 +138,16 @@ class _Pair:
         if not self._up and (data := _receive(self.client)):
             self._up += data
             self._said += len(data)
-            if self._said > HEARD_BYTES and self._channel in ("shell", "control", "stdin"):
+            if self._is_more_than_asking() and self._channel in ("shell", "control", "stdin"):
                 self._credit.hear()
             _send(self.kernel, self._up)
         if not self._down and self._credit.is_left() and (data := _receive(self.kernel)):
             self._hear(data)
             _send(self.client, self._down)
+
+    def _is_more_than_asking(self) -> bool:
+        is_old = time.monotonic() - self._begun_at > ASKING_SECONDS
+        return self._said > (HELLO_BYTES if is_old else ASKING_BYTES)
 
     def _hear(self, data: bytes) -> None:
         # Each end waits for the other's greeting, piece by piece.

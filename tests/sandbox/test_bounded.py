@@ -132,6 +132,7 @@ def test_a_client_that_says_nothing_hears_no_more_than_it_can_hold(
 ) -> None:
     """Whatever else the kernel says stays with the kernel, until the client says something: a page is there then."""
     monkeypatch.setattr(bounded, "RENEWED_SECONDS", 0.5)
+    monkeypatch.setattr(bounded, "ASKING_SECONDS", 0)
     part, got = 20 * MIB, 0
     many = CREDIT_BYTES // part + 3
     with ends(between, "shell", zmq.ROUTER, zmq.DEALER) as (kernel, client):
