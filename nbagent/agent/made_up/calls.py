@@ -22,13 +22,11 @@ from nbagent.agent.made_up.values import (
     MAKES,
     PURE,
     PURE_MODULES,
-    REDUCES,
     VAGUE,
     Value,
     computed,
-    joined,
     made,
-    vague,
+    method,
 )
 from nbagent.core.syntax import UNREADABLE, parse
 
@@ -92,7 +90,7 @@ class Calls(Expressions):
         if receiver is None or called.code:
             return self.call_named(path, values, named, [called] if called.alone else [])
         if name in _FILLS and DATA in receiver.of and receiver.parts is None:
-            self._put(node.func, receiver, NOTHING, joined(*values, *named.values()))
+            self._put(node.func, receiver, NOTHING, self.joined(*values, *named.values()))
         return self._call_method(receiver, name, values, named)
 
     def _shows(self, name: str, receiver: Value | None, values: list[Value], named: Named) -> Value:
@@ -111,9 +109,7 @@ class Calls(Expressions):
             for each in ("__str__", "__repr__"):
                 if isinstance(value.code, Function) and isinstance(value.parts, dict) and each in value.parts:
                     shown = self.call_made(self.attribute(value, each), [], {})
-            leaves = [(leaf, self._loops > 0) for leaf in shown.leaves()]
-            self._spend(len(leaves))
-            self.shown += leaves
+            self.shown += [(leaf, self._loops > 0) for leaf in self.leaves([shown], read=True)]
 
     def call_named(self, path: str, values: list[Value], named: Named, receivers: list[Value]) -> Value:
         """What a call of a function of others gives, by its full name."""
@@ -123,15 +119,15 @@ class Calls(Expressions):
         of, by = self._sources(given), self._given_functions(given)
         if DATA not in of and (not by or path in PURE):
             with suppress(*FAILS):
-                plain = {key: each.plain() for key, each in named.items()}
-                return made(computed(PURE[path], *(each.plain() for each in values), **plain), of)
+                plain = {key: self.plain(each) for key, each in named.items()}
+                return made(self.kept(computed(PURE[path], *map(self.plain, values), **plain)), of)
             if name in LISTS and "." in path and values:
                 return Value(values[0].alone, values[0].of, values[0].parts)
             is_pure = path.partition(".")[0] in PURE_MODULES or path in PURE or (name in MAKES and "." in path)
             if is_pure and not _READS.search(name):
-                return vague(*given)
+                return self.vague(*given)
         if path in PURE and len(given) == 1:
-            given = values = [_each(PURE[path], joined(*values))]
+            given = values = [self._each(PURE[path], self.joined(*values))]
         return self._drawn(name, of, values, named) or self._unknown(name, receivers, values, named, by)
 
     def _call_method(self, receiver: Value, name: str, values: list[Value], named: Named) -> Value:
@@ -143,14 +139,13 @@ class Calls(Expressions):
         of, by = self._sources([receiver, *given]), self._given_functions(given)
         if DATA not in of and not by and not _READS.match(name):
             with suppress(*FAILS):
-                whole, plain = receiver.plain(), [each.plain() for each in values]
-                if isinstance(whole, list | dict) and name in REDUCES:
-                    return made(computed(REDUCES[name], whole, *plain), of)
-                if isinstance(whole, str | bytes | bytearray | int | float | list) and not name.startswith("_"):
-                    return made(computed(getattr(whole, name), *plain, **{k: v.plain() for k, v in named.items()}), of)
+                whole, plain = self.plain(receiver), [self.plain(each) for each in values]
+                if isinstance(whole, list | dict) and f"numpy.{name}" in PURE:
+                    return made(self.kept(computed(PURE[f"numpy.{name}"], whole, *plain)), of)
+                return made(self.kept(method(whole, name, *plain, **{k: self.plain(v) for k, v in named.items()})), of)
             if receiver.of or receiver.parts or receiver.alone:
                 self._save([receiver, *given] if _SAVES.search(name) else [])
-                return vague(receiver, *given)
+                return self.vague(receiver, *given)
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
 
@@ -159,7 +154,7 @@ class Calls(Expressions):
         is_one = 0 < len(values) < 3 and "size" not in named and not self._loops
         if name not in _DRAWS or DATA in of or not is_one:
             return None
-        return Value(vague(*values).alone, of | {CODE, VAGUE})
+        return Value(self.vague(*values).alone, of | {CODE, VAGUE})
 
     def _unknown(self, name: str, receivers: list[Value], values: list[Value], named: Named, by: list[Value]) -> Value:
         """What a call gives that does more than reckon with constants: data, with what it hands on."""
@@ -176,13 +171,14 @@ class Calls(Expressions):
             is_name = each.alone and isinstance(each.alone[0], str) and VAGUE not in each.of and _FILES.match(name)
             is_choice = name not in _HANDS and not is_constant and DATA not in each.of
             if each.parts is not None or not (is_name or is_choice):
+                self.leaves([each])  # takes their steps
                 handed += each.leaves(keys=name not in _RENAMES)
-        parts = [each if each.parts is None else vague(each) for each in receivers]
+        parts = [each if each.parts is None else self.vague(each) for each in receivers]
         is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.alone)
-        parts += [vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
+        parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
         of = self._sources(parts) | {DATA}
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
-        return Value(map(queried, joined(*parts).alone), of)
+        return Value(map(queried, self.joined(*parts).alone), of)
 
     def _given_functions(self, given: Iterable[Value]) -> list[Value]:
         """What functions come to that a call is given, which it calls with data."""
@@ -196,8 +192,8 @@ class Calls(Expressions):
             return self._instance(called, values, named)
         self._waiting.pop(id(function.node), None)
         if self._calls >= _DEEP:
-            given = joined(*values, *named.values())
-            return given if DATA in given.of else vague(given)
+            given = self.joined(*values, *named.values())
+            return given if DATA in given.of else self.vague(given)
         outer, self._scope = self._scope, function.scope.new_child()
         under, self._under = self._under, []
         self._calls += 1
@@ -214,7 +210,7 @@ class Calls(Expressions):
             self._calls -= 1
         if any(each.code == "yield" for each in found):
             return Value(parts=[item for each in found if isinstance(each.parts, list) for item in each.parts])
-        return found[0] if len(found) == 1 else joined(*found)
+        return found[0] if len(found) == 1 else self.joined(*found)
 
     def _take(self, function: Function, values: Sequence[Value], named: Named) -> None:
         """Give the parameters of a function their values."""
@@ -243,7 +239,7 @@ class Calls(Expressions):
     def execute(self, values: Sequence[Value]) -> Value:
         """What `exec` and `eval` do with a text that is known; JSON is read as Python too."""
         with suppress(*FAILS, *UNREADABLE):
-            body, outer = parse(values[0].plain()).body, self._scope
+            body, outer = self.parsed(self.plain(values[0])), self._scope
             if len(values) > 1 and isinstance(values[1].parts, dict):
                 self._scope = ChainMap(values[1].parts)
             try:
@@ -252,7 +248,12 @@ class Calls(Expressions):
                 self._block(body)
             finally:
                 self._scope = outer
-        return joined(*values)
+        return self.joined(*values)
+
+    def parsed(self, code: str) -> list[ast.stmt]:
+        """The statements of code within code; raises what `parse` raises."""
+        self._spend(len(code) // 5)
+        return parse(code).body
 
     def applied(self, function: Value, values: list[Value]) -> Value:
         """What a function gives, whoever made it."""
@@ -278,11 +279,10 @@ class Calls(Expressions):
         whole.parts += map(self._beneath, values)
         return made(None)
 
-
-def _each(function: Callable[..., Any], value: Value) -> Value:
-    """What a function makes of what a value is without data."""
-    found: list[Any] = []
-    for each in value.alone:
-        with suppress(*FAILS):
-            found.append(computed(function, each))
-    return Value((*found, *value.alone), value.of)
+    def _each(self, function: Callable[..., Any], value: Value) -> Value:
+        """What a function makes of what a value is without data."""
+        found: list[Any] = []
+        for each in value.alone:
+            with suppress(*FAILS):
+                found += made(self.kept(computed(function, each))).alone
+        return Value((*found, *value.alone), value.of)

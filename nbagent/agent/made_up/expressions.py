@@ -21,11 +21,8 @@ from nbagent.agent.made_up.values import (
     Value,
     absorbed,
     computed,
-    joined,
-    key_of,
     made,
     operation,
-    vague,
 )
 
 _CALLED = frozenset("exec eval compile map next setattr getattr".split())
@@ -50,13 +47,13 @@ class Expressions(Scopes):
         is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._quiet
         is_small = len(value.alone) == 1 and isinstance(value.alone[0], int) and abs(value.alone[0]) < 1000
         if is_made and value.parts is None and value.alone and not is_small and DATA not in value.of:
-            self.stated.append(value)
+            self.stated += self.leaves([value], read=True)
         return value
 
     def _eval(self, node: ast.AST | None) -> Value:
         match node:
             case ast.Constant(value=value):
-                return Value((value,), self._source_of(value))
+                return Value((value,), self._source(value))
             case ast.Name(id=name):
                 return self._name(name)
             case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
@@ -64,13 +61,13 @@ class Expressions(Scopes):
             case ast.UnaryOp(op=op, operand=operand):
                 inner = self.eval(operand)
                 with suppress(*FAILS):
-                    return made(operation(type(op), inner.plain()), self._sources([inner]))
-                return joined(inner)
+                    return made(self.kept(operation(type(op), self.plain(inner))), self._sources([inner]))
+                return self.joined(inner)
             case ast.BinOp(left=left, op=op, right=right):
                 same = type(left) is type(right) and _is_small(left) and ast.dump(left) == ast.dump(right)
                 return self._reckoned(type(op), self.eval(left), self.eval(right), same=same)
             case ast.BoolOp(values=items):
-                return joined(*map(self.eval, items))
+                return self.joined(*map(self.eval, items))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return self._compared(ops, [left, *others])
             case ast.Call():
@@ -90,22 +87,24 @@ class Expressions(Scopes):
             case ast.JoinedStr(values=items):
                 parts = [*map(self.eval, items)]
                 with suppress(*FAILS):
-                    return Value(("".join(str(each.plain()) for each in parts),), self._sources(parts))
+                    return Value((self.kept(computed("".join, [*map(self.plain, parts)])),), self._sources(parts))
                 return Value(parts=parts)
             case ast.FormattedValue(value=inner, format_spec=spec):
                 value = self.eval(inner)
                 with suppress(*FAILS):
-                    form = self.eval(spec).plain() if spec else ""
-                    return Value((computed(format, value.plain(), form),), self._sources([value]))
+                    form = self.plain(self.eval(spec)) if spec else ""
+                    return Value(
+                        (self.kept(computed(PURE["format"], self.plain(value), form)),), self._sources([value])
+                    )
                 return value
             case ast.Dict(keys=keys, values=values):
                 return self._dict(keys, values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self.eval(test)
                 with suppress(*FAILS):
-                    return self.eval(body if condition.plain() else orelse)
+                    return self.eval(body if self.plain(condition) else orelse)
                 with self._beside(condition):
-                    return self._beneath(joined(self.eval(body), self.eval(orelse)))
+                    return self._beneath(self.joined(self.eval(body), self.eval(orelse)))
             case ast.NamedExpr(target=target, value=inner):
                 self._store(target, self.eval(inner))
                 return self.eval(target)
@@ -128,7 +127,7 @@ class Expressions(Scopes):
         def add() -> None:
             name = self.eval(key)
             try:
-                at = key_of(name)
+                at = self.key_of(name)
             except FAILS:
                 at = len(pairs), name
             pairs[at] = self._beneath(self.eval(item))
@@ -159,12 +158,13 @@ class Expressions(Scopes):
                 name = self.eval(key)
             value = self.eval(item)
             if key is None and isinstance(value.parts, dict):
+                self._spend(len(value.parts))
                 parts.update(value.parts)
                 continue
             try:
-                parts[key_of(name)] = value
+                parts[self.key_of(name)] = value
             except FAILS:
-                parts[len(parts), "?"] = joined(value, name)
+                parts[len(parts), "?"] = self.joined(value, name)
         return Value(parts=parts)
 
     @contextmanager
@@ -183,23 +183,27 @@ class Expressions(Scopes):
         if kind is ast.Add and isinstance(left.parts, list) and isinstance(right.parts, list):
             return Value((), left.of | right.of, [*left.parts, *right.parts])
         with suppress(*FAILS):
-            return made(operation(kind, left.plain(), right.plain()), of)
-        if DATA in of:
-            if DATA not in self._sources([left]) or DATA not in self._sources([right]):
-                self._use([left, right])
-            ones, others = joined(left).alone, joined(right).alone
-            both = [each for one, other in itertools.product(ones, others) for each in _tried(kind, one, other)]
-            return Value((*both, *ones, *others), of)
-        ones, others = joined(left).alone, joined(right).alone
-        both = [each for one, other in itertools.product(ones, others) for each in _tried(kind, one, other)]
-        return Value((*both, *vague(left, right).alone), of | {VAGUE})
+            return made(self.kept(operation(kind, self.plain(left), self.plain(right))), of)
+        ones, others = self.joined(left).alone, self.joined(right).alone
+        both = (each for one, other in itertools.product(ones, others) for each in self._tried(kind, one, other))
+        if DATA not in of:
+            return Value(itertools.chain(both, self.vague(left, right).alone), of | {VAGUE})
+        if DATA not in self._sources([left]) or DATA not in self._sources([right]):
+            self._use([left, right])
+        return Value(itertools.chain(both, ones, others), of)
+
+    def _tried(self, kind: type, one: Any, other: Any) -> list[Any]:
+        self._spend()
+        with suppress(*FAILS):
+            return [self.kept(operation(kind, one, other))]
+        return []
 
     def _compared(self, ops: Sequence[ast.cmpop], nodes: Sequence[ast.expr]) -> Value:
         with self._quietly():
             values = [*map(self.eval, nodes)]
         of = self._sources(values)
         with suppress(*FAILS):
-            plain = [each.plain() for each in values]
+            plain = [self.plain(each) for each in values]
             return Value((all(operation(type(op), a, b) for op, a, b in zip(ops, plain, plain[1:], strict=False)),), of)
         if DATA in of:
             self._use(values)
@@ -220,11 +224,11 @@ class Expressions(Scopes):
             def turn() -> None:
                 tests = [*map(self.eval, part.ifs)]
                 with suppress(*FAILS):
-                    if all(test.plain() for test in tests):
+                    if all(self.plain(test) for test in tests):
                         loop(at + 1)
                     return
                 known[0] = False
-                with self._beside(joined(*tests)):
+                with self._beside(self.joined(*tests)):
                     loop(at + 1)
 
             known[0] = known[0] and self.known_items(over) is not None
@@ -240,33 +244,33 @@ class Expressions(Scopes):
         if isinstance(index, ast.Slice):
             ends = [self.eval(each) if each else made(None) for each in (index.lower, index.upper, index.step)]
             with suppress(*FAILS):
-                cut = slice(*(each.plain() for each in ends))
+                cut = slice(*(self.plain(each) for each in ends))
                 if cut.stop == 0 and not cut.start and cut.step is None:
                     return Value(("",))
                 if isinstance(whole.parts, list):
+                    self._spend(len(whole.parts) // 2)
                     return Value(whole.alone, whole.of, whole.parts[cut])
-                return Value((whole.plain()[cut],), whole.of)
-            return joined(whole)
+                return Value((self.kept(self.plain(whole)[cut]),), whole.of)
+            return self.joined(whole)
         with self._quietly():
             at = self.eval(index)
         is_data = DATA in self._sources([whole])
         if is_data or DATA in at.of:
             self._use([at] if is_data else [whole])
         with suppress(*FAILS):
-            key = key_of(at)
+            key = self.key_of(at)
             if isinstance(whole.parts, dict) and key in whole.parts:
                 return whole.item(whole.parts[key])
             if isinstance(whole.parts, list):
                 return whole.item(whole.parts[key])
-            return made(whole.plain()[key], whole.of)
+            return made(self.plain(whole)[key], whole.of)
         if whole.parts is not None and not isinstance(whole.code, Function):
             return Value(self.element(whole).alone, self.element(whole).of | at.of)
         return self._like(whole)
 
-    @staticmethod
-    def _like(whole: Value) -> Value:
+    def _like(self, whole: Value) -> Value:
         """What is some part of a value."""
-        whole = joined(whole)
+        whole = self.joined(whole)
         return whole if DATA in whole.of or not whole.of else Value(whole.alone, whole.of | {VAGUE})
 
     def attribute(self, whole: Value, attr: str) -> Value:
@@ -292,12 +296,6 @@ class Expressions(Scopes):
         value = Value(code=Function(node, self._scope, defaults))
         self._waiting[id(node)] = value
         return value
-
-
-def _tried(kind: type, one: Any, other: Any) -> list[Any]:
-    with suppress(*FAILS):
-        return [operation(kind, one, other)]
-    return []
 
 
 def _is_small(node: ast.AST) -> bool:

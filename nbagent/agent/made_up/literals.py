@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from nbagent.agent.made_up.interpreter import Interpreter
@@ -21,6 +22,7 @@ from nbagent.agent.made_up.scopes import TooLongError, queried
 from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
 from nbagent.agent.names import MAGICS, recent
 from nbagent.agent.numerals import numerals
+from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
@@ -80,7 +82,7 @@ class Literals:
         for at in self._waiting:
             self._read(self._code[at])
         self._waiting = []
-        found = {n for each in self._interpreter.parameters for n in _numbers_of(each)}
+        found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
         return {
             each
             for each in found
@@ -88,43 +90,55 @@ class Literals:
         }
 
     def _read(self, code: str) -> Counter[Decimal] | None:
+        found: list[tuple[Counter[Decimal] | None, set[Decimal]]] = []
+        with contained("A cell is not read, so that all of its numbers count as made up"):
+            found.append(self._made_up(code))
+        numbers = set() if found else set(_numbers([code]))
+        counts, planted = found[0] if found else (Counter(dict.fromkeys(numbers, AGAIN)), numbers)
+        self._planted |= planted
+        return counts
+
+    def _made_up(self, code: str) -> tuple[Counter[Decimal] | None, set[Decimal]]:
+        """What a cell shows that it makes up, and what it says that may be shown again."""
         reader, here, counts = self._interpreter, Counter[Decimal](), Counter[Decimal]()
         is_mirror = _MIRRORS.search(code) is not None
         is_all, is_read = False, False
+        reader.begin(LEAST + WORK * len(code))
         try:
             tree = parse(MAGICS.sub("", code), awaits=True)
-            reader.begin(LEAST + WORK * len(code))
             reader.run(tree)
         except (*UNREADABLE, TooLongError):
             counts = Counter(dict.fromkeys(_numbers([code]), AGAIN))
         else:
             is_read = True
             is_all = self._count(counts) and not MAGICS.search(code)
-        for value in reader.stated:
+        times = Counter(value.key() for value in reader.stated)
+        for key, value in {value.key(): value for value in reader.stated}.items():
             stated = _numbers(_text(queried(each)) for each in value.alone)
             numbers = [each for each in stated if _is_long(each) and abs(each) not in self._known]
             if numbers and self._is_made_up(value):
-                here.update(numbers if value.of <= {CODE} else [each for each in numbers if not here[each]])
+                often = times[key] if value.of <= {CODE} else 1
+                here.update({n: often * c for n, c in Counter(numbers).items() if value.of <= {CODE} or not here[n]})
         if is_mirror or not is_read:
-            here.update(_numbers(self._code.values() if is_mirror else [code]))
+            here.update(self._all if is_mirror else _numbers([code]))
         for echo in _ECHOES.findall(code):
             counts.update(dict.fromkeys(_numbers([echo]), AGAIN))
         # What is written out in a call that shows it stands there as often as that; else it may be shown again.
         counts.update(dict.fromkeys([*self._planted, *(n for n in here if counts[n] < here[n])], AGAIN))
-        self._planted.update(here)
-        reader.stated = []
-        return None if is_all else counts
+        return None if is_all else counts, set(here)
+
+    @cached_property
+    def _all(self) -> list[Decimal]:
+        """The numbers of all code."""
+        return _numbers(self._code.values())
 
     def _count(self, counts: Counter[Decimal]) -> bool:
         """Count what was shown without data; returns whether all of it was, and can't be told."""
         is_vague, has_data = False, False
-        shown = {
-            (value.alone if len(value.alone) == 1 else id(value), value.of): value
-            for value, _ in self._interpreter.shown
-        }
+        shown = {value.key(): value for value, _ in self._interpreter.shown}
         times = Counter[Any]()
         for value, again in self._interpreter.shown:
-            times[value.alone if len(value.alone) == 1 else id(value), value.of] += AGAIN if again else 1
+            times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
             numbers = _numbers_of(value)
             if DATA in value.of:

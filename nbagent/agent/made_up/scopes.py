@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent.made_up.values import CODE, DATA, FAILS, NOWHERE, TOLD, VAGUE, Value, joined, key_of, vague
+from nbagent.agent.made_up.values import CODE, DATA, FAILS, MOST, NOWHERE, TOLD, VAGUE, Value, joined, size, vague
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
@@ -64,13 +64,9 @@ class Scopes(ABC):
         self._source_of = source_of
         self._scope: ChainMap[str, Value] = ChainMap()
         self.used: set[str] = set()
-        self.parameters: list[Value] = []
+        self.parameters: dict[Any, Value] = {}
         self.saved: list[Value] = []
         self._again = 0, Value()
-        self._under: list[Value] = []
-        self._loops = self._calls = self._quiet = self._told = 0
-        self._returned: list[list[Value]] = []
-        self._raised: list[Value] = []
         self._names = itertools.count()
         self._given: dict[str, Value] = {}
         self.begin(0)
@@ -82,6 +78,12 @@ class Scopes(ABC):
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
         self._left, self._unrolled = steps, _UNROLLED
+        self._scope = ChainMap(self._scope.maps[-1])
+        self._under: list[Value] = []
+        self._loops = self._calls = self._quiet = self._told = 0
+        self._returned: list[list[Value]] = []
+        self._raised: list[Value] = []
+        self._constants: dict[Any, frozenset[str]] = {}
         self.shown: list[tuple[Value, bool]] = []
         self.stated: list[Value] = []
         self._waiting: dict[int, Value] = {}
@@ -89,7 +91,7 @@ class Scopes(ABC):
     @contextmanager
     def _beside(self, condition: Value) -> Iterator[None]:
         """What is read now may not run, or more than once, as a condition has it."""
-        whole = joined(condition)
+        whole = self.joined(condition)
         self._under.append(whole if DATA not in whole.of else Value((), whole.of))
         try:
             yield
@@ -141,11 +143,13 @@ class Scopes(ABC):
     def known_items(self, over: Value) -> list[Value] | None:
         """The items of a value, if they are known and not too many."""
         if isinstance(over.parts, dict) and not over.code and DATA not in over.of:
-            return [over.item(Value((key,), self._source_of(key))) for key in over.parts]
+            self._spend(len(over.parts))
+            return [over.item(Value((key,), self._source(key))) for key in over.parts]
         if isinstance(over.parts, list) and DATA not in over.of:
+            self._spend(len(over.parts))
             return [over.item(each) for each in over.parts]
         with suppress(*FAILS):
-            whole = over.plain()
+            whole = self.plain(over)
             if isinstance(whole, str | bytes | range) and len(whole) < _UNROLLED:
                 return [Value((each,), over.of) for each in whole]
         return None
@@ -155,7 +159,7 @@ class Scopes(ABC):
         if over.parts is not None and not over.code:
             items = over.parts.values() if isinstance(over.parts, dict) else over.parts
             keys = [Value((each,), over.of) for each in over.parts] if isinstance(over.parts, dict) else []
-            return joined(*map(over.item, itertools.islice(items, 30)), *keys, Value((), over.of))
+            return self.joined(*map(over.item, itertools.islice(items, 30)), *keys, Value((), over.of))
         whole = over.alone[0] if over.alone and isinstance(over.alone[0], range) else None
         if whole is not None:
             return Value((whole.start, whole.stop, whole.stop - 1), over.of | {VAGUE})
@@ -185,19 +189,19 @@ class Scopes(ABC):
         """Put a value into another one, which stands in the code as `base`."""
         value, parts = self._beneath(value), whole.parts
         with suppress(*FAILS):
-            at = key_of(key)
+            at = self.key_of(key)
             if isinstance(parts, dict) or (isinstance(parts, list) and isinstance(at, int)):
                 is_there = self._under and (at in parts if isinstance(parts, dict) else True)
-                parts[at] = joined(parts[at], value) if is_there else value
+                parts[at] = self.joined(parts[at], value) if is_there else value
                 return
         while isinstance(base, ast.Subscript | ast.Attribute):
             base = base.value
         if isinstance(parts, list):
-            parts.append(joined(value, Value((), key.of & {DATA})))
+            parts.append(self.joined(value, Value((), key.of & {DATA})))
         elif isinstance(parts, dict):
-            parts[len(parts), "?"] = joined(value, Value((), key.of & {DATA}))
+            parts[len(parts), "?"] = self.joined(value, Value((), key.of & {DATA}))
         elif isinstance(base, ast.Name) and (old := self._scope.get(base.id)):
-            self._scope[base.id] = Value((*joined(value).alone, *old.alone), old.of | {DATA}, old.parts, old.code)
+            self._scope[base.id] = Value((*self.joined(value).alone, *old.alone), old.of | {DATA}, old.parts, old.code)
         if not isinstance(base, ast.Name) or whole.code:
             self._save([value])
 
@@ -211,7 +215,7 @@ class Scopes(ABC):
             old = scope.maps[0][name]
             if old.parts is None and value.parts is None and not old.code and not value.code:
                 bounds = [each for each in self._under if DATA not in each.of]
-                value = joined(old, value, *bounds)
+                value = self.joined(old, value, *bounds)
         if value.parts is not None and not value.code:
             value = Value(value.alone, value.of | {f"{name}@{next(self._names)}"}, value.parts, value.code)
         elif CODE in value.of:
@@ -224,16 +228,16 @@ class Scopes(ABC):
 
     def _use(self, values: Iterable[Value], *, named: bool = False) -> None:
         """Note that values are used with data: those of variables are parameters."""
-        for leaf in (leaf for each in values for leaf in each.leaves()):
+        for leaf in self.leaves(values):
             names = leaf.of - {DATA, CODE, VAGUE, TOLD}
             if DATA not in leaf.of and (names or named):
                 self.used |= names
-                self.parameters += [leaf, *(self._given[each] for each in names if each in self._given)]
+                for each in (leaf, *(self._given[each] for each in names if each in self._given)):
+                    self.parameters[each.key()] = each
 
     def _save(self, values: Iterable[Value]) -> None:
         """Note what is written somewhere."""
-        for leaf in (leaf for each in values for leaf in each.leaves()):
-            self._spend()
+        for leaf in self.leaves(values, read=True):
             self.saved += [Value(map(queried, leaf.alone), leaf.of)] if leaf.alone else []
 
     def _readable(self) -> Value:
@@ -244,21 +248,74 @@ class Scopes(ABC):
                 for each in self.saved[-100:]
                 if not (isinstance(each.alone[0], str) and _DEFINES.search(each.alone[0]))
             ]
-            self._again = len(self.saved), vague(*texts)
+            self._again = len(self.saved), self.vague(*texts)
         return self._again[1]
 
     def _sources(self, values: Iterable[Value]) -> frozenset[str]:
         """From where any of several values comes."""
-        found = [leaf for each in values for leaf in (each.leaves() if each.parts is not None else (each,))]
-        long = [len(one) for leaf in found for one in leaf.alone if isinstance(one, str | bytes | range)]
-        self._spend(len(found) + min(sum(long), 10**9) // 50)
-        return NOWHERE.union(*(leaf.of for leaf in found))
+        return NOWHERE.union(*(leaf.of for leaf in self.leaves(values)))
+
+    def leaves(self, values: Iterable[Value], *, read: bool = False) -> list[Value]:
+        """The values in several ones that have no others in them; steps are taken as they are many and long.
+
+        Args:
+            values: The values.
+            read: Whether all numbers in them will be looked for.
+        """
+        seen: set[int] = set()
+        found = [leaf for each in values for leaf in (each.leaves(seen) if each.parts is not None else (each,))]
+        long = sum(len(one) for leaf in found for one in leaf.alone if isinstance(one, str | bytes))
+        sources = sum(len(leaf.of) for leaf in found)
+        self._spend(len(found) + len(seen) + sources // 2 + (_looked_for(long) if read else long // 50))
+        return found
+
+    def joined(self, *values: Value, of: frozenset[str] = NOWHERE) -> Value:
+        """What is one of several values, or made of them in a way that isn't known."""
+        return joined(*self.leaves(values), of=of)
+
+    def vague(self, *values: Value) -> Value:
+        """What is made of constants in a way that isn't known: any of them, or all of them together."""
+        return vague(*self.leaves(values))
+
+    def plain(self, value: Value) -> Any:
+        """The one constant that a value is; raises a ValueError if it is none, or not known, or too large."""
+        room = [MOST]
+        try:
+            return value.plain(room)
+        finally:
+            self._spend((MOST - room[0]) // 2)
+
+    def key_of(self, value: Value) -> Any:
+        """What a value is as a key; raises what `plain` raises, or a TypeError."""
+        key = self.plain(value)
+        key = tuple(key) if isinstance(key, list) else key
+        hash(key)
+        return key
+
+    def kept(self, constant: Any) -> Any:
+        """A constant that was computed; steps are taken as it is long, so that what is kept grows no faster."""
+        is_text = isinstance(constant, str | bytes)
+        self._spend(0 if isinstance(constant, range) else len(constant) // 20 if is_text else size(constant) // 2)
+        return constant
+
+    def _source(self, constant: Any) -> frozenset[str]:
+        """From where a constant comes; its numbers are looked for once in a cell."""
+        key = type(constant), constant
+        if key not in self._constants:
+            self._spend(_looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
+            self._constants[key] = self._source_of(constant)
+        return self._constants[key]
 
     def _spend(self, steps: int = 1) -> None:
         """Take steps; raises a TooLongError if none are left."""
         self._left -= steps
         if self._left < 0:
             raise TooLongError
+
+
+def _looked_for(characters: int) -> int:
+    """The steps that it takes to look for the numbers in a text."""
+    return max(0, characters - 200) // 4
 
 
 def queried(constant: Any) -> Any:

@@ -11,8 +11,6 @@ import base64
 import binascii
 import builtins
 import codecs
-import decimal
-import fractions
 import html
 import itertools
 import json
@@ -26,11 +24,14 @@ import urllib.parse
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 MOST: Final = 20_000
 """Items and characters of the values with which one call is computed."""
+MOST_BITS: Final = 4096
+"""Bits of a whole number with which is computed."""
+MOST_KEYS: Final = 2_000
+"""Items of a set or a dictionary that is computed."""
 ALTERNATIVES: Final = 24
 """What one value may be without data, of which more is not kept."""
 DATA, TOLD, CODE, VAGUE = "data", "told", "code", "vague"
@@ -61,56 +62,113 @@ LISTS = frozenset(
     "DataFrame LazyFrame Series array asarray Index from_dict from_dicts from_records Markdown HTML".split()
 )
 """Those that hold what they are given as it is."""
-_CODECS: Final = frozenset(("hex", "base64", "rot13", "rot_13", "utf-8", "utf8", "ascii", "latin-1", "latin1"))
-_ALIASES: dict[str, Callable[..., Any]] = {
-    "numpy.add": operator.add,
-    "numpy.sum": sum,
-    "numpy.prod": math.prod,
-    "numpy.mean": statistics.fmean,
-    "numpy.dot": lambda left, right: sum(map(operator.mul, left, right)),
+_CODECS: Final = frozenset(("utf-8", "utf8", "ascii", "latin-1", "latin1"))
+_WIDE = re.compile(r"\d{4}|\*")
+"""What makes a field of a format very wide, or as wide as a number is."""
+_DECODED: Final = _CODECS | {"hex", "base64", "rot13", "rot_13"}
+_TEXT = frozenset(
+    "capitalize casefold center count decode encode endswith find format hex index isalnum isalpha isdecimal isdigit "
+    "islower isnumeric isspace isupper join ljust lower lstrip partition removeprefix removesuffix replace rfind "
+    "rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title translate upper "
+    "zfill".split()
+)
+_NUMBER = frozenset("as_integer_ratio bit_length bit_count conjugate hex is_integer to_bytes".split())
+_METHODS: dict[type, frozenset[str]] = {
+    **{str: _TEXT, bytes: _TEXT - {"format"}, list: frozenset(("count", "index", "pop", "copy"))},
+    **dict.fromkeys((int, bool, float), _NUMBER),
 }
-REDUCES: dict[str, Callable[..., Any]] = {
-    "sum": sum,
+"""The methods that are computed."""
+_WIDENS = frozenset(("center", "ljust", "rjust", "zfill", "to_bytes"))
+"""Methods whose result is as long as a number that they are given."""
+
+
+def _refuse() -> NoReturn:
+    raise ValueError("it may come to too much")
+
+
+def _bits(given: Iterable[Any]) -> int:
+    """The bits of numbers together; a TypeError for anything else."""
+    kinds: dict[type, Callable[..., int]] = {
+        int: int.bit_length,
+        bool: int.bit_length,
+        float: lambda _: 64,
+        list: _bits,
+        tuple: _bits,
+    }
+    return sum(1 + kinds.get(type(each), operator.neg)(each) for each in given)
+
+
+def _numeric(function: Callable[..., Any], most: float = math.inf) -> Callable[..., Any]:
+    """A function for nothing but numbers, which have at most so many bits together."""
+    return lambda *given: function(*given) if _bits(given) <= most else _refuse()
+
+
+def _keyed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that looks each item up among the others, which takes long if their hashes are made to be the same."""
+    return lambda items=(), *more: function(items, *more) if len(items) <= MOST_KEYS else _refuse()
+
+
+def _ratio(above: Any = 0, below: Any = 1) -> Any:
+    return above if isinstance(above, int) and below == 1 else float(above) / below
+
+
+_NUMERIC: dict[str, Callable[..., Any]] = {
+    "sum": _numeric(sum),
+    "prod": _numeric(math.prod, MOST_BITS),
+    "lcm": _numeric(math.lcm, MOST_BITS),
+    "factorial": lambda n: math.factorial(n) if n * n.bit_length() <= MOST_BITS else _refuse(),
+    "comb": lambda n, k: math.comb(n, k) if min(k, n - k) * n.bit_length() <= MOST_BITS else _refuse(),
+    "perm": lambda n, k: math.perm(n, k) if k * n.bit_length() <= MOST_BITS else _refuse(),
+    "mean": lambda items: math.fsum(items) / len(items),
+    "fmean": lambda items: math.fsum(items) / len(items),
+    "median": _numeric(statistics.median),
     "max": max,
     "min": min,
-    "prod": math.prod,
-    "mean": statistics.fmean,
-    "median": statistics.median,
-    "item": lambda items, *_: items[0],
-    "tolist": list,
-    "to_list": list,
+    "add": lambda left, right: operation(ast.Add, left, right),
+    "dot": _numeric(lambda left, right: sum(map(operator.mul, left, right))),
 }
-"""Methods of columns and arrays, for lists of constants."""
-_BUILTINS = (
-    "abs int float round len sum ord chr str repr min max sorted list tuple set frozenset zip enumerate range pow "
-    "divmod bool hex oct bin bytes bytearray any all format complex dict"
-).split()
 PURE: dict[str, Callable[..., Any]] = {
-    **{name: getattr(builtins, name) for name in _BUILTINS},
+    **{name: getattr(builtins, name) for name in "abs float len ord chr repr min max sorted list tuple range".split()},
+    **{name: getattr(builtins, name) for name in "divmod bool hex oct bin any all".split()},
+    "str": lambda value="": str(value),
+    "int": lambda value=0, base=10: int(value, base) if isinstance(value, str) else int(value),
+    "sum": _NUMERIC["sum"],
+    "round": lambda value, digits=None: round(value, digits) if abs(digits or 0) < 1000 else _refuse(),
+    "pow": lambda left, right: operation(ast.Pow, left, right),
+    "format": lambda value, form="": format(value, form) if not _WIDE.search(form) else _refuse(),
+    **dict.fromkeys(("bytes", "bytearray"), lambda items: bytes(items) if type(items) is not int else _refuse()),
+    **{each.__name__: _keyed(each) for each in (set, frozenset, dict)},
+    "dict.fromkeys": _keyed(dict.fromkeys),
+    "zip": lambda *several: list(zip(*several, strict=False)),
+    "enumerate": lambda items, start=0: list(enumerate(items, start)),
     "reversed": lambda items: list(items)[::-1],
     "iter": list,
     "str.maketrans": str.maketrans,
     "int.from_bytes": int.from_bytes,
     "bytes.fromhex": bytes.fromhex,
-    "dict.fromkeys": dict.fromkeys,
-    "json.dumps": json.dumps,
+    "json.dumps": lambda value: json.dumps(value),
     "html.unescape": html.unescape,
-    "zlib.decompress": lambda data: zlib.decompressobj().decompress(data, MOST),
-    "struct.unpack": struct.unpack,
-    "urllib.parse.unquote": urllib.parse.unquote,
-    "codecs.decode": lambda data, encoding="utf-8": codecs.decode(data, encoding) if encoding in _CODECS else 1 / 0,
+    "codecs.decode": lambda data, name="utf-8": codecs.decode(data, name) if name in _DECODED else _refuse(),
     "binascii.unhexlify": binascii.unhexlify,
-    "decimal.Decimal": decimal.Decimal,
-    "fractions.Fraction": fractions.Fraction,
-    "itertools.accumulate": lambda items: list(itertools.accumulate(items)),
+    "struct.unpack": struct.unpack,
+    "zlib.decompress": lambda data: zlib.decompressobj().decompress(data, MOST),
+    "urllib.parse.unquote": lambda text: urllib.parse.unquote(text),
+    "decimal.Decimal": _ratio,  # both classes' own numbers may have any size
+    "fractions.Fraction": _ratio,
+    "itertools.accumulate": _numeric(lambda items: list(itertools.accumulate(items)), MOST_BITS),
     "itertools.chain": lambda *items: list(itertools.chain(*items)),
-    **{f"base64.{name}": getattr(base64, name) for name in dir(base64) if name.endswith("decode")},
+    **{f"base64.b{base}decode": getattr(base64, f"b{base}decode") for base in (16, 32, 64, 85)},
+    "base64.a85decode": base64.a85decode,
+    "base64.urlsafe_b64decode": base64.urlsafe_b64decode,
     **{f"{module}.{name}": each for module in ("math", "numpy") for name, each in vars(math).items() if callable(each)},
-    **_ALIASES,
-    **{f"statistics.{name}": getattr(statistics, name) for name in ("mean", "fmean", "median", "mode", "stdev")},
-    **{f"operator.{name}": getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "neg")},
+    **{f"{module}.{name}": each for module in ("math", "numpy", "statistics") for name, each in _NUMERIC.items()},
+    "operator.add": _NUMERIC["add"],
+    "operator.sub": lambda left, right: operation(ast.Sub, left, right),
+    "operator.mul": lambda left, right: operation(ast.Mult, left, right),
+    "operator.truediv": lambda left, right: operation(ast.Div, left, right),
+    "operator.floordiv": lambda left, right: operation(ast.FloorDiv, left, right),
 }
-"""Functions that are computed for constants, by their full names."""
+"""Functions that are computed for constants, by their full names: they take time as what they are given is long."""
 FIXED: dict[str, Any] = {
     **{f"math.{name}": each for name, each in vars(math).items() if isinstance(each, float)},
     **{f"string.{name}": each for name, each in vars(string).items() if isinstance(each, str)},
@@ -126,7 +184,7 @@ _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.BitOr: operator.or_,
     ast.BitAnd: operator.and_,
     ast.BitXor: operator.xor,
-    ast.LShift: lambda left, right: left << right if right < 1000 else 1 / 0,
+    ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
@@ -144,10 +202,7 @@ _OPERATIONS: dict[type, Callable[..., Any]] = {
     ast.IsNot: operator.is_not,
 }
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
-_WIDE = re.compile(r"[{%][^{}%A-Za-z]*(?:\d{4}|\*)|\{[^{}]*\{")
-"""A field of a format that may be very wide."""
-_SERIES = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range)
-FAILS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+FAILS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What computing with constants may raise."""
 
 
@@ -189,6 +244,10 @@ class Value:
                     yield Value((key,), self.of | {CODE})
                 yield from map(self.item, each.leaves(seen, keys=keys))
 
+    def key(self) -> Any:
+        """What tells it from others as a constant; 1 is another one than 1.0 and True."""
+        return (*map(type, self.alone),), self.alone, self.of
+
     def item(self, part: Value) -> Value:
         """A part of it, which comes from where it comes: a number of the code from the variable that has it."""
         if not self.of or (CODE not in part.of and DATA not in self.of):
@@ -224,104 +283,98 @@ def made(constant: Any, of: frozenset[str] = NOWHERE) -> Value:
     return Value((constant,), of)
 
 
-def sources(values: Iterable[Value]) -> frozenset[str]:
-    """From where any of several values comes."""
-    return NOWHERE.union(*(leaf.of for each in values for leaf in each.leaves()))
-
-
 def joined(*values: Value, of: frozenset[str] = NOWHERE) -> Value:
     """What is one of several values, or made of them in a way that isn't known."""
     if len(values) == 1 and values[0].parts is None and not of:
         return Value(values[0].alone, values[0].of)
-    leaves = [leaf for each in values for leaf in each.leaves()]
-    alone = dict.fromkeys((type(each), each) for leaf in leaves for each in leaf.alone if _is_plain(each))
-    return Value((each for _, each in alone), of.union(*(leaf.of for leaf in leaves)))
+    alone: dict[Any, Any] = {}
+    for leaf in (leaf for each in values for leaf in each.leaves()):
+        of |= leaf.of
+        for each in leaf.alone if len(alone) < ALTERNATIVES else ():
+            if isinstance(each, str | bytes | int | float | complex | range | None):
+                alone[type(each), each] = each
+    return Value(alone.values(), of)
 
 
 def vague(*values: Value) -> Value:
     """What is made of constants in a way that isn't known: any of them, or all of them together."""
     whole = joined(*values, of=frozenset((VAGUE,)))
-    numbers: list[Any] = [each for each in whole.alone if isinstance(each, int | float | Decimal)]
-    for each in whole.alone:
-        numbers += map(Decimal, _DIGITS.findall(each)) if isinstance(each, str) and len(each) < MOST else ()
-    numbers = [Decimal(str(each)) for each in numbers if not isinstance(each, bool)]
-    texts = "".join(each for each in whole.alone if isinstance(each, str))
-    more: list[Any] = [texts, texts[::-1], re.sub(r"\D", "", texts)] if texts else []
+    texts = [each for each in whole.alone if isinstance(each, str)]
+    text = "".join(texts)[:MOST]
+    numbers = [each for each in whole.alone if isinstance(each, int | float) and not isinstance(each, bool)]
+    digits = _DIGITS.findall(" ".join(texts)[:MOST])
+    numbers += [float(each) if "." in each else int(each) for each in digits]
+    more: list[Any] = [text, text[::-1], re.sub(r"\D", "", text)] if text else []
     with suppress(*FAILS):
         more += [sum(numbers), sum(numbers) / len(numbers)]
     return Value((*more, *whole.alone), whole.of)
 
 
-def _is_plain(each: Any) -> bool:
-    return isinstance(each, str | bytes | int | float | complex | Decimal | fractions.Fraction | range | None)
-
-
 def size(value: Any) -> int:
-    """The items or characters of a constant, or the words of a whole number; at least 1."""
-    if type(value) is int:
-        return 1 + value.bit_length() // 64
-    if isinstance(value, list | tuple | set | frozenset):
-        return 1 + sum(1 if isinstance(each, float) else size(each) for each in value)
-    if isinstance(value, dict):
+    """The items or characters of a constant, or the words of a whole number; at least 1.
+
+    Raises:
+        ValueError: It is no constant with which is computed: Python's own plain ones, and no very large whole number.
+    """
+    kind = type(value)
+    if kind is int and value.bit_length() <= MOST_BITS:
+        return 1 + int(value.bit_length()) // 64
+    if kind in (str, bytes, range):
+        return 1 + len(value)
+    if kind in (list, tuple, set, frozenset):
+        return 1 + sum(map(size, value))
+    if kind is dict:
         return 1 + sum(size(key) + size(each) for key, each in value.items())
-    if isinstance(value, int):
-        return 1 + value.bit_length() // 64
-    return max(1, len(value)) if isinstance(value, _SERIES) else 1
+    return 1 if kind in (float, bool, type(None)) else _refuse()
 
 
 def computed(function: Callable[..., Any], *values: Any, **named: Any) -> Any:
-    """What a function makes of constants, if that can't come to much.
+    """What a function makes of constants, if these aren't long; it takes time and memory as they are long, not more.
 
     Raises:
         ValueError: It comes to nothing, or may come to too much.
     """
-    given = [*values, *named.values()]
-    sizes = [size(each) for each in given]
-    own = getattr(function, "__self__", None)
-    is_wide = (
-        (function is format and re.search(r"\d{4}", str(given[1:])))
-        or ("format" in function.__name__ and isinstance(own, str) and _WIDE.search(own))
-        or (function is round and len(given) > 1 and size(given[1]) + abs(given[1]) > 1000)
-    )
-    is_huge = any(isinstance(each, Decimal) and each.is_finite() and abs(each.adjusted()) > 1000 for each in given)
-    is_huge = is_huge or (function is fractions.Fraction and isinstance(given[0], str))
-    counts = [each for each in given if isinstance(each, int) and abs(each) > 1000]
-    is_arithmetic = function in _ARITHMETIC or all(isinstance(each, int | float) for each in given[1:])
-    takes_counts = function in _COUNTING or (isinstance(own, str | bytes | bytearray) and function.__name__ != "format")
-    is_many = bool(counts) and (takes_counts or not is_arithmetic)
-    if sum(sizes) > MOST or math.prod(sizes) > 50 * MOST or is_wide or is_huge or is_many:
-        raise ValueError("it is too large")
+    if size([*values, *named.values()]) > MOST:
+        _refuse()
     try:
         result = function(*values, **named)
     except Exception as error:
         raise ValueError(f"it comes to nothing: {error}") from error  # each module has errors of its own
-    if size(result) > MOST and not isinstance(result, range):
-        raise ValueError("it is too large")
-    return result
+    return result if type(result) is range or size(result) <= MOST else _refuse()
 
 
-_COUNTING = frozenset((bytes, bytearray, math.factorial, math.comb, math.perm, math.ldexp, pow))
-_ARITHMETIC = frozenset((abs, int, float, sum, min, max, str, repr, round, len, divmod, format, list, dict, sorted))
+def method(whole: Any, name: str, *values: Any, **named: Any) -> Any:
+    """What a method makes of a constant; raises what `computed` raises."""
+    given = [*values, *named.values()]
+    is_wide = name in _WIDENS and any(isinstance(each, int) and abs(each) > 1000 for each in given)
+    is_coded = name in ("encode", "decode") and not _CODECS.issuperset(given)
+    if name not in _METHODS.get(type(whole), ()) or is_wide or is_coded or size(whole) * size(given) > 50 * MOST:
+        _refuse()
+    for _, field, form, _ in string.Formatter().parse(whole) if name == "format" else ():
+        if not re.fullmatch(r"\w*", field or "") or re.search(r"\d{4}|\{", form or ""):
+            _refuse()  # it would be very wide, or look into an object
+    return computed(getattr(whole, name), *values, **named)
 
 
 def operation(kind: type, left: Any, right: Any = None) -> Any:
-    """Two constants reckoned together or compared, or one of them, if that can't come to much."""
+    """Two constants reckoned together or compared, or one of them; raises what `computed` raises, or a TypeError."""
     if right is None and kind in (ast.USub, ast.UAdd, ast.Invert, ast.Not):
-        return _OPERATIONS[kind](left)
-    most = size(left) + size(right)
-    if kind is ast.Pow:
-        most = size(left) * 64 * (abs(right) if isinstance(right, int) else 1)
-    elif kind is ast.Mult and (isinstance(left, _SERIES) or isinstance(right, _SERIES)):
-        most = size(left) * right if isinstance(right, int) else size(right) * left
+        return computed(_OPERATIONS[kind], left)
+    sizes, most = (size(left), size(right)), 0
+    if kind is ast.Pow and isinstance(left, int) and isinstance(right, int):
+        most = left.bit_length() * right * MOST // MOST_BITS
+    elif kind is ast.LShift and isinstance(right, int):
+        most = right * MOST // MOST_BITS
+    elif kind is ast.Mult:
+        most = max(
+            sizes[at] * number if isinstance(number, int) and not isinstance(whole, int | float) else 0
+            for at, (whole, number) in enumerate(((left, right), (right, left)))
+        )
     elif kind is ast.Mod and isinstance(left, str | bytes):
-        most = MOST + 1 if _WIDE.search(str(left)) else most
-    if most > MOST:
-        raise ValueError("it is too large")
-    if isinstance(left, Decimal) != isinstance(right, Decimal) and isinstance(left, float) | isinstance(right, float):
-        left, right = float(left), float(right)
-    if kind is ast.Mod and isinstance(left, str) and isinstance(right, list):
-        right = tuple(right)
-    return _OPERATIONS[kind](left, right)
+        form = left if isinstance(left, str) else left.decode("latin-1")
+        most = MOST + 1 if _WIDE.search(form) else sizes[0] * sizes[1] // 50
+        right = tuple(right) if isinstance(right, list) else right
+    return computed(_OPERATIONS[kind], left, right) if most <= MOST else _refuse()
 
 
 def absorbed(kind: type, left: Value, right: Value, *, same: bool) -> Any:
@@ -331,11 +384,3 @@ def absorbed(kind: type, left: Value, right: Value, *, same: bool) -> Any:
     if (kind is ast.Mult and any(zero)) or (kind is ast.Mod and one) or (same and kind in (ast.Sub, ast.BitXor)):
         return 0
     return 1 if (kind is ast.Pow and zero[1]) or (same and kind in (ast.Div, ast.FloorDiv)) else None
-
-
-def key_of(value: Value) -> Any:
-    """What a value is as a key; raises what `plain` raises, or a TypeError."""
-    key = value.plain()
-    key = tuple(key) if isinstance(key, list) else key
-    hash(key)
-    return key
