@@ -564,6 +564,20 @@ def test_what_code_comes_to_without_data_is_no_evidence(code: str) -> None:
         ("It is 55.2 per 100,000.", "55.2", "print(frame.height / people * 100_000)"),
         ("Each of the 365 days: 55.2", "55.2", "days = 365\nprint(frame.height / days)"),
         ("The 30-row mean: 55.2", "55.2", "print(frame['v'].rolling_mean(30).max())"),
+        ("Highest: B-02 118.06", "118.06", "print(frame.filter(pl.col('berth') == 'B-02')['x'].max())"),
+        (
+            "For ships up to 120 m: 55.2",
+            "up to 120 m 55.2",
+            "DUES = {'up to 120 m': 1240.75, 'above': 2000.5}\nkind = pl.when(pl.col('m') <= 120)\n"
+            "kind = kind.then(pl.lit('up to 120 m'))\n"
+            "print(frame.with_columns(kind=kind.otherwise(pl.lit('above'))).group_by('kind').sum())",
+        ),
+        (
+            "At 0.3048 m per ft: 55.2",
+            "55.2",
+            "M_PER_FT = 0.3048\ndef m(x, unit):\n    return x * (M_PER_FT if unit == 'ft' else 1)\n"
+            "print(sum(m(each['x'], each['unit']) for each in frame.to_dicts()))",
+        ),
         ("The 95 % quantile is 55.2.", "55.2", "print(frame['v'].quantile(0.95))"),
         ("In total 8,417,071", "8 417 071", "print(f'{frame.sum():,}'.replace(',', ' '))"),
         ("It is 3,765.66 t.", "3765661.26", "print(frame['kg'].sum())"),

@@ -11,23 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.containers import FUNCTIONS, METHODS, Named
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
 from nbagent.agent.made_up.scopes import NOTHING, Function, queried
-from nbagent.agent.made_up.values import (
-    CODE,
-    DATA,
-    FAILS,
-    LISTS,
-    MAKES,
-    PURE,
-    PURE_MODULES,
-    VAGUE,
-    Value,
-    computed,
-    made,
-    method,
-)
+from nbagent.agent.made_up.values import CODE, DATA, LISTS, MAKES, PURE_MODULES, VAGUE, Value, made
 from nbagent.core.syntax import UNREADABLE, parse
 
 _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")

@@ -10,20 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from nbagent.agent.made_up.computing import FAILS, FIXED, PURE, computed, operation
 from nbagent.agent.made_up.scopes import NOTHING, Function, Scopes
-from nbagent.agent.made_up.values import (
-    DATA,
-    FAILS,
-    FIXED,
-    NOWHERE,
-    PURE,
-    VAGUE,
-    Value,
-    absorbed,
-    computed,
-    made,
-    operation,
-)
+from nbagent.agent.made_up.values import DATA, NOWHERE, VAGUE, Value, absorbed, made
 
 _CALLED = frozenset("exec eval compile map next setattr getattr".split())
 SHOWS = frozenset("print display write writelines info warning error exec pprint".split())
@@ -104,7 +93,9 @@ class Expressions(Scopes):
                 with suppress(*FAILS):
                     return self.eval(body if self.plain(condition) else orelse)
                 with self._beside(condition):
-                    return self._beneath(self.joined(self.eval(body), self.eval(orelse)))
+                    ways = self.eval(body), self.eval(orelse)
+                    self._use(ways if DATA in condition.of else ())
+                    return self._beneath(self.joined(*ways))
             case ast.NamedExpr(target=target, value=inner):
                 self._store(target, self.eval(inner))
                 return self.eval(target)
@@ -207,6 +198,7 @@ class Expressions(Scopes):
             return Value((all(operation(type(op), a, b) for op, a, b in zip(ops, plain, plain[1:], strict=False)),), of)
         if DATA in of:
             self._use(values)
+            self.bounds += [each for leaf in self.leaves(values) if DATA not in leaf.of for each in leaf.alone]
         return Value((), of | {VAGUE})
 
     def _comprehend(self, generators: Sequence[ast.comprehension], item: Callable[[], object]) -> bool:

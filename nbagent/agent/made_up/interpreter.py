@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from nbagent.agent.made_up.calls import Calls
+from nbagent.agent.made_up.computing import FAILS
 from nbagent.agent.made_up.scopes import CODED, GLOBAL, NOTHING, Function
-from nbagent.agent.made_up.values import DATA, FAILS, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, made
+from nbagent.agent.made_up.values import DATA, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, made
 from nbagent.core.syntax import UNREADABLE
 
 

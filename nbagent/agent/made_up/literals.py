@@ -32,6 +32,8 @@ COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1
 """Numbers with which anybody may reckon, that alone make no number known."""
 LEAST, WORK = 6_000, 7
 """Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
+_WORDED = re.compile(r"[^\W\d]\W*\d[\d.,]*\s?[^\W\d]|\d[\d.,]*\s[^\W\d]+ [^\W\d]")
+"""A number between words, or before two: a label."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
 """By these, code may show code, with its comments."""
@@ -52,6 +54,7 @@ class Literals:
         self._planted: set[Decimal] = set()
         self._mixed: set[Decimal] = set()
         self._labels: set[Decimal] = set()
+        self._worded: set[Decimal] = set()
         cells = sorted(code)
         self._waiting = cells[recent([code[each] for each in cells]) :]
         self._interpreter = Interpreter(self._source_of)
@@ -83,11 +86,12 @@ class Literals:
             self._read(self._code[at])
         self._waiting = []
         found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
+        bounds = {n for n in _numbers(map(_text, {*self._interpreter.bounds})) if not _is_long(n)}
         return {
             each
             for each in found
             if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
-        }
+        } | (bounds & self._worded)
 
     def _read(self, code: str) -> Counter[Decimal] | None:
         found: list[tuple[Counter[Decimal] | None, set[Decimal]]] = []
@@ -146,6 +150,7 @@ class Literals:
                 mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
+                self._worded.update(_numbers(each for each in value.alone if _WORDED.search(_text(each))))
             elif self._is_made_up(value):
                 counts.update(
                     {n: AGAIN if VAGUE in value.of else often * times[key] for n, often in Counter(numbers).items()}

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent.made_up.values import CODE, DATA, FAILS, MOST, NOWHERE, TOLD, VAGUE, Value, joined, size, vague
+from nbagent.agent.made_up.computing import FAILS, MOST, size
+from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, joined, vague
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
@@ -57,6 +58,7 @@ class Scopes(ABC):
         stated: The constants that its code has, and what was made of them alone, but for what is only compared with.
         used: The variables that are used with data: they are parameters.
         parameters: Their values.
+        bounds: The constants with which data is compared.
         saved: What may be read again from somewhere.
     """
 
@@ -65,6 +67,7 @@ class Scopes(ABC):
         self._scope: ChainMap[str, Value] = ChainMap()
         self.used: set[str] = set()
         self.parameters: dict[Any, Value] = {}
+        self.bounds: list[Any] = []
         self.saved: list[Value] = []
         self._again = 0, Value()
         self._names = itertools.count()
