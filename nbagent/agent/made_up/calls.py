@@ -22,7 +22,7 @@ _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b"
 """Names of functions that show if their last part is one of `SHOWS`."""
 _RENAMES = frozenset(("replace", "replace_strict", "map"))
 """Calls that give values of data other names, by a dictionary."""
-_HANDS = _RENAMES | frozenset(
+_PASSES_ON = _RENAMES | frozenset(
     "lit literal with_columns select agg assign insert then otherwise where mask fill_null fillna fill_nan clip full "
     "full_like repeat max min add mul fill reindex join concat Series DataFrame int float str array append extend sum "
     "abs round format coalesce map_elements apply __class__ type".split()
@@ -37,7 +37,7 @@ _SAVES = re.compile(
     r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
 )
 _READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
-_CHOOSES = re.compile(
+_SELECTS = re.compile(
     r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
     r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice)$"
 )
@@ -66,7 +66,7 @@ class Calls(Expressions):
                 called = self.attribute(receiver, name)
         else:
             called = self.eval(node.func)
-        with self._quietly(receiver is not None and name in _COMPARES):
+        with self._not_stated(receiver is not None and name in _COMPARES):
             values = self._listed(node.args)
             named = {each.arg or "": self.eval(each.value) for each in node.keywords}
         if called.code and not isinstance(called.code, str):
@@ -76,8 +76,8 @@ class Calls(Expressions):
         if name in SHOWS and _SHOWING.match(path):
             return self._shows(name, receiver, values, named)
         if receiver is None or called.code:
-            return self.call_named(path, values, named, [called] if called.alone else [])
-        if name in _FILLS and DATA in receiver.of and receiver.parts is None:
+            return self.call_named(path, values, named, [called] if called.constants else [])
+        if name in _FILLS and DATA in receiver.sources and receiver.parts is None:
             self._put(node.func, receiver, NOTHING, self.joined(*values, *named.values()))
         return self._call_method(receiver, name, values, named)
 
@@ -104,19 +104,19 @@ class Calls(Expressions):
         with suppress(*FAILS):
             return FUNCTIONS[path](self, values, named)
         given, name = [*values, *named.values()], path.rpartition(".")[2]
-        of, by = self._sources(given), self._given_functions(given)
-        if DATA not in of and (not by or path in PURE):
+        sources, by = self._sources(given), self._given_functions(given)
+        if DATA not in sources and (not by or path in PURE):
             with suppress(*FAILS):
                 plain = {key: self.plain(each) for key, each in named.items()}
-                return made(self.kept(computed(PURE[path], *map(self.plain, values), **plain)), of)
+                return made(self.kept(computed(PURE[path], *map(self.plain, values), **plain)), sources)
             if name in LISTS and "." in path and values:
-                return Value(values[0].alone, values[0].of, values[0].parts)
+                return Value(values[0].constants, values[0].sources, values[0].parts)
             is_pure = path.partition(".")[0] in PURE_MODULES or path in PURE or (name in MAKES and "." in path)
             if is_pure and not _READS.search(name):
                 return self.vague(*given)
         if path in PURE and len(given) == 1:
             given = values = [self._each(PURE[path], self.joined(*values))]
-        return self._drawn(name, of, values, named) or self._unknown(name, receivers, values, named, by)
+        return self._drawn(name, sources, values, named) or self._unknown(name, receivers, values, named, by)
 
     def _call_method(self, receiver: Value, name: str, values: list[Value], named: Named) -> Value:
         """What a call of a method of a value gives."""
@@ -124,49 +124,56 @@ class Calls(Expressions):
         if receiver.parts is not None and name in METHODS:
             with suppress(*FAILS):
                 return METHODS[name](self, receiver, values, named)
-        of, by = self._sources([receiver, *given]), self._given_functions(given)
-        if DATA not in of and not by and not _READS.match(name):
+        sources, by = self._sources([receiver, *given]), self._given_functions(given)
+        if DATA not in sources and not by and not _READS.match(name):
             with suppress(*FAILS):
                 whole, plain = self.plain(receiver), [self.plain(each) for each in values]
                 if isinstance(whole, list | dict) and f"numpy.{name}" in PURE:
-                    return made(self.kept(computed(PURE[f"numpy.{name}"], whole, *plain)), of)
-                return made(self.kept(method(whole, name, *plain, **{k: self.plain(v) for k, v in named.items()})), of)
-            if receiver.of or receiver.parts or receiver.alone:
+                    return made(self.kept(computed(PURE[f"numpy.{name}"], whole, *plain)), sources)
+                return made(
+                    self.kept(method(whole, name, *plain, **{k: self.plain(v) for k, v in named.items()})), sources
+                )
+            if receiver.sources or receiver.parts or receiver.constants:
                 self._save([receiver, *given] if _SAVES.search(name) else [])
                 return self.vague(receiver, *given)
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
 
-    def _drawn(self, name: str, of: frozenset[str], values: list[Value], named: Named) -> Value | None:
+    def _drawn(self, name: str, sources: frozenset[str], values: list[Value], named: Named) -> Value | None:
         """One number that is drawn by chance, from no data; a simulation draws again and again."""
         is_one = 0 < len(values) < 3 and "size" not in named and not self._loops
-        if name not in _DRAWS or DATA in of or not is_one:
+        if name not in _DRAWS or DATA in sources or not is_one:
             return None
-        return Value(self.vague(*values).alone, of | {CODE, VAGUE})
+        return Value(self.vague(*values).constants, sources | {CODE, VAGUE})
 
     def _unknown(self, name: str, receivers: list[Value], values: list[Value], named: Named, by: list[Value]) -> Value:
         """What a call gives that does more than reckon with constants: data, with what it hands on."""
         given = [*values, *named.values()]
         if _SAVES.search(name):
             self._save([*receivers, *given])
-        if name not in _HANDS:
+        if name not in _PASSES_ON:
             self._use(named.values(), named=True)
-        if name not in _HANDS or name in _RENAMES:
-            self._use(given, named=_CHOOSES.match(name) is not None)
+        if name not in _PASSES_ON or name in _RENAMES:
+            self._use(given, named=_SELECTS.match(name) is not None)
         is_constant = bool(given) and DATA not in self._sources([*receivers, *given])
         handed: list[Value] = []
         for each in given if name not in _COMPARES else ():
-            is_name = each.alone and isinstance(each.alone[0], str) and VAGUE not in each.of and _FILES.match(name)
-            is_choice = name not in _HANDS and not is_constant and DATA not in each.of
+            is_name = (
+                each.constants
+                and isinstance(each.constants[0], str)
+                and VAGUE not in each.sources
+                and _FILES.match(name)
+            )
+            is_choice = name not in _PASSES_ON and not is_constant and DATA not in each.sources
             if each.parts is not None or not (is_name or is_choice):
                 self.leaves([each])  # takes their steps
                 handed += each.leaves(keys=name not in _RENAMES)
         parts = [each if each.parts is None else self.vague(each) for each in receivers]
-        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.alone)
+        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.constants)
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
-        of = self._sources(parts) | {DATA}
+        sources = self._sources(parts) | {DATA}
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
-        return Value(map(queried, self.joined(*parts).alone), of)
+        return Value(map(queried, self.joined(*parts).constants), sources)
 
     def _given_functions(self, given: Iterable[Value]) -> list[Value]:
         """What functions come to that a call is given, which it calls with data."""
@@ -181,7 +188,7 @@ class Calls(Expressions):
         self._waiting.pop(id(function.node), None)
         if self._calls >= _DEEP:
             given = self.joined(*values, *named.values())
-            return given if DATA in given.of else self.vague(given)
+            return given if DATA in given.sources else self.vague(given)
         outer, self._scope = self._scope, function.scope.new_child()
         under, self._under = self._under, []
         self._calls += 1
@@ -270,7 +277,7 @@ class Calls(Expressions):
     def _each(self, function: Callable[..., Any], value: Value) -> Value:
         """What a function makes of what a value is without data."""
         found: list[Any] = []
-        for each in value.alone:
+        for each in value.constants:
             with suppress(*FAILS):
-                found += made(self.kept(computed(function, each))).alone
-        return Value((*found, *value.alone), value.of)
+                found += made(self.kept(computed(function, each))).constants
+        return Value((*found, *value.constants), value.sources)

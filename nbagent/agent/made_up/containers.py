@@ -105,8 +105,8 @@ METHODS: dict[str, Callable[[Calls, Value, list[Value], Named], Value]] = {
     "insert": lambda own, whole, values, _: own.added(whole, values[1:]),
     "get": _got,
     "setdefault": _defaulted,
-    "keys": lambda own, whole, *_: Value((), whole.of, [key for key, _ in _pairs(own, whole)]),
-    "values": lambda own, whole, *_: Value((), whole.of, [each for _, each in _pairs(own, whole)]),
-    "items": lambda own, whole, *_: Value((), whole.of, [Value(parts=[*pair]) for pair in _pairs(own, whole)]),
+    "keys": lambda own, whole, *_: Value((), whole.sources, [key for key, _ in _pairs(own, whole)]),
+    "values": lambda own, whole, *_: Value((), whole.sources, [each for _, each in _pairs(own, whole)]),
+    "items": lambda own, whole, *_: Value((), whole.sources, [Value(parts=[*pair]) for pair in _pairs(own, whole)]),
 }
 """Methods of containers, of which the parts need not be constants."""

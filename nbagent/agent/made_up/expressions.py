@@ -33,9 +33,9 @@ class Expressions(Scopes):
         """What an expression is."""
         self._spend()
         value = self._eval(node)
-        is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._quiet
-        is_small = len(value.alone) == 1 and isinstance(value.alone[0], int) and abs(value.alone[0]) < 1000
-        if is_made and value.parts is None and value.alone and not is_small and DATA not in value.of:
+        is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._unstated
+        is_small = len(value.constants) == 1 and isinstance(value.constants[0], int) and abs(value.constants[0]) < 1000
+        if is_made and value.parts is None and value.constants and not is_small and DATA not in value.sources:
             self.stated += self.leaves([value], read=True)
         return value
 
@@ -94,7 +94,7 @@ class Expressions(Scopes):
                     return self.eval(body if self.plain(condition) else orelse)
                 with self._beside(condition):
                     ways = self.eval(body), self.eval(orelse)
-                    self._use(ways if DATA in condition.of else ())
+                    self._use(ways if DATA in condition.sources else ())
                     return self._beneath(self.joined(*ways))
             case ast.NamedExpr(target=target, value=inner):
                 self._store(target, self.eval(inner))
@@ -131,7 +131,7 @@ class Expressions(Scopes):
             return self._scope[name]
         if name in PURE or name in SHOWS or name in _CALLED:
             return Value(code=name)
-        return Value(self._readable().alone, frozenset((DATA,)))
+        return Value(self._readable().constants, frozenset((DATA,)))
 
     def _listed(self, items: Iterable[ast.expr]) -> list[Value]:
         found: list[Value] = []
@@ -145,7 +145,7 @@ class Expressions(Scopes):
         parts: dict[Any, Value] = {}
         has_labels = all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in values)
         for key, item in zip(keys, values, strict=True):
-            with self._quietly(has_labels):
+            with self._not_stated(has_labels):
                 name = self.eval(key)
             value = self.eval(item)
             if key is None and isinstance(value.parts, dict):
@@ -159,29 +159,29 @@ class Expressions(Scopes):
         return Value(parts=parts)
 
     @contextmanager
-    def _quietly(self, quiet: bool = True) -> Iterator[None]:
-        self._quiet += quiet
+    def _not_stated(self, unstated: bool = True) -> Iterator[None]:
+        self._unstated += unstated
         try:
             yield
         finally:
-            self._quiet -= quiet
+            self._unstated -= unstated
 
     def _reckoned(self, kind: type, left: Value, right: Value, *, same: bool = False) -> Value:
         whole = absorbed(kind, left, right, same=same)
         if whole is not None:
             return Value((whole,), NOWHERE)
-        of = self._sources([left, right])
+        sources = self._sources([left, right])
         if kind is ast.Add and isinstance(left.parts, list) and isinstance(right.parts, list):
-            return Value((), left.of | right.of, [*left.parts, *right.parts])
+            return Value((), left.sources | right.sources, [*left.parts, *right.parts])
         with suppress(*FAILS):
-            return made(self.kept(operation(kind, self.plain(left), self.plain(right))), of)
-        ones, others = self.joined(left).alone, self.joined(right).alone
+            return made(self.kept(operation(kind, self.plain(left), self.plain(right))), sources)
+        ones, others = self.joined(left).constants, self.joined(right).constants
         both = (each for one, other in itertools.product(ones, others) for each in self._tried(kind, one, other))
-        if DATA not in of:
-            return Value(itertools.chain(both, self.vague(left, right).alone), of | {VAGUE})
+        if DATA not in sources:
+            return Value(itertools.chain(both, self.vague(left, right).constants), sources | {VAGUE})
         if DATA not in self._sources([left]) or DATA not in self._sources([right]):
             self._use([left, right])
-        return Value(itertools.chain(both, ones, others), of)
+        return Value(itertools.chain(both, ones, others), sources)
 
     def _tried(self, kind: type, one: Any, other: Any) -> list[Any]:
         self._spend()
@@ -190,16 +190,18 @@ class Expressions(Scopes):
         return []
 
     def _compared(self, ops: Sequence[ast.cmpop], nodes: Sequence[ast.expr]) -> Value:
-        with self._quietly():
+        with self._not_stated():
             values = [*map(self.eval, nodes)]
-        of = self._sources(values)
+        sources = self._sources(values)
         with suppress(*FAILS):
             plain = [self.plain(each) for each in values]
-            return Value((all(operation(type(op), a, b) for op, a, b in zip(ops, plain, plain[1:], strict=False)),), of)
-        if DATA in of:
+            return Value(
+                (all(operation(type(op), a, b) for op, a, b in zip(ops, plain, plain[1:], strict=False)),), sources
+            )
+        if DATA in sources:
             self._use(values)
-            self.bounds += [each for leaf in self.leaves(values) if DATA not in leaf.of for each in leaf.alone]
-        return Value((), of | {VAGUE})
+            self.bounds += [each for leaf in self.leaves(values) if DATA not in leaf.sources for each in leaf.constants]
+        return Value((), sources | {VAGUE})
 
     def _comprehend(self, generators: Sequence[ast.comprehension], item: Callable[[], object]) -> bool:
         """Read a comprehension; returns whether all of its turns are known."""
@@ -241,13 +243,13 @@ class Expressions(Scopes):
                     return Value(("",))
                 if isinstance(whole.parts, list):
                     self._spend(len(whole.parts) // 2)
-                    return Value(whole.alone, whole.of, whole.parts[cut])
-                return Value((self.kept(self.plain(whole)[cut]),), whole.of)
+                    return Value(whole.constants, whole.sources, whole.parts[cut])
+                return Value((self.kept(self.plain(whole)[cut]),), whole.sources)
             return self.joined(whole)
-        with self._quietly():
+        with self._not_stated():
             at = self.eval(index)
         is_data = DATA in self._sources([whole])
-        if is_data or DATA in at.of:
+        if is_data or DATA in at.sources:
             self._use([at] if is_data else [whole])
         with suppress(*FAILS):
             key = self.key_of(at)
@@ -255,27 +257,27 @@ class Expressions(Scopes):
                 return whole.item(whole.parts[key])
             if isinstance(whole.parts, list):
                 return whole.item(whole.parts[key])
-            return made(self.plain(whole)[key], whole.of)
+            return made(self.plain(whole)[key], whole.sources)
         if whole.parts is not None and not isinstance(whole.code, Function):
-            return Value(self.element(whole).alone, self.element(whole).of | at.of)
+            return Value(self.element(whole).constants, self.element(whole).sources | at.sources)
         return self._like(whole)
 
     def _like(self, whole: Value) -> Value:
         """What is some part of a value."""
         whole = self.joined(whole)
-        return whole if DATA in whole.of or not whole.of else Value(whole.alone, whole.of | {VAGUE})
+        return whole if DATA in whole.sources or not whole.sources else Value(whole.constants, whole.sources | {VAGUE})
 
     def attribute(self, whole: Value, attr: str) -> Value:
         """What an attribute of a value is."""
         if isinstance(whole.code, str) and whole.parts is None:
             value = self._of_module(f"{whole.code}.{attr}")
-            return Value(whole.alone, whole.of, None, value.code) if value.code and whole.alone else value
+            return Value(whole.constants, whole.sources, None, value.code) if value.code and whole.constants else value
         if isinstance(whole.parts, dict) and attr in whole.parts:
             part = whole.item(whole.parts[attr])
             if not isinstance(part.code, Function) or not isinstance(whole.code, Function):
                 return part
             kinds = {getattr(each, "id", "") for each in getattr(part.code.node, "decorator_list", ())}
-            part = Value((), part.of, None, replace(part.code, self=None if "staticmethod" in kinds else whole))
+            part = Value((), part.sources, None, replace(part.code, self=None if "staticmethod" in kinds else whole))
             return self.call_made(part, [], {}) if kinds & {"property", "cached_property"} else part
         return whole if whole.parts is None and attr in ("real", "value", "values", "data", "T") else self._like(whole)
 

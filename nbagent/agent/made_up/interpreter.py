@@ -74,7 +74,7 @@ class Interpreter(Calls):
                 self._import(node)
             case ast.Global(names=names):
                 own = self._scope.maps[0]
-                own[GLOBAL] = Value((*own.get(GLOBAL, Value()).alone, *names))
+                own[GLOBAL] = Value((*own.get(GLOBAL, Value()).constants, *names))
             case _:
                 return self._compound(node)
         return False
@@ -103,7 +103,7 @@ class Interpreter(Calls):
                     if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
                         self._bind(part.name, value)
                 condition = self.joined(value)
-                whole = Value(condition.alone, condition.of | {VAGUE})
+                whole = Value(condition.constants, condition.sources | {VAGUE})
                 self._branch(whole, [case.body for case in cases])
         return False
 
@@ -117,7 +117,7 @@ class Interpreter(Calls):
 
     def _module(self, name: str) -> Value:
         """A module, which may be one that the code has saved: then it is read too."""
-        saved = [each for value in self.saved for each in value.alone if isinstance(each, str)]
+        saved = [each for value in self.saved for each in value.constants if isinstance(each, str)]
         self._spend(sum(map(len, saved)) // 50)
         texts = [each for each in saved if CODED.search(each)]
         if name in PURE_MODULES | LIBRARIES or not texts:
@@ -147,7 +147,7 @@ class Interpreter(Calls):
         with self._beside(NOTHING):
             for handler in node.handlers:
                 if handler.name:
-                    self._bind(handler.name, self.joined(*within, *self._raised[raised:], of=frozenset((DATA,))))
+                    self._bind(handler.name, self.joined(*within, *self._raised[raised:], sources=frozenset((DATA,))))
                 self._block(handler.body)
         self._block(node.orelse)
         self._block(node.finalbody)

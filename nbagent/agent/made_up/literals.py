@@ -32,7 +32,7 @@ COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1
 """Numbers with which anybody may reckon, that alone make no number known."""
 LEAST, WORK = 6_000, 7
 """Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
-_WORDED = re.compile(r"[^\W\d]\W*\d[\d.,]*\s?[^\W\d]|\d[\d.,]*\s[^\W\d]+ [^\W\d]")
+_WORDED = re.compile(r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]")
 """A number between words, or before two: a label."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
@@ -118,11 +118,13 @@ class Literals:
             is_all = self._count(counts) and not MAGICS.search(code)
         times = Counter(value.key() for value in reader.stated)
         for key, value in {value.key(): value for value in reader.stated}.items():
-            stated = _numbers(_text(queried(each)) for each in value.alone)
+            stated = _numbers(_text(queried(each)) for each in value.constants)
             numbers = [each for each in stated if _is_long(each) and abs(each) not in self._known]
             if numbers and self._is_made_up(value):
-                often = times[key] if value.of <= {CODE} else 1
-                here.update({n: often * c for n, c in Counter(numbers).items() if value.of <= {CODE} or not here[n]})
+                often = times[key] if value.sources <= {CODE} else 1
+                here.update(
+                    {n: often * c for n, c in Counter(numbers).items() if value.sources <= {CODE} or not here[n]}
+                )
         if is_mirror or not is_read:
             here.update(self._all if is_mirror else _numbers([code]))
         for echo in _ECHOES.findall(code):
@@ -145,19 +147,22 @@ class Literals:
             times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
             numbers = _numbers_of(value)
-            if DATA in value.of:
+            if DATA in value.sources:
                 has_data = True
                 mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
-                self._worded.update(_numbers(each for each in value.alone if _WORDED.search(_text(each))))
+                self._worded.update(_numbers(each for each in value.constants if _WORDED.search(_text(each))))
             elif self._is_made_up(value):
                 counts.update(
-                    {n: AGAIN if VAGUE in value.of else often * times[key] for n, often in Counter(numbers).items()}
+                    {
+                        n: AGAIN if VAGUE in value.sources else often * times[key]
+                        for n, often in Counter(numbers).items()
+                    }
                 )
-                is_vague = is_vague or VAGUE in value.of
+                is_vague = is_vague or VAGUE in value.sources
             else:
-                is_found = TOLD in value.of or not self._data
+                is_found = TOLD in value.sources or not self._data
                 has_data = True
                 if is_found:
                     counts.update({n: 1 for n in numbers if n in self._written})
@@ -166,12 +171,12 @@ class Literals:
 
     def _is_made_up(self, value: Value) -> bool:
         """Whether a value without data comes from numbers of the code that are no parameters, or from none at all."""
-        names = {each for each in value.of - {TOLD, VAGUE, CODE, DATA} if not each.endswith(COMMON_NAME)}
+        names = {each for each in value.sources - {TOLD, VAGUE, CODE, DATA} if not each.endswith(COMMON_NAME)}
         if not self._data:
             return any(each in self._written for each in _numbers_of(value))
-        if CODE in value.of or names - self._interpreter.used:
+        if CODE in value.sources or names - self._interpreter.used:
             return True
-        return TOLD not in value.of and not names
+        return TOLD not in value.sources and not names
 
     def _source_of(self, constant: Any) -> frozenset[str]:
         """From where a constant comes: a number that is known, or one that only the code has."""
@@ -192,7 +197,7 @@ class Literals:
 
 
 def _numbers_of(value: Value) -> list[Decimal]:
-    return [each for constant in value.alone for each in _numbers([_text(constant)])]
+    return [each for constant in value.constants for each in _numbers([_text(constant)])]
 
 
 def _is_long(number: Decimal) -> bool:

@@ -52,23 +52,25 @@ class Value:
     """What an expression is, as far as that is known without data.
 
     Attributes:
-        alone: The constants that it may be without data.
-        of: From where it comes.
+        constants: The constants that it may be without data.
+        sources: From where it comes.
         parts: The values in it, if it is a container or an object.
         code: What is called when it is: the full name of a function or module of others, or what an interpreter made.
     """
 
-    __slots__ = ("alone", "code", "of", "parts")
+    __slots__ = ("code", "constants", "parts", "sources")
 
     def __init__(
         self,
-        alone: Iterable[Any] = (),
-        of: frozenset[str] = NOWHERE,
+        constants: Iterable[Any] = (),
+        sources: frozenset[str] = NOWHERE,
         parts: list[Value] | dict[Any, Value] | None = None,
         code: Any = None,
     ) -> None:
-        self.alone = alone[:ALTERNATIVES] if type(alone) is tuple else (*itertools.islice(alone, ALTERNATIVES),)
-        self.of, self.parts, self.code = of, parts, code
+        self.constants = (
+            constants[:ALTERNATIVES] if type(constants) is tuple else (*itertools.islice(constants, ALTERNATIVES),)
+        )
+        self.sources, self.parts, self.code = sources, parts, code
 
     def leaves(self, seen: set[int] | None = None, *, keys: bool = True) -> Iterator[Value]:
         """The values in it that have no others in them, each with the variables of what it is in."""
@@ -77,25 +79,27 @@ class Value:
             yield self
         elif id(self.parts) not in seen:
             seen.add(id(self.parts))
-            if DATA in self.of or self.alone:
-                yield Value(self.alone, self.of)
+            if DATA in self.sources or self.constants:
+                yield Value(self.constants, self.sources)
             for key, each in (
                 [*self.parts.items()] if isinstance(self.parts, dict) else ((None, x) for x in [*self.parts])
             ):
                 if keys and _says(key) and not (isinstance(key, str) and self.code):
-                    yield Value((key,), self.of | {CODE})
+                    yield Value((key,), self.sources | {CODE})
                 yield from map(self.item, each.leaves(seen, keys=keys))
 
     def key(self) -> Any:
         """What tells it from others as a constant; 1 is another one than 1.0 and True."""
-        return (*map(type, self.alone),), self.alone, self.of
+        return (*map(type, self.constants),), self.constants, self.sources
 
     def item(self, part: Value) -> Value:
         """A part of it, which comes from where it comes: a number of the code from the variable that has it."""
-        if not self.of or (CODE not in part.of and DATA not in self.of):
+        if not self.sources or (CODE not in part.sources and DATA not in self.sources):
             return part
-        of = part.of - {CODE} | self.of if CODE in part.of else part.of | (self.of & {DATA})
-        return Value(part.alone, of, part.parts, part.code)
+        sources = (
+            part.sources - {CODE} | self.sources if CODE in part.sources else part.sources | (self.sources & {DATA})
+        )
+        return Value(part.constants, sources, part.parts, part.code)
 
     def plain(self, room: list[int] | None = None) -> Any:
         """The one constant that it is.
@@ -105,56 +109,64 @@ class Value:
         """
         room = [MOST] if room is None else room
         room[0] -= 1
-        if self.of & {DATA, VAGUE} or room[0] < 0 or (self.parts is None) is (len(self.alone) != 1) or self.code:
+        if (
+            self.sources & {DATA, VAGUE}
+            or room[0] < 0
+            or (self.parts is None) is (len(self.constants) != 1)
+            or self.code
+        ):
             raise ValueError("it is not known")
         if isinstance(self.parts, dict):
             return {key: each.plain(room) for key, each in self.parts.items()}
-        return self.alone[0] if self.parts is None else [each.plain(room) for each in self.parts]
+        return self.constants[0] if self.parts is None else [each.plain(room) for each in self.parts]
 
 
 def _says(key: Any) -> bool:
     return isinstance(key, int | float) or (isinstance(key, str) and any(map(str.isdigit, key)))
 
 
-def made(constant: Any, of: frozenset[str] = NOWHERE) -> Value:
+def made(constant: Any, sources: frozenset[str] = NOWHERE) -> Value:
     """A constant as a value, with values in it if it is a container."""
     if isinstance(constant, dict):
-        return Value((), NOWHERE, {key: made(each, of) for key, each in constant.items()})
+        return Value((), NOWHERE, {key: made(each, sources) for key, each in constant.items()})
     if isinstance(constant, list | tuple | set | frozenset | zip | enumerate):
-        return Value((), NOWHERE, [made(each, of) for each in constant])
-    return Value((constant,), of)
+        return Value((), NOWHERE, [made(each, sources) for each in constant])
+    return Value((constant,), sources)
 
 
-def joined(*values: Value, of: frozenset[str] = NOWHERE) -> Value:
+def joined(*values: Value, sources: frozenset[str] = NOWHERE) -> Value:
     """What is one of several values, or made of them in a way that isn't known."""
-    if len(values) == 1 and values[0].parts is None and not of:
-        return Value(values[0].alone, values[0].of)
-    alone: dict[Any, Any] = {}
+    if len(values) == 1 and values[0].parts is None and not sources:
+        return Value(values[0].constants, values[0].sources)
+    constants: dict[Any, Any] = {}
     for leaf in (leaf for each in values for leaf in each.leaves()):
-        of |= leaf.of
-        for each in leaf.alone if len(alone) < ALTERNATIVES else ():
+        sources |= leaf.sources
+        for each in leaf.constants if len(constants) < ALTERNATIVES else ():
             if isinstance(each, str | bytes | int | float | complex | range | None):
-                alone[type(each), each] = each
-    return Value(alone.values(), of)
+                constants[type(each), each] = each
+    return Value(constants.values(), sources)
 
 
 def vague(*values: Value) -> Value:
     """What is made of constants in a way that isn't known: any of them, or all of them together."""
-    whole = joined(*values, of=frozenset((VAGUE,)))
-    texts = [each for each in whole.alone if isinstance(each, str)]
+    whole = joined(*values, sources=frozenset((VAGUE,)))
+    texts = [each for each in whole.constants if isinstance(each, str)]
     text = "".join(texts)[:MOST]
-    numbers = [each for each in whole.alone if isinstance(each, int | float) and not isinstance(each, bool)]
+    numbers = [each for each in whole.constants if isinstance(each, int | float) and not isinstance(each, bool)]
     digits = _DIGITS.findall(" ".join(texts)[:MOST])
     numbers += [float(each) if "." in each else int(each) for each in digits]
     more: list[Any] = [text, text[::-1], re.sub(r"\D", "", text)] if text else []
     with suppress(*FAILS):
         more += [sum(numbers), sum(numbers) / len(numbers)]
-    return Value((*more, *whole.alone), whole.of)
+    return Value((*more, *whole.constants), whole.sources)
 
 
 def absorbed(kind: type, left: Value, right: Value, *, same: bool) -> Any:
     """What it comes to whatever data is: 0 times it, it less itself; None if that depends on it."""
-    sides = [each.alone[0] if len(each.alone) == 1 and not each.of & {DATA, VAGUE} else None for each in (left, right)]
+    sides = [
+        each.constants[0] if len(each.constants) == 1 and not each.sources & {DATA, VAGUE} else None
+        for each in (left, right)
+    ]
     zero, one = [type(each) in (int, float, bool) and each == 0 for each in sides], sides[1] == 1
     if (kind is ast.Mult and any(zero)) or (kind is ast.Mod and one) or (same and kind in (ast.Sub, ast.BitXor)):
         return 0
