@@ -200,7 +200,9 @@ class Expressions(Scopes):
             )
         if DATA in sources:
             self._use(values)
-            self.bounds += [each for leaf in self.leaves(values) if DATA not in leaf.sources for each in leaf.constants]
+            self.bounds += [
+                each for leaf in self.leaves(values, read=True) if DATA not in leaf.sources for each in leaf.constants
+            ]
         return Value((), sources | {VAGUE})
 
     def _comprehend(self, generators: Sequence[ast.comprehension], item: Callable[[], object]) -> bool:

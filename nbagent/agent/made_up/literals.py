@@ -33,7 +33,8 @@ COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1
 LEAST, WORK = 6_000, 7
 """Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
 _WORDED = re.compile(r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]")
-"""A number between words, or before two: a label."""
+"""A number between words, or before two: a label, if the text has fewer characters than `_LABEL`."""
+_LABEL = 200
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
 """By these, code may show code, with its comments."""
@@ -152,7 +153,8 @@ class Literals:
                 mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
-                self._worded.update(_numbers(each for each in value.constants if _WORDED.search(_text(each))))
+                texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
+                self._worded.update(_numbers(texts))
             elif self._is_made_up(value):
                 counts.update(
                     {

@@ -238,7 +238,9 @@ class Scopes(ABC):
             if DATA not in leaf.sources and (names or named):
                 self.used |= names
                 for each in (leaf, *(self._given[each] for each in names if each in self._given)):
-                    self.parameters[each.key()] = each
+                    if each.key() not in self.parameters:
+                        self.leaves([each], read=True)  # takes their steps
+                        self.parameters[each.key()] = each
 
     def _save(self, values: Iterable[Value]) -> None:
         """Note what is written somewhere."""
