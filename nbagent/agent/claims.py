@@ -52,8 +52,8 @@ _WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
 """A word with a digit that may be a file's name."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _LISTED = re.compile(r"\w,\d")
-_SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
-"""A number whose thousands are parted by spaces, or several numbers."""
+_SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
+"""A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
 _MONTH = (
     r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
     r"Sept?(?:ember)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)\.?(?!\w)"

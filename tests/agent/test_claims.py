@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import json
+import subprocess
+import sys
 import time
 import tracemalloc
 from random import Random
@@ -12,6 +16,7 @@ import machine
 import pytest
 
 from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
+from nbagent.agent.made_up.interpreter import Interpreter
 from nbagent.agent.names import MAX_CODE
 from nbagent.agent.numerals import numerals
 from nbagent.core.events import Claim
@@ -308,6 +313,97 @@ def test_hostile_code_is_read_soon(name: str) -> None:
     assert seconds(2_000) < 8 * seconds(500) + machine.pace()
 
 
+MUCH = {
+    "fractions": "from fractions import Fraction\nf = Fraction(3, 2)\nf = f**300\nf = f**300\nprint(f * f * f)",
+    "a power of fractions": "from fractions import Fraction\nprint(2 ** Fraction(10**8))",
+    "decimals": "from decimal import Decimal\nx = Decimal('1e10000000')\nprint('%d' % x, '{[0]:f}'.format([x]))",
+    "a mean of decimals": "import decimal, statistics\nprint(statistics.mean([decimal.Decimal('1e1000000')]))",
+    "a wide field": "print('{:x<9999999}'.format(1), f'{1:9999999}')",
+    "a wide field with a name": "print('{a:9999999}'.format(a=1), '%(a)9999999d' % {'a': 1})",
+    "many wide fields": "print(('{:999}' * 3000).format(*[1] * 3000), ('%999d' * 3000) % tuple([1] * 3000))",
+    "bytes of numbers": "print((1).to_bytes(10**7), bytes(10**9), bytearray(10**9))",
+    "indents": "import json\nprint(json.dumps([1], indent=10**7))",
+    "texts by each other": "x = 'a' * 20000\nprint(x * x, x << x, x**x, x.join(x), x.replace('a', x))",
+    "a text in a text": f"x = 'a' * 20000\nprint(f'{'{x}' * 3000}')",
+    "lists of lists' items": "x = [1]\n" + "x = [*x, *x]\n" * 30 + "print(x)",
+    "a list in itself": "x = [1]\n" + "x.extend(x)\n" * 30 + "print(x)",
+    "a list that is asked for": "x = [1]\n" + "x = [*x, *x]\n" * 12 + "if x: pass\n" * 500,
+    "empty lists": f"x = [{'[],' * 2500}]\n" + "x;" * 1500,
+    "texts that add up": "import itertools\nprint(itertools.accumulate(list('😀' * 3000)), sum([[1]] * 15000, []))",
+    "codecs": f"x = {''.join(map(chr, range(20000, 23000)))!r}\nprint(x.encode('punycode'))",
+    "codecs of bytes": "print(str(b'ab' * 9000, 'punycode'), bytes('ü' * 9000, 'punycode'))",
+    "a long text again and again": f"def f():\n    return '{'7123 ' * 1200}'\n{'f();' * 200}",
+    "what a text may be": "x = 'a'\n"
+    + "".join(f"if d.x: x = '{each}' * 19000\n" for each in "bcdefghijklm")
+    + "x + x;" * 300,
+    "whole numbers": "x = 7**1400\n"
+    + "x * x * x % x; pow(x, x, x);" * 200
+    + "print(7**7**7, 1 << 10**10, round(5, -(10**9)))",
+    "many divisors": "import math\nprint(math.lcm(*range(1, 15000)), math.comb(10**9, 5 * 10**8))",
+    "keys of one hash": "print(set(list(range(0, 19000 * (2**61 - 1), 2**61 - 1))))",
+    "sorted again and again": "x = list(range(19000))\n" + "sorted(x);" * 600,
+    "what is read again": "s = '7 ' * 9999\n" + "open('x', 'w').write(s); print(open('x').read())\n" * 100,
+    "unknown methods": "x = '7 ' * 5000\n" + "x = x.foo()\n" * 40 + "print(x)",
+    "ranges": "print(0.5 in range(10**9), sum(range(10**10)), list(zip(*[range(10**9)] * 100)), range(10**40))",
+}
+"""Cells that make much of little."""
+_MEASURE = """
+import json, resource, sys, time
+from nbagent.agent.claims import claims
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+outputs = {1: [{"output_type": "stream", "name": "stdout", "text": "4217"}]}
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+claims("It is 4217.", outputs, code={1: "print(1)"})
+for name, code in json.load(sys.stdin).items():
+    before, started = peak(), time.process_time()
+    claims("It is 4217.", outputs, code={1: code})
+    print(json.dumps([name, time.process_time() - started, peak() - before]), flush=True)
+"""
+
+
+def test_much_is_made_of_little_within_bounds() -> None:
+    """Each cell takes about a second and 50 megabytes at most: C code holds all threads of the controller."""
+    command = [sys.executable, "-c", _MEASURE]
+    done = subprocess.run(command, input=json.dumps(MUCH), capture_output=True, text=True, timeout=60, check=False)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.stderr, [name for name, *_ in found]) == ("", [*MUCH])
+    assert [each for each in found if each[1] > 15 * machine.pace() + 0.5 or each[2] > 50] == []
+
+
+def test_a_format_looks_into_no_object_of_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the host's environment says is not found out by what is held to be made up."""
+    monkeypatch.setenv("SECRET", "48173")
+    field = "{0.__add__.__globals__[sys].modules[os].environ[SECRET]}"
+    for made in (f"'{field}'.format(Fraction(1, 2))", f"'{field}'.format_map({{'0': Fraction(1, 2)}})"):
+        code = {1: f"from fractions import Fraction\nprint({made}, frame.height)"}
+        assert claims("It is 48173.", printed("48173 3"), code=code)[0].supported
+
+
+def test_no_line_switches_the_check_off() -> None:
+    """A number that can't be read leaves the others what they are."""
+    code = {1: "import decimal\nprint(4817.3)\nprint(decimal.Decimal('sNaN'), frame.height)"}
+    assert not claims("It is 4817.3.", printed("4817.3 3"), code=code)[0].supported
+
+
+def test_of_a_cell_that_fails_to_be_read_all_numbers_are_made_up(
+    monkeypatch: pytest.MonkeyPatch, contained: list[str]
+) -> None:
+    """Whatever the fault is, the other cells are read as ever."""
+    code = {1: "print(4817.3)", 2: "print(frame.height)"}
+    run = Interpreter.run
+
+    def fail(self: Interpreter, tree: ast.Module) -> None:
+        run(self, tree)
+        if "4817" in ast.unparse(tree):
+            raise TypeError("a fault")
+
+    monkeypatch.setattr(Interpreter, "run", fail)
+    found = claims("They are 4817.3 and 52.", printed("4817.3", "52"), code=code)
+    assert [each.supported for each in found] == [False, True]
+    assert len(contained) == 1
+
+
 def test_what_names_mean_is_held_once_for_all_cells() -> None:
     """The memory for many cells grows with their code, not with each cell's names times the cells."""
     code = {at: "".join(f"a{at}_{n}=1\n" for n in range(40)) for at in range(1, 201)}
@@ -468,6 +564,20 @@ def test_what_code_comes_to_without_data_is_no_evidence(code: str) -> None:
         ("It is 55.2 per 100,000.", "55.2", "print(frame.height / people * 100_000)"),
         ("Each of the 365 days: 55.2", "55.2", "days = 365\nprint(frame.height / days)"),
         ("The 30-row mean: 55.2", "55.2", "print(frame['v'].rolling_mean(30).max())"),
+        ("Highest: B-02 118.06", "118.06", "print(frame.filter(pl.col('berth') == 'B-02')['x'].max())"),
+        (
+            "For ships up to 120 m: 55.2",
+            "up to 120 m 55.2",
+            "DUES = {'up to 120 m': 1240.75, 'above': 2000.5}\nkind = pl.when(pl.col('m') <= 120)\n"
+            "kind = kind.then(pl.lit('up to 120 m'))\n"
+            "print(frame.with_columns(kind=kind.otherwise(pl.lit('above'))).group_by('kind').sum())",
+        ),
+        (
+            "At 0.3048 m per ft: 55.2",
+            "55.2",
+            "M_PER_FT = 0.3048\ndef m(x, unit):\n    return x * (M_PER_FT if unit == 'ft' else 1)\n"
+            "print(sum(m(each['x'], each['unit']) for each in frame.to_dicts()))",
+        ),
         ("The 95 % quantile is 55.2.", "55.2", "print(frame['v'].quantile(0.95))"),
         ("In total 8,417,071", "8 417 071", "print(f'{frame.sum():,}'.replace(',', ' '))"),
         ("It is 3,765.66 t.", "3765661.26", "print(frame['kg'].sum())"),

@@ -2,5 +2,6 @@
 
 literals      `Literals`: what each cell can show without data, which proves nothing
 interpreter   statements; `expressions`, `calls` and `containers` what they are made of; `scopes` names
-values        what an expression may be without data, and from where it comes; what Python makes of constants
+values        what an expression may be without data, and from where it comes
+computing     what Python makes of constants, within bounds
 """

@@ -11,32 +11,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.containers import FUNCTIONS, METHODS, Named
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
 from nbagent.agent.made_up.scopes import NOTHING, Function, queried
-from nbagent.agent.made_up.values import (
-    CODE,
-    DATA,
-    FAILS,
-    LISTS,
-    MAKES,
-    PURE,
-    PURE_MODULES,
-    REDUCES,
-    VAGUE,
-    Value,
-    computed,
-    joined,
-    made,
-    vague,
-)
+from nbagent.agent.made_up.values import CODE, DATA, LISTS, MAKES, PURE_MODULES, VAGUE, Value, made
 from nbagent.core.syntax import UNREADABLE, parse
 
 _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")
 """Names of functions that show if their last part is one of `SHOWS`."""
 _RENAMES = frozenset(("replace", "replace_strict", "map"))
 """Calls that give values of data other names, by a dictionary."""
-_HANDS = _RENAMES | frozenset(
+_PASSES_ON = _RENAMES | frozenset(
     "lit literal with_columns select agg assign insert then otherwise where mask fill_null fillna fill_nan clip full "
     "full_like repeat max min add mul fill reindex join concat Series DataFrame int float str array append extend sum "
     "abs round format coalesce map_elements apply __class__ type".split()
@@ -51,7 +37,7 @@ _SAVES = re.compile(
     r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
 )
 _READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
-_CHOOSES = re.compile(
+_SELECTS = re.compile(
     r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
     r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice)$"
 )
@@ -80,7 +66,7 @@ class Calls(Expressions):
                 called = self.attribute(receiver, name)
         else:
             called = self.eval(node.func)
-        with self._quietly(receiver is not None and name in _COMPARES):
+        with self._not_stated(receiver is not None and name in _COMPARES):
             values = self._listed(node.args)
             named = {each.arg or "": self.eval(each.value) for each in node.keywords}
         if called.code and not isinstance(called.code, str):
@@ -90,9 +76,9 @@ class Calls(Expressions):
         if name in SHOWS and _SHOWING.match(path):
             return self._shows(name, receiver, values, named)
         if receiver is None or called.code:
-            return self.call_named(path, values, named, [called] if called.alone else [])
-        if name in _FILLS and DATA in receiver.of and receiver.parts is None:
-            self._put(node.func, receiver, NOTHING, joined(*values, *named.values()))
+            return self.call_named(path, values, named, [called] if called.constants else [])
+        if name in _FILLS and DATA in receiver.sources and receiver.parts is None:
+            self._put(node.func, receiver, NOTHING, self.joined(*values, *named.values()))
         return self._call_method(receiver, name, values, named)
 
     def _shows(self, name: str, receiver: Value | None, values: list[Value], named: Named) -> Value:
@@ -111,28 +97,26 @@ class Calls(Expressions):
             for each in ("__str__", "__repr__"):
                 if isinstance(value.code, Function) and isinstance(value.parts, dict) and each in value.parts:
                     shown = self.call_made(self.attribute(value, each), [], {})
-            leaves = [(leaf, self._loops > 0) for leaf in shown.leaves()]
-            self._spend(len(leaves))
-            self.shown += leaves
+            self.shown += [(leaf, self._loops > 0) for leaf in self.leaves([shown], read=True)]
 
     def call_named(self, path: str, values: list[Value], named: Named, receivers: list[Value]) -> Value:
         """What a call of a function of others gives, by its full name."""
         with suppress(*FAILS):
             return FUNCTIONS[path](self, values, named)
         given, name = [*values, *named.values()], path.rpartition(".")[2]
-        of, by = self._sources(given), self._given_functions(given)
-        if DATA not in of and (not by or path in PURE):
+        sources, by = self._sources(given), self._given_functions(given)
+        if DATA not in sources and (not by or path in PURE):
             with suppress(*FAILS):
-                plain = {key: each.plain() for key, each in named.items()}
-                return made(computed(PURE[path], *(each.plain() for each in values), **plain), of)
+                plain = {key: self.plain(each) for key, each in named.items()}
+                return made(self.kept(computed(PURE[path], *map(self.plain, values), **plain)), sources)
             if name in LISTS and "." in path and values:
-                return Value(values[0].alone, values[0].of, values[0].parts)
+                return Value(values[0].constants, values[0].sources, values[0].parts)
             is_pure = path.partition(".")[0] in PURE_MODULES or path in PURE or (name in MAKES and "." in path)
             if is_pure and not _READS.search(name):
-                return vague(*given)
+                return self.vague(*given)
         if path in PURE and len(given) == 1:
-            given = values = [_each(PURE[path], joined(*values))]
-        return self._drawn(name, of, values, named) or self._unknown(name, receivers, values, named, by)
+            given = values = [self._each(PURE[path], self.joined(*values))]
+        return self._drawn(name, sources, values, named) or self._unknown(name, receivers, values, named, by)
 
     def _call_method(self, receiver: Value, name: str, values: list[Value], named: Named) -> Value:
         """What a call of a method of a value gives."""
@@ -140,49 +124,56 @@ class Calls(Expressions):
         if receiver.parts is not None and name in METHODS:
             with suppress(*FAILS):
                 return METHODS[name](self, receiver, values, named)
-        of, by = self._sources([receiver, *given]), self._given_functions(given)
-        if DATA not in of and not by and not _READS.match(name):
+        sources, by = self._sources([receiver, *given]), self._given_functions(given)
+        if DATA not in sources and not by and not _READS.match(name):
             with suppress(*FAILS):
-                whole, plain = receiver.plain(), [each.plain() for each in values]
-                if isinstance(whole, list | dict) and name in REDUCES:
-                    return made(computed(REDUCES[name], whole, *plain), of)
-                if isinstance(whole, str | bytes | bytearray | int | float | list) and not name.startswith("_"):
-                    return made(computed(getattr(whole, name), *plain, **{k: v.plain() for k, v in named.items()}), of)
-            if receiver.of or receiver.parts or receiver.alone:
+                whole, plain = self.plain(receiver), [self.plain(each) for each in values]
+                if isinstance(whole, list | dict) and f"numpy.{name}" in PURE:
+                    return made(self.kept(computed(PURE[f"numpy.{name}"], whole, *plain)), sources)
+                return made(
+                    self.kept(method(whole, name, *plain, **{k: self.plain(v) for k, v in named.items()})), sources
+                )
+            if receiver.sources or receiver.parts or receiver.constants:
                 self._save([receiver, *given] if _SAVES.search(name) else [])
-                return vague(receiver, *given)
+                return self.vague(receiver, *given)
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
 
-    def _drawn(self, name: str, of: frozenset[str], values: list[Value], named: Named) -> Value | None:
+    def _drawn(self, name: str, sources: frozenset[str], values: list[Value], named: Named) -> Value | None:
         """One number that is drawn by chance, from no data; a simulation draws again and again."""
         is_one = 0 < len(values) < 3 and "size" not in named and not self._loops
-        if name not in _DRAWS or DATA in of or not is_one:
+        if name not in _DRAWS or DATA in sources or not is_one:
             return None
-        return Value(vague(*values).alone, of | {CODE, VAGUE})
+        return Value(self.vague(*values).constants, sources | {CODE, VAGUE})
 
     def _unknown(self, name: str, receivers: list[Value], values: list[Value], named: Named, by: list[Value]) -> Value:
         """What a call gives that does more than reckon with constants: data, with what it hands on."""
         given = [*values, *named.values()]
         if _SAVES.search(name):
             self._save([*receivers, *given])
-        if name not in _HANDS:
+        if name not in _PASSES_ON:
             self._use(named.values(), named=True)
-        if name not in _HANDS or name in _RENAMES:
-            self._use(given, named=_CHOOSES.match(name) is not None)
+        if name not in _PASSES_ON or name in _RENAMES:
+            self._use(given, named=_SELECTS.match(name) is not None)
         is_constant = bool(given) and DATA not in self._sources([*receivers, *given])
         handed: list[Value] = []
         for each in given if name not in _COMPARES else ():
-            is_name = each.alone and isinstance(each.alone[0], str) and VAGUE not in each.of and _FILES.match(name)
-            is_choice = name not in _HANDS and not is_constant and DATA not in each.of
+            is_name = (
+                each.constants
+                and isinstance(each.constants[0], str)
+                and VAGUE not in each.sources
+                and _FILES.match(name)
+            )
+            is_choice = name not in _PASSES_ON and not is_constant and DATA not in each.sources
             if each.parts is not None or not (is_name or is_choice):
+                self.leaves([each])  # takes their steps
                 handed += each.leaves(keys=name not in _RENAMES)
-        parts = [each if each.parts is None else vague(each) for each in receivers]
-        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.alone)
-        parts += [vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
-        of = self._sources(parts) | {DATA}
+        parts = [each if each.parts is None else self.vague(each) for each in receivers]
+        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.constants)
+        parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
+        sources = self._sources(parts) | {DATA}
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
-        return Value(map(queried, joined(*parts).alone), of)
+        return Value(map(queried, self.joined(*parts).constants), sources)
 
     def _given_functions(self, given: Iterable[Value]) -> list[Value]:
         """What functions come to that a call is given, which it calls with data."""
@@ -196,8 +187,8 @@ class Calls(Expressions):
             return self._instance(called, values, named)
         self._waiting.pop(id(function.node), None)
         if self._calls >= _DEEP:
-            given = joined(*values, *named.values())
-            return given if DATA in given.of else vague(given)
+            given = self.joined(*values, *named.values())
+            return given if DATA in given.sources else self.vague(given)
         outer, self._scope = self._scope, function.scope.new_child()
         under, self._under = self._under, []
         self._calls += 1
@@ -214,7 +205,7 @@ class Calls(Expressions):
             self._calls -= 1
         if any(each.code == "yield" for each in found):
             return Value(parts=[item for each in found if isinstance(each.parts, list) for item in each.parts])
-        return found[0] if len(found) == 1 else joined(*found)
+        return found[0] if len(found) == 1 else self.joined(*found)
 
     def _take(self, function: Function, values: Sequence[Value], named: Named) -> None:
         """Give the parameters of a function their values."""
@@ -243,7 +234,7 @@ class Calls(Expressions):
     def execute(self, values: Sequence[Value]) -> Value:
         """What `exec` and `eval` do with a text that is known; JSON is read as Python too."""
         with suppress(*FAILS, *UNREADABLE):
-            body, outer = parse(values[0].plain()).body, self._scope
+            body, outer = self.parsed(self.plain(values[0])), self._scope
             if len(values) > 1 and isinstance(values[1].parts, dict):
                 self._scope = ChainMap(values[1].parts)
             try:
@@ -252,7 +243,12 @@ class Calls(Expressions):
                 self._block(body)
             finally:
                 self._scope = outer
-        return joined(*values)
+        return self.joined(*values)
+
+    def parsed(self, code: str) -> list[ast.stmt]:
+        """The statements of code within code; raises what `parse` raises."""
+        self._spend(len(code) // 5)
+        return parse(code).body
 
     def applied(self, function: Value, values: list[Value]) -> Value:
         """What a function gives, whoever made it."""
@@ -278,11 +274,10 @@ class Calls(Expressions):
         whole.parts += map(self._beneath, values)
         return made(None)
 
-
-def _each(function: Callable[..., Any], value: Value) -> Value:
-    """What a function makes of what a value is without data."""
-    found: list[Any] = []
-    for each in value.alone:
-        with suppress(*FAILS):
-            found.append(computed(function, each))
-    return Value((*found, *value.alone), value.of)
+    def _each(self, function: Callable[..., Any], value: Value) -> Value:
+        """What a function makes of what a value is without data."""
+        found: list[Any] = []
+        for each in value.constants:
+            with suppress(*FAILS):
+                found += made(self.kept(computed(function, each))).constants
+        return Value((*found, *value.constants), value.sources)

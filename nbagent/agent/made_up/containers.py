@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbagent.agent.made_up.values import CODE, Value, joined, key_of, made
+from nbagent.agent.made_up.values import CODE, Value, made
 
 if TYPE_CHECKING:
     from nbagent.agent.made_up.calls import Calls
@@ -38,9 +38,10 @@ def _zipped(own: Calls, values: list[Value], _: Named) -> Value:
 
 def _paired(own: Calls, values: list[Value], named: Named) -> Value:
     if values and isinstance(values[0].parts, dict):
+        own.leaves(values)  # takes steps as there are many
         return Value(parts=values[0].parts | named)
     pairs = [own.items(each) for each in own.items(values[0])] if values else []
-    return Value(parts={key_of(key): each for key, each in pairs} | named)
+    return Value(parts={own.key_of(key): each for key, each in pairs} | named)
 
 
 def _partial(_: Calls, values: list[Value], __: Named) -> Value:
@@ -56,27 +57,28 @@ def _updated(own: Calls, whole: Value, values: list[Value], named: Named) -> Val
     try:
         items = own.items(values[0])
     except ValueError:
-        items = [joined(values[0])]
+        items = [own.joined(values[0])]
     return own.added(whole, items)
 
 
-def _pairs(whole: Value) -> list[tuple[Value, Value]]:
+def _pairs(own: Calls, whole: Value) -> list[tuple[Value, Value]]:
     if not isinstance(whole.parts, dict):
         raise TypeError("it is no dictionary")
+    own.leaves([whole])  # takes steps as there are many
     return [(Value((key,), frozenset((CODE,))), each) for key, each in whole.parts.items()]
 
 
-def _got(_: Calls, whole: Value, values: list[Value], __: Named) -> Value:
+def _got(own: Calls, whole: Value, values: list[Value], __: Named) -> Value:
     if not isinstance(whole.parts, dict):
         raise TypeError("it is no dictionary")
-    key = key_of(values[0])
+    key = own.key_of(values[0])
     return whole.item(whole.parts[key] if key in whole.parts else values[1])
 
 
-def _defaulted(_: Calls, whole: Value, values: list[Value], __: Named) -> Value:
+def _defaulted(own: Calls, whole: Value, values: list[Value], __: Named) -> Value:
     if not isinstance(whole.parts, dict):
         raise TypeError("it is no dictionary")
-    return whole.item(whole.parts.setdefault(key_of(values[0]), values[1]))
+    return whole.item(whole.parts.setdefault(own.key_of(values[0]), values[1]))
 
 
 FUNCTIONS: dict[str, Callable[[Calls, list[Value], Named], Value]] = {
@@ -90,7 +92,7 @@ FUNCTIONS: dict[str, Callable[[Calls, list[Value], Named], Value]] = {
     "functools.partial": _partial,
     "next": _next,
     "setattr": lambda own, values, _: own.put(*values),
-    "getattr": lambda own, values, _: own.attribute(values[0], values[1].plain()),
+    "getattr": lambda own, values, _: own.attribute(values[0], own.plain(values[1])),
     "types.SimpleNamespace": lambda _, __, named: Value(parts=dict(named)),
     "collections.defaultdict": lambda *_: Value(parts={}),
 }
@@ -99,11 +101,12 @@ METHODS: dict[str, Callable[[Calls, Value, list[Value], Named], Value]] = {
     **dict.fromkeys(("append", "add", "appendleft"), lambda own, whole, values, _: own.added(whole, values)),
     **dict.fromkeys(("extend", "update"), _updated),
     **dict.fromkeys(("tolist", "to_list"), lambda _, whole, *__: whole),
+    "item": lambda own, whole, *_: own.items(whole)[0],
     "insert": lambda own, whole, values, _: own.added(whole, values[1:]),
     "get": _got,
     "setdefault": _defaulted,
-    "keys": lambda _, whole, *__: Value((), whole.of, [key for key, _ in _pairs(whole)]),
-    "values": lambda _, whole, *__: Value((), whole.of, [each for _, each in _pairs(whole)]),
-    "items": lambda _, whole, *__: Value((), whole.of, [Value(parts=[*pair]) for pair in _pairs(whole)]),
+    "keys": lambda own, whole, *_: Value((), whole.sources, [key for key, _ in _pairs(own, whole)]),
+    "values": lambda own, whole, *_: Value((), whole.sources, [each for _, each in _pairs(own, whole)]),
+    "items": lambda own, whole, *_: Value((), whole.sources, [Value(parts=[*pair]) for pair in _pairs(own, whole)]),
 }
 """Methods of containers, of which the parts need not be constants."""

@@ -10,23 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from nbagent.agent.made_up.computing import FAILS, FIXED, PURE, computed, operation
 from nbagent.agent.made_up.scopes import NOTHING, Function, Scopes
-from nbagent.agent.made_up.values import (
-    DATA,
-    FAILS,
-    FIXED,
-    NOWHERE,
-    PURE,
-    VAGUE,
-    Value,
-    absorbed,
-    computed,
-    joined,
-    key_of,
-    made,
-    operation,
-    vague,
-)
+from nbagent.agent.made_up.values import DATA, NOWHERE, VAGUE, Value, absorbed, made
 
 _CALLED = frozenset("exec eval compile map next setattr getattr".split())
 SHOWS = frozenset("print display write writelines info warning error exec pprint".split())
@@ -47,16 +33,16 @@ class Expressions(Scopes):
         """What an expression is."""
         self._spend()
         value = self._eval(node)
-        is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._quiet
-        is_small = len(value.alone) == 1 and isinstance(value.alone[0], int) and abs(value.alone[0]) < 1000
-        if is_made and value.parts is None and value.alone and not is_small and DATA not in value.of:
-            self.stated.append(value)
+        is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._unstated
+        is_small = len(value.constants) == 1 and isinstance(value.constants[0], int) and abs(value.constants[0]) < 1000
+        if is_made and value.parts is None and value.constants and not is_small and DATA not in value.sources:
+            self.stated += self.leaves([value], read=True)
         return value
 
     def _eval(self, node: ast.AST | None) -> Value:
         match node:
             case ast.Constant(value=value):
-                return Value((value,), self._source_of(value))
+                return Value((value,), self._source(value))
             case ast.Name(id=name):
                 return self._name(name)
             case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
@@ -64,13 +50,13 @@ class Expressions(Scopes):
             case ast.UnaryOp(op=op, operand=operand):
                 inner = self.eval(operand)
                 with suppress(*FAILS):
-                    return made(operation(type(op), inner.plain()), self._sources([inner]))
-                return joined(inner)
+                    return made(self.kept(operation(type(op), self.plain(inner))), self._sources([inner]))
+                return self.joined(inner)
             case ast.BinOp(left=left, op=op, right=right):
                 same = type(left) is type(right) and _is_small(left) and ast.dump(left) == ast.dump(right)
                 return self._reckoned(type(op), self.eval(left), self.eval(right), same=same)
             case ast.BoolOp(values=items):
-                return joined(*map(self.eval, items))
+                return self.joined(*map(self.eval, items))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return self._compared(ops, [left, *others])
             case ast.Call():
@@ -90,22 +76,26 @@ class Expressions(Scopes):
             case ast.JoinedStr(values=items):
                 parts = [*map(self.eval, items)]
                 with suppress(*FAILS):
-                    return Value(("".join(str(each.plain()) for each in parts),), self._sources(parts))
+                    return Value((self.kept(computed("".join, [*map(self.plain, parts)])),), self._sources(parts))
                 return Value(parts=parts)
             case ast.FormattedValue(value=inner, format_spec=spec):
                 value = self.eval(inner)
                 with suppress(*FAILS):
-                    form = self.eval(spec).plain() if spec else ""
-                    return Value((computed(format, value.plain(), form),), self._sources([value]))
+                    form = self.plain(self.eval(spec)) if spec else ""
+                    return Value(
+                        (self.kept(computed(PURE["format"], self.plain(value), form)),), self._sources([value])
+                    )
                 return value
             case ast.Dict(keys=keys, values=values):
                 return self._dict(keys, values)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self.eval(test)
                 with suppress(*FAILS):
-                    return self.eval(body if condition.plain() else orelse)
+                    return self.eval(body if self.plain(condition) else orelse)
                 with self._beside(condition):
-                    return self._beneath(joined(self.eval(body), self.eval(orelse)))
+                    ways = self.eval(body), self.eval(orelse)
+                    self._use(ways if DATA in condition.sources else ())
+                    return self._beneath(self.joined(*ways))
             case ast.NamedExpr(target=target, value=inner):
                 self._store(target, self.eval(inner))
                 return self.eval(target)
@@ -128,7 +118,7 @@ class Expressions(Scopes):
         def add() -> None:
             name = self.eval(key)
             try:
-                at = key_of(name)
+                at = self.key_of(name)
             except FAILS:
                 at = len(pairs), name
             pairs[at] = self._beneath(self.eval(item))
@@ -141,7 +131,7 @@ class Expressions(Scopes):
             return self._scope[name]
         if name in PURE or name in SHOWS or name in _CALLED:
             return Value(code=name)
-        return Value(self._readable().alone, frozenset((DATA,)))
+        return Value(self._readable().constants, frozenset((DATA,)))
 
     def _listed(self, items: Iterable[ast.expr]) -> list[Value]:
         found: list[Value] = []
@@ -155,55 +145,65 @@ class Expressions(Scopes):
         parts: dict[Any, Value] = {}
         has_labels = all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in values)
         for key, item in zip(keys, values, strict=True):
-            with self._quietly(has_labels):
+            with self._not_stated(has_labels):
                 name = self.eval(key)
             value = self.eval(item)
             if key is None and isinstance(value.parts, dict):
+                self._spend(len(value.parts))
                 parts.update(value.parts)
                 continue
             try:
-                parts[key_of(name)] = value
+                parts[self.key_of(name)] = value
             except FAILS:
-                parts[len(parts), "?"] = joined(value, name)
+                parts[len(parts), "?"] = self.joined(value, name)
         return Value(parts=parts)
 
     @contextmanager
-    def _quietly(self, quiet: bool = True) -> Iterator[None]:
-        self._quiet += quiet
+    def _not_stated(self, unstated: bool = True) -> Iterator[None]:
+        self._unstated += unstated
         try:
             yield
         finally:
-            self._quiet -= quiet
+            self._unstated -= unstated
 
     def _reckoned(self, kind: type, left: Value, right: Value, *, same: bool = False) -> Value:
         whole = absorbed(kind, left, right, same=same)
         if whole is not None:
             return Value((whole,), NOWHERE)
-        of = self._sources([left, right])
+        sources = self._sources([left, right])
         if kind is ast.Add and isinstance(left.parts, list) and isinstance(right.parts, list):
-            return Value((), left.of | right.of, [*left.parts, *right.parts])
+            return Value((), left.sources | right.sources, [*left.parts, *right.parts])
         with suppress(*FAILS):
-            return made(operation(kind, left.plain(), right.plain()), of)
-        if DATA in of:
-            if DATA not in self._sources([left]) or DATA not in self._sources([right]):
-                self._use([left, right])
-            ones, others = joined(left).alone, joined(right).alone
-            both = [each for one, other in itertools.product(ones, others) for each in _tried(kind, one, other)]
-            return Value((*both, *ones, *others), of)
-        ones, others = joined(left).alone, joined(right).alone
-        both = [each for one, other in itertools.product(ones, others) for each in _tried(kind, one, other)]
-        return Value((*both, *vague(left, right).alone), of | {VAGUE})
+            return made(self.kept(operation(kind, self.plain(left), self.plain(right))), sources)
+        ones, others = self.joined(left).constants, self.joined(right).constants
+        both = (each for one, other in itertools.product(ones, others) for each in self._tried(kind, one, other))
+        if DATA not in sources:
+            return Value(itertools.chain(both, self.vague(left, right).constants), sources | {VAGUE})
+        if DATA not in self._sources([left]) or DATA not in self._sources([right]):
+            self._use([left, right])
+        return Value(itertools.chain(both, ones, others), sources)
+
+    def _tried(self, kind: type, one: Any, other: Any) -> list[Any]:
+        self._spend()
+        with suppress(*FAILS):
+            return [self.kept(operation(kind, one, other))]
+        return []
 
     def _compared(self, ops: Sequence[ast.cmpop], nodes: Sequence[ast.expr]) -> Value:
-        with self._quietly():
+        with self._not_stated():
             values = [*map(self.eval, nodes)]
-        of = self._sources(values)
+        sources = self._sources(values)
         with suppress(*FAILS):
-            plain = [each.plain() for each in values]
-            return Value((all(operation(type(op), a, b) for op, a, b in zip(ops, plain, plain[1:], strict=False)),), of)
-        if DATA in of:
+            plain = [self.plain(each) for each in values]
+            return Value(
+                (all(operation(type(op), a, b) for op, a, b in zip(ops, plain, plain[1:], strict=False)),), sources
+            )
+        if DATA in sources:
             self._use(values)
-        return Value((), of | {VAGUE})
+            self.bounds += [
+                each for leaf in self.leaves(values, read=True) if DATA not in leaf.sources for each in leaf.constants
+            ]
+        return Value((), sources | {VAGUE})
 
     def _comprehend(self, generators: Sequence[ast.comprehension], item: Callable[[], object]) -> bool:
         """Read a comprehension; returns whether all of its turns are known."""
@@ -220,11 +220,11 @@ class Expressions(Scopes):
             def turn() -> None:
                 tests = [*map(self.eval, part.ifs)]
                 with suppress(*FAILS):
-                    if all(test.plain() for test in tests):
+                    if all(self.plain(test) for test in tests):
                         loop(at + 1)
                     return
                 known[0] = False
-                with self._beside(joined(*tests)):
+                with self._beside(self.joined(*tests)):
                     loop(at + 1)
 
             known[0] = known[0] and self.known_items(over) is not None
@@ -240,46 +240,46 @@ class Expressions(Scopes):
         if isinstance(index, ast.Slice):
             ends = [self.eval(each) if each else made(None) for each in (index.lower, index.upper, index.step)]
             with suppress(*FAILS):
-                cut = slice(*(each.plain() for each in ends))
+                cut = slice(*(self.plain(each) for each in ends))
                 if cut.stop == 0 and not cut.start and cut.step is None:
                     return Value(("",))
                 if isinstance(whole.parts, list):
-                    return Value(whole.alone, whole.of, whole.parts[cut])
-                return Value((whole.plain()[cut],), whole.of)
-            return joined(whole)
-        with self._quietly():
+                    self._spend(len(whole.parts) // 2)
+                    return Value(whole.constants, whole.sources, whole.parts[cut])
+                return Value((self.kept(self.plain(whole)[cut]),), whole.sources)
+            return self.joined(whole)
+        with self._not_stated():
             at = self.eval(index)
         is_data = DATA in self._sources([whole])
-        if is_data or DATA in at.of:
+        if is_data or DATA in at.sources:
             self._use([at] if is_data else [whole])
         with suppress(*FAILS):
-            key = key_of(at)
+            key = self.key_of(at)
             if isinstance(whole.parts, dict) and key in whole.parts:
                 return whole.item(whole.parts[key])
             if isinstance(whole.parts, list):
                 return whole.item(whole.parts[key])
-            return made(whole.plain()[key], whole.of)
+            return made(self.plain(whole)[key], whole.sources)
         if whole.parts is not None and not isinstance(whole.code, Function):
-            return Value(self.element(whole).alone, self.element(whole).of | at.of)
+            return Value(self.element(whole).constants, self.element(whole).sources | at.sources)
         return self._like(whole)
 
-    @staticmethod
-    def _like(whole: Value) -> Value:
+    def _like(self, whole: Value) -> Value:
         """What is some part of a value."""
-        whole = joined(whole)
-        return whole if DATA in whole.of or not whole.of else Value(whole.alone, whole.of | {VAGUE})
+        whole = self.joined(whole)
+        return whole if DATA in whole.sources or not whole.sources else Value(whole.constants, whole.sources | {VAGUE})
 
     def attribute(self, whole: Value, attr: str) -> Value:
         """What an attribute of a value is."""
         if isinstance(whole.code, str) and whole.parts is None:
             value = self._of_module(f"{whole.code}.{attr}")
-            return Value(whole.alone, whole.of, None, value.code) if value.code and whole.alone else value
+            return Value(whole.constants, whole.sources, None, value.code) if value.code and whole.constants else value
         if isinstance(whole.parts, dict) and attr in whole.parts:
             part = whole.item(whole.parts[attr])
             if not isinstance(part.code, Function) or not isinstance(whole.code, Function):
                 return part
             kinds = {getattr(each, "id", "") for each in getattr(part.code.node, "decorator_list", ())}
-            part = Value((), part.of, None, replace(part.code, self=None if "staticmethod" in kinds else whole))
+            part = Value((), part.sources, None, replace(part.code, self=None if "staticmethod" in kinds else whole))
             return self.call_made(part, [], {}) if kinds & {"property", "cached_property"} else part
         return whole if whole.parts is None and attr in ("real", "value", "values", "data", "T") else self._like(whole)
 
@@ -292,12 +292,6 @@ class Expressions(Scopes):
         value = Value(code=Function(node, self._scope, defaults))
         self._waiting[id(node)] = value
         return value
-
-
-def _tried(kind: type, one: Any, other: Any) -> list[Any]:
-    with suppress(*FAILS):
-        return [operation(kind, one, other)]
-    return []
 
 
 def _is_small(node: ast.AST) -> bool:

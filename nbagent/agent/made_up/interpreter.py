@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from nbagent.agent.made_up.calls import Calls
+from nbagent.agent.made_up.computing import FAILS
 from nbagent.agent.made_up.scopes import CODED, GLOBAL, NOTHING, Function
-from nbagent.agent.made_up.values import DATA, FAILS, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, joined, made
-from nbagent.core.syntax import UNREADABLE, parse
+from nbagent.agent.made_up.values import DATA, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, made
+from nbagent.core.syntax import UNREADABLE
 
 
 class Interpreter(Calls):
@@ -73,7 +74,7 @@ class Interpreter(Calls):
                 self._import(node)
             case ast.Global(names=names):
                 own = self._scope.maps[0]
-                own[GLOBAL] = Value((*own.get(GLOBAL, Value()).alone, *names))
+                own[GLOBAL] = Value((*own.get(GLOBAL, Value()).constants, *names))
             case _:
                 return self._compound(node)
         return False
@@ -101,8 +102,8 @@ class Interpreter(Calls):
                 for part in (part for case in cases for part in ast.walk(case.pattern)):
                     if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
                         self._bind(part.name, value)
-                condition = joined(value)
-                whole = Value(condition.alone, condition.of | {VAGUE})
+                condition = self.joined(value)
+                whole = Value(condition.constants, condition.sources | {VAGUE})
                 self._branch(whole, [case.body for case in cases])
         return False
 
@@ -116,19 +117,21 @@ class Interpreter(Calls):
 
     def _module(self, name: str) -> Value:
         """A module, which may be one that the code has saved: then it is read too."""
-        texts = [each for value in self.saved for each in value.alone if isinstance(each, str) and CODED.search(each)]
+        saved = [each for value in self.saved for each in value.constants if isinstance(each, str)]
+        self._spend(sum(map(len, saved)) // 50)
+        texts = [each for each in saved if CODED.search(each)]
         if name in PURE_MODULES | LIBRARIES or not texts:
             return Value(code=name)
         outer, self._scope = self._scope, ChainMap({})
         for each in texts:
             with suppress(*UNREADABLE):
-                self._block(parse(each).body)
+                self._block(self.parsed(each))
         inner, self._scope = self._scope, outer
         return Value((), frozenset((DATA,)), dict(inner.maps[0]), name)
 
     def _branch(self, test: Value, ways: Sequence[Sequence[ast.stmt]]) -> bool:
         with suppress(*FAILS):
-            ways = [ways[0 if test.plain() else 1]]
+            ways = [ways[0 if self.plain(test) else 1]]
         if len(ways) == 1:
             return self._block(ways[0])
         with self._beside(test):
@@ -138,12 +141,13 @@ class Interpreter(Calls):
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         raised = len(self._raised)
         self._block(node.body)
-        parts = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Constant)]
-        within = [Value((each.value,), self._source_of(each.value)) for each in parts]
+        parts = [each for part in node.body for each in ast.walk(part)]
+        self._spend(len(parts))
+        within = [Value((each.value,), self._source(each.value)) for each in parts if isinstance(each, ast.Constant)]
         with self._beside(NOTHING):
             for handler in node.handlers:
                 if handler.name:
-                    self._bind(handler.name, joined(*within, *self._raised[raised:], of=frozenset((DATA,))))
+                    self._bind(handler.name, self.joined(*within, *self._raised[raised:], sources=frozenset((DATA,))))
                 self._block(handler.body)
         self._block(node.orelse)
         self._block(node.finalbody)
@@ -151,7 +155,7 @@ class Interpreter(Calls):
     def _while(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:
         condition = self.eval(test)
         with suppress(*FAILS):
-            while condition.plain():
+            while self.plain(condition):
                 if self._unrolled <= 0:
                     break
                 before = self._left
@@ -162,4 +166,4 @@ class Interpreter(Calls):
             else:
                 return
         bounds = [self.eval(each) for each in ast.walk(test) if isinstance(each, ast.Name | ast.Constant)]
-        self._repeat(joined(condition, *bounds), lambda: self._block(body))
+        self._repeat(self.joined(condition, *bounds), lambda: self._block(body))

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from nbagent.agent.made_up.interpreter import Interpreter
@@ -21,6 +22,7 @@ from nbagent.agent.made_up.scopes import TooLongError, queried
 from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
 from nbagent.agent.names import MAGICS, recent
 from nbagent.agent.numerals import numerals
+from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
@@ -30,6 +32,9 @@ COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1
 """Numbers with which anybody may reckon, that alone make no number known."""
 LEAST, WORK = 6_000, 7
 """Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
+_WORDED = re.compile(r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]")
+"""A number between words, or before two: a label, if the text has fewer characters than `_LABEL`."""
+_LABEL = 200
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
 """By these, code may show code, with its comments."""
@@ -50,6 +55,7 @@ class Literals:
         self._planted: set[Decimal] = set()
         self._mixed: set[Decimal] = set()
         self._labels: set[Decimal] = set()
+        self._worded: set[Decimal] = set()
         cells = sorted(code)
         self._waiting = cells[recent([code[each] for each in cells]) :]
         self._interpreter = Interpreter(self._source_of)
@@ -80,65 +86,85 @@ class Literals:
         for at in self._waiting:
             self._read(self._code[at])
         self._waiting = []
-        found = {n for each in self._interpreter.parameters for n in _numbers_of(each)}
+        found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
+        bounds = {n for n in _numbers(map(_text, {*self._interpreter.bounds})) if not _is_long(n)}
         return {
             each
             for each in found
             if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
-        }
+        } | (bounds & self._worded)
 
     def _read(self, code: str) -> Counter[Decimal] | None:
+        found: list[tuple[Counter[Decimal] | None, set[Decimal]]] = []
+        with contained("A cell is not read, so that all of its numbers count as made up"):
+            found.append(self._made_up(code))
+        numbers = set() if found else set(_numbers([code]))
+        counts, planted = found[0] if found else (Counter(dict.fromkeys(numbers, AGAIN)), numbers)
+        self._planted |= planted
+        return counts
+
+    def _made_up(self, code: str) -> tuple[Counter[Decimal] | None, set[Decimal]]:
+        """What a cell shows that it makes up, and what it says that may be shown again."""
         reader, here, counts = self._interpreter, Counter[Decimal](), Counter[Decimal]()
         is_mirror = _MIRRORS.search(code) is not None
         is_all, is_read = False, False
+        reader.begin(LEAST + WORK * len(code))
         try:
             tree = parse(MAGICS.sub("", code), awaits=True)
-            reader.begin(LEAST + WORK * len(code))
             reader.run(tree)
         except (*UNREADABLE, TooLongError):
             counts = Counter(dict.fromkeys(_numbers([code]), AGAIN))
         else:
             is_read = True
             is_all = self._count(counts) and not MAGICS.search(code)
-        for value in reader.stated:
-            stated = _numbers(_text(queried(each)) for each in value.alone)
+        times = Counter(value.key() for value in reader.stated)
+        for key, value in {value.key(): value for value in reader.stated}.items():
+            stated = _numbers(_text(queried(each)) for each in value.constants)
             numbers = [each for each in stated if _is_long(each) and abs(each) not in self._known]
             if numbers and self._is_made_up(value):
-                here.update(numbers if value.of <= {CODE} else [each for each in numbers if not here[each]])
+                often = times[key] if value.sources <= {CODE} else 1
+                here.update(
+                    {n: often * c for n, c in Counter(numbers).items() if value.sources <= {CODE} or not here[n]}
+                )
         if is_mirror or not is_read:
-            here.update(_numbers(self._code.values() if is_mirror else [code]))
+            here.update(self._all if is_mirror else _numbers([code]))
         for echo in _ECHOES.findall(code):
             counts.update(dict.fromkeys(_numbers([echo]), AGAIN))
         # What is written out in a call that shows it stands there as often as that; else it may be shown again.
         counts.update(dict.fromkeys([*self._planted, *(n for n in here if counts[n] < here[n])], AGAIN))
-        self._planted.update(here)
-        reader.stated = []
-        return None if is_all else counts
+        return None if is_all else counts, set(here)
+
+    @cached_property
+    def _all(self) -> list[Decimal]:
+        """The numbers of all code."""
+        return _numbers(self._code.values())
 
     def _count(self, counts: Counter[Decimal]) -> bool:
         """Count what was shown without data; returns whether all of it was, and can't be told."""
         is_vague, has_data = False, False
-        shown = {
-            (value.alone if len(value.alone) == 1 else id(value), value.of): value
-            for value, _ in self._interpreter.shown
-        }
+        shown = {value.key(): value for value, _ in self._interpreter.shown}
         times = Counter[Any]()
         for value, again in self._interpreter.shown:
-            times[value.alone if len(value.alone) == 1 else id(value), value.of] += AGAIN if again else 1
+            times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
             numbers = _numbers_of(value)
-            if DATA in value.of:
+            if DATA in value.sources:
                 has_data = True
                 mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
+                texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
+                self._worded.update(_numbers(texts))
             elif self._is_made_up(value):
                 counts.update(
-                    {n: AGAIN if VAGUE in value.of else often * times[key] for n, often in Counter(numbers).items()}
+                    {
+                        n: AGAIN if VAGUE in value.sources else often * times[key]
+                        for n, often in Counter(numbers).items()
+                    }
                 )
-                is_vague = is_vague or VAGUE in value.of
+                is_vague = is_vague or VAGUE in value.sources
             else:
-                is_found = TOLD in value.of or not self._data
+                is_found = TOLD in value.sources or not self._data
                 has_data = True
                 if is_found:
                     counts.update({n: 1 for n in numbers if n in self._written})
@@ -147,12 +173,12 @@ class Literals:
 
     def _is_made_up(self, value: Value) -> bool:
         """Whether a value without data comes from numbers of the code that are no parameters, or from none at all."""
-        names = {each for each in value.of - {TOLD, VAGUE, CODE, DATA} if not each.endswith(COMMON_NAME)}
+        names = {each for each in value.sources - {TOLD, VAGUE, CODE, DATA} if not each.endswith(COMMON_NAME)}
         if not self._data:
             return any(each in self._written for each in _numbers_of(value))
-        if CODE in value.of or names - self._interpreter.used:
+        if CODE in value.sources or names - self._interpreter.used:
             return True
-        return TOLD not in value.of and not names
+        return TOLD not in value.sources and not names
 
     def _source_of(self, constant: Any) -> frozenset[str]:
         """From where a constant comes: a number that is known, or one that only the code has."""
@@ -173,7 +199,7 @@ class Literals:
 
 
 def _numbers_of(value: Value) -> list[Decimal]:
-    return [each for constant in value.alone for each in _numbers([_text(constant)])]
+    return [each for constant in value.constants for each in _numbers([_text(constant)])]
 
 
 def _is_long(number: Decimal) -> bool:

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent.made_up.values import CODE, DATA, FAILS, NOWHERE, TOLD, VAGUE, Value, joined, key_of, vague
+from nbagent.agent.made_up.computing import FAILS, MOST, size
+from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, joined, vague
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
@@ -57,6 +58,7 @@ class Scopes(ABC):
         stated: The constants that its code has, and what was made of them alone, but for what is only compared with.
         used: The variables that are used with data: they are parameters.
         parameters: Their values.
+        bounds: The constants with which data is compared.
         saved: What may be read again from somewhere.
     """
 
@@ -64,13 +66,10 @@ class Scopes(ABC):
         self._source_of = source_of
         self._scope: ChainMap[str, Value] = ChainMap()
         self.used: set[str] = set()
-        self.parameters: list[Value] = []
+        self.parameters: dict[Any, Value] = {}
+        self.bounds: list[Any] = []
         self.saved: list[Value] = []
         self._again = 0, Value()
-        self._under: list[Value] = []
-        self._loops = self._calls = self._quiet = self._told = 0
-        self._returned: list[list[Value]] = []
-        self._raised: list[Value] = []
         self._names = itertools.count()
         self._given: dict[str, Value] = {}
         self.begin(0)
@@ -82,6 +81,12 @@ class Scopes(ABC):
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
         self._left, self._unrolled = steps, _UNROLLED
+        self._scope = ChainMap(self._scope.maps[-1])
+        self._under: list[Value] = []
+        self._loops = self._calls = self._unstated = self._told = 0
+        self._returned: list[list[Value]] = []
+        self._raised: list[Value] = []
+        self._constants: dict[Any, frozenset[str]] = {}
         self.shown: list[tuple[Value, bool]] = []
         self.stated: list[Value] = []
         self._waiting: dict[int, Value] = {}
@@ -89,8 +94,8 @@ class Scopes(ABC):
     @contextmanager
     def _beside(self, condition: Value) -> Iterator[None]:
         """What is read now may not run, or more than once, as a condition has it."""
-        whole = joined(condition)
-        self._under.append(whole if DATA not in whole.of else Value((), whole.of))
+        whole = self.joined(condition)
+        self._under.append(whole if DATA not in whole.sources else Value((), whole.sources))
         try:
             yield
         finally:
@@ -100,16 +105,16 @@ class Scopes(ABC):
         """A value that comes from the conditions too under which it is read."""
         if not self._under and not self._told:
             return value
-        of = NOWHERE.union(*(each.of for each in self._under), {TOLD} if self._told else ())
+        sources = NOWHERE.union(*(each.sources for each in self._under), {TOLD} if self._told else ())
         if value.parts is not None or value.code:
-            return Value(value.alone, value.of | (of & {DATA}), value.parts, value.code)
-        return Value(value.alone, value.of | of)
+            return Value(value.constants, value.sources | (sources & {DATA}), value.parts, value.code)
+        return Value(value.constants, value.sources | sources)
 
     def _turns(self, target: ast.expr, over: Value, turn: Callable[[], object]) -> None:
         """Take the turns of a loop or a comprehension."""
         items = self.known_items(over)
         self._loops += 1
-        is_told = TOLD in over.of
+        is_told = TOLD in over.sources
         self._told += is_told
         for item in items or ():
             if self._unrolled <= 0:
@@ -140,26 +145,28 @@ class Scopes(ABC):
 
     def known_items(self, over: Value) -> list[Value] | None:
         """The items of a value, if they are known and not too many."""
-        if isinstance(over.parts, dict) and not over.code and DATA not in over.of:
-            return [over.item(Value((key,), self._source_of(key))) for key in over.parts]
-        if isinstance(over.parts, list) and DATA not in over.of:
+        if isinstance(over.parts, dict) and not over.code and DATA not in over.sources:
+            self._spend(len(over.parts))
+            return [over.item(Value((key,), self._source(key))) for key in over.parts]
+        if isinstance(over.parts, list) and DATA not in over.sources:
+            self._spend(len(over.parts))
             return [over.item(each) for each in over.parts]
         with suppress(*FAILS):
-            whole = over.plain()
+            whole = self.plain(over)
             if isinstance(whole, str | bytes | range) and len(whole) < _UNROLLED:
-                return [Value((each,), over.of) for each in whole]
+                return [Value((each,), over.sources) for each in whole]
         return None
 
     def element(self, over: Value) -> Value:
         """Any item of a value."""
         if over.parts is not None and not over.code:
             items = over.parts.values() if isinstance(over.parts, dict) else over.parts
-            keys = [Value((each,), over.of) for each in over.parts] if isinstance(over.parts, dict) else []
-            return joined(*map(over.item, itertools.islice(items, 30)), *keys, Value((), over.of))
-        whole = over.alone[0] if over.alone and isinstance(over.alone[0], range) else None
+            keys = [Value((each,), over.sources) for each in over.parts] if isinstance(over.parts, dict) else []
+            return self.joined(*map(over.item, itertools.islice(items, 30)), *keys, Value((), over.sources))
+        whole = over.constants[0] if over.constants and isinstance(over.constants[0], range) else None
         if whole is not None:
-            return Value((whole.start, whole.stop, whole.stop - 1), over.of | {VAGUE})
-        return Value(over.alone, over.of | (NOWHERE if DATA in over.of else {VAGUE}))
+            return Value((whole.start, whole.stop, whole.stop - 1), over.sources | {VAGUE})
+        return Value(over.constants, over.sources | (NOWHERE if DATA in over.sources else {VAGUE}))
 
     def _store(self, target: ast.expr, value: Value) -> None:
         """Give a target a value."""
@@ -185,19 +192,21 @@ class Scopes(ABC):
         """Put a value into another one, which stands in the code as `base`."""
         value, parts = self._beneath(value), whole.parts
         with suppress(*FAILS):
-            at = key_of(key)
+            at = self.key_of(key)
             if isinstance(parts, dict) or (isinstance(parts, list) and isinstance(at, int)):
                 is_there = self._under and (at in parts if isinstance(parts, dict) else True)
-                parts[at] = joined(parts[at], value) if is_there else value
+                parts[at] = self.joined(parts[at], value) if is_there else value
                 return
         while isinstance(base, ast.Subscript | ast.Attribute):
             base = base.value
         if isinstance(parts, list):
-            parts.append(joined(value, Value((), key.of & {DATA})))
+            parts.append(self.joined(value, Value((), key.sources & {DATA})))
         elif isinstance(parts, dict):
-            parts[len(parts), "?"] = joined(value, Value((), key.of & {DATA}))
+            parts[len(parts), "?"] = self.joined(value, Value((), key.sources & {DATA}))
         elif isinstance(base, ast.Name) and (old := self._scope.get(base.id)):
-            self._scope[base.id] = Value((*joined(value).alone, *old.alone), old.of | {DATA}, old.parts, old.code)
+            self._scope[base.id] = Value(
+                (*self.joined(value).constants, *old.constants), old.sources | {DATA}, old.parts, old.code
+            )
         if not isinstance(base, ast.Name) or whole.code:
             self._save([value])
 
@@ -205,36 +214,38 @@ class Scopes(ABC):
         """Give a name a value; numbers of the code are the name's from now on."""
         value = self._beneath(value)
         scope = self._scope
-        if name in getattr(scope.maps[0].get(GLOBAL), "alone", ()):
+        if name in getattr(scope.maps[0].get(GLOBAL), "constants", ()):
             scope = ChainMap(scope.maps[-1])
         if self._under and name in scope.maps[0] and scope.maps[0][name] is not value:
             old = scope.maps[0][name]
             if old.parts is None and value.parts is None and not old.code and not value.code:
-                bounds = [each for each in self._under if DATA not in each.of]
-                value = joined(old, value, *bounds)
+                bounds = [each for each in self._under if DATA not in each.sources]
+                value = self.joined(old, value, *bounds)
         if value.parts is not None and not value.code:
-            value = Value(value.alone, value.of | {f"{name}@{next(self._names)}"}, value.parts, value.code)
-        elif CODE in value.of:
+            value = Value(value.constants, value.sources | {f"{name}@{next(self._names)}"}, value.parts, value.code)
+        elif CODE in value.sources:
             key = f"{name}@{next(self._names)}"
-            value = self._given[key] = Value(value.alone, value.of - {CODE} | {key}, None, value.code)
-        elif not value.of and value.parts is None and value.alone and type(value.alone[0]) in (int, float):
+            value = self._given[key] = Value(value.constants, value.sources - {CODE} | {key}, None, value.code)
+        elif not value.sources and value.parts is None and value.constants and type(value.constants[0]) in (int, float):
             key = f"{name}@{next(self._names)}{COMMON}"
-            value = self._given[key] = Value(value.alone, frozenset((key,)))
+            value = self._given[key] = Value(value.constants, frozenset((key,)))
         scope.maps[0][name] = value
 
     def _use(self, values: Iterable[Value], *, named: bool = False) -> None:
         """Note that values are used with data: those of variables are parameters."""
-        for leaf in (leaf for each in values for leaf in each.leaves()):
-            names = leaf.of - {DATA, CODE, VAGUE, TOLD}
-            if DATA not in leaf.of and (names or named):
+        for leaf in self.leaves(values):
+            names = leaf.sources - {DATA, CODE, VAGUE, TOLD}
+            if DATA not in leaf.sources and (names or named):
                 self.used |= names
-                self.parameters += [leaf, *(self._given[each] for each in names if each in self._given)]
+                for each in (leaf, *(self._given[each] for each in names if each in self._given)):
+                    if each.key() not in self.parameters:
+                        self.leaves([each], read=True)  # takes their steps
+                        self.parameters[each.key()] = each
 
     def _save(self, values: Iterable[Value]) -> None:
         """Note what is written somewhere."""
-        for leaf in (leaf for each in values for leaf in each.leaves()):
-            self._spend()
-            self.saved += [Value(map(queried, leaf.alone), leaf.of)] if leaf.alone else []
+        for leaf in self.leaves(values, read=True):
+            self.saved += [Value(map(queried, leaf.constants), leaf.sources)] if leaf.constants else []
 
     def _readable(self) -> Value:
         """What the latest of what was saved may come to, but for code that is imported."""
@@ -242,23 +253,76 @@ class Scopes(ABC):
             texts = [
                 each
                 for each in self.saved[-100:]
-                if not (isinstance(each.alone[0], str) and _DEFINES.search(each.alone[0]))
+                if not (isinstance(each.constants[0], str) and _DEFINES.search(each.constants[0]))
             ]
-            self._again = len(self.saved), vague(*texts)
+            self._again = len(self.saved), self.vague(*texts)
         return self._again[1]
 
     def _sources(self, values: Iterable[Value]) -> frozenset[str]:
         """From where any of several values comes."""
-        found = [leaf for each in values for leaf in (each.leaves() if each.parts is not None else (each,))]
-        long = [len(one) for leaf in found for one in leaf.alone if isinstance(one, str | bytes | range)]
-        self._spend(len(found) + min(sum(long), 10**9) // 50)
-        return NOWHERE.union(*(leaf.of for leaf in found))
+        return NOWHERE.union(*(leaf.sources for leaf in self.leaves(values)))
+
+    def leaves(self, values: Iterable[Value], *, read: bool = False) -> list[Value]:
+        """The values in several ones that have no others in them; steps are taken as they are many and long.
+
+        Args:
+            values: The values.
+            read: Whether all numbers in them will be looked for.
+        """
+        seen: set[int] = set()
+        found = [leaf for each in values for leaf in (each.leaves(seen) if each.parts is not None else (each,))]
+        long = sum(len(one) for leaf in found for one in leaf.constants if isinstance(one, str | bytes))
+        names = sum(len(leaf.sources) for leaf in found)
+        self._spend(len(found) + len(seen) + names // 2 + (_looked_for(long) if read else long // 50))
+        return found
+
+    def joined(self, *values: Value, sources: frozenset[str] = NOWHERE) -> Value:
+        """What is one of several values, or made of them in a way that isn't known."""
+        return joined(*self.leaves(values), sources=sources)
+
+    def vague(self, *values: Value) -> Value:
+        """What is made of constants in a way that isn't known: any of them, or all of them together."""
+        return vague(*self.leaves(values))
+
+    def plain(self, value: Value) -> Any:
+        """The one constant that a value is; raises a ValueError if it is none, or not known, or too large."""
+        room = [MOST]
+        try:
+            return value.plain(room)
+        finally:
+            self._spend((MOST - room[0]) // 2)
+
+    def key_of(self, value: Value) -> Any:
+        """What a value is as a key; raises what `plain` raises, or a TypeError."""
+        key = self.plain(value)
+        key = tuple(key) if isinstance(key, list) else key
+        hash(key)
+        return key
+
+    def kept(self, constant: Any) -> Any:
+        """A constant that was computed; steps are taken as it is long, so that what is kept grows no faster."""
+        is_text = isinstance(constant, str | bytes)
+        self._spend(0 if isinstance(constant, range) else len(constant) // 20 if is_text else size(constant) // 2)
+        return constant
+
+    def _source(self, constant: Any) -> frozenset[str]:
+        """From where a constant comes; its numbers are looked for once in a cell."""
+        key = type(constant), constant
+        if key not in self._constants:
+            self._spend(_looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
+            self._constants[key] = self._source_of(constant)
+        return self._constants[key]
 
     def _spend(self, steps: int = 1) -> None:
         """Take steps; raises a TooLongError if none are left."""
         self._left -= steps
         if self._left < 0:
             raise TooLongError
+
+
+def _looked_for(characters: int) -> int:
+    """The steps that it takes to look for the numbers in a text."""
+    return max(0, characters - 200) // 4
 
 
 def queried(constant: Any) -> Any:
