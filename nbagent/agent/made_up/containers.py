@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nbagent.agent.made_up.values import CODE, Value, made
 
-if TYPE_CHECKING:
-    from nbagent.agent.made_up.calls import Calls
-
+Calls = Any
+"""The reader of calls, `calls.Calls`, which imports this module."""
 Named = dict[str, Value]
 
 
