@@ -6,13 +6,12 @@ import ast
 import re
 from abc import abstractmethod
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
-from nbagent.agent.made_up.containers import FUNCTIONS, METHODS, Named
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
 from nbagent.agent.made_up.scopes import NOTHING, Function, queried
 from nbagent.agent.made_up.values import CODE, DATA, LISTS, MAKES, PURE_MODULES, VAGUE, Value, made
@@ -51,8 +50,20 @@ _DEEP = 12
 """Calls in calls that are read."""
 
 
+Named = dict[str, Value]
+"""Arguments by their names."""
+
+
 class Calls(Expressions):
-    """Reads calls."""
+    """Reads calls.
+
+    Attributes:
+        functions: Functions that are given what need not be a constant, by their full names.
+        methods: Methods of containers, of which the parts need not be constants.
+    """
+
+    functions: ClassVar[Mapping[str, Callable[..., Value]]]
+    methods: ClassVar[Mapping[str, Callable[..., Value]]]
 
     @abstractmethod
     def _block(self, statements: Iterable[ast.stmt]) -> bool:
@@ -102,7 +113,7 @@ class Calls(Expressions):
     def call_named(self, path: str, values: list[Value], named: Named, receivers: list[Value]) -> Value:
         """What a call of a function of others gives, by its full name."""
         with suppress(*FAILS):
-            return FUNCTIONS[path](self, values, named)
+            return self.functions[path](self, values, named)
         given, name = [*values, *named.values()], path.rpartition(".")[2]
         sources, by = self._sources(given), self._given_functions(given)
         if DATA not in sources and (not by or path in PURE):
@@ -121,9 +132,9 @@ class Calls(Expressions):
     def _call_method(self, receiver: Value, name: str, values: list[Value], named: Named) -> Value:
         """What a call of a method of a value gives."""
         given = [*values, *named.values()]
-        if receiver.parts is not None and name in METHODS:
+        if receiver.parts is not None and name in self.methods:
             with suppress(*FAILS):
-                return METHODS[name](self, receiver, values, named)
+                return self.methods[name](self, receiver, values, named)
         sources, by = self._sources([receiver, *given]), self._given_functions(given)
         if DATA not in sources and not by and not _READS.match(name):
             with suppress(*FAILS):

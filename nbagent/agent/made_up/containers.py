@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from nbagent.agent.made_up.calls import Calls, Named
 from nbagent.agent.made_up.values import CODE, Value, made
-
-Calls = Any
-"""The reader of calls, `calls.Calls`, which imports this module."""
-Named = dict[str, Value]
 
 
 def _reduced(own: Calls, values: list[Value], _: Named) -> Value:

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from nbagent.agent.made_up.calls import Calls
 from nbagent.agent.made_up.computing import FAILS
+from nbagent.agent.made_up.containers import FUNCTIONS, METHODS
 from nbagent.agent.made_up.scopes import CODED, GLOBAL, NOTHING, Function
 from nbagent.agent.made_up.values import DATA, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, made
 from nbagent.core.syntax import UNREADABLE
@@ -20,6 +21,8 @@ from nbagent.core.syntax import UNREADABLE
 
 class Interpreter(Calls):
     """Reads cells one after the other."""
+
+    functions, methods = FUNCTIONS, METHODS
 
     def run(self, tree: ast.Module) -> None:
         """Read a cell; its last expression is shown. Functions that nothing has called are called with data."""
