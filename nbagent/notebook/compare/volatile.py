@@ -40,7 +40,7 @@ _PARTS = re.compile(
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
-_MEMORY = re.compile(r"mem|ram\b|rss|swap|heap", re.IGNORECASE)
+_MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
