@@ -108,7 +108,9 @@ async def host(session: str | None = None, *, new: str | None = None, **keywords
         id = lookup.find(root, session).name
         order = Order(id, options, given, resumes=True)
         if lookup.is_running(root / "sessions" / id):
-            return await _attach_when_ready(id, root)
+            # Whoever has it may end now, or have its lock for a moment only, to write the summary.
+            with contextlib.suppress(NbagentError):
+                return await _attach_when_ready(id, root)
     try:
         await _start(order, root / "sessions" / order.session)
     except StoreError:

@@ -279,7 +279,7 @@ def test_what_code_has_saved_does_nothing(lab: Lab, browser: Browser) -> None:
     panel.command("notebook:copy-cell")
     beside(lab, panel, "copied.ipynb", "1")
     panel.command("notebook:paste-cell-below")
-    panel.page.wait_for_function(f"() => {CELLS}.length === 2")
+    panel.page.wait_for_function(f"() => {CELLS}[1]?.outputs?.length === 2")
     assert [list(each["data"]) for each in cells(panel)[1]["outputs"]] == [["text/plain"], ["text/markdown"]]
     for name in ("chart.vg", "chart.vl.json"):
         schema = f"https://vega.github.io/schema/vega{'-lite' * ('vl' in name)}/v5.json"
