@@ -152,6 +152,12 @@ def test_a_client_that_says_nothing_hears_no_more_than_it_can_hold(
             assert len(client.recv_multipart()[-1]) == part
 
 
+def test_a_message_of_many_empty_frames_is_none() -> None:
+    """A client takes more memory for each frame than it has bytes."""
+    assert bounded.is_bearable([*MESSAGE, *[b""] * bounded.MAX_BUFFERS])
+    assert not bounded.is_bearable([*MESSAGE, *[b""] * (bounded.MAX_BUFFERS + 1)])
+
+
 def test_credit() -> None:
     """It is renewed by what the client says, and not too often; without that, slowly."""
     now = [0.0]

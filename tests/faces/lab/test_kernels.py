@@ -86,3 +86,10 @@ def test_a_program_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) 
         for name, each in needs.items()
     }
     assert [name for name, each in marked(specs).items() if each != specs[name]] == ["bubblewrap"]
+
+
+def test_a_kernelspec_with_needs_of_another_version_costs_no_list() -> None:
+    """It can't start here as far as one knows, and what else it says of nbagent stays."""
+    said = {"needs": {"other": 1}, "more": 2}
+    specs = {"nbagent-x": {"spec": {"display_name": "X", "metadata": {"nbagent": said}}}}
+    assert marked(specs)["nbagent-x"]["spec"]["metadata"]["nbagent"] == {**said, "absent": True}
