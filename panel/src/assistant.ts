@@ -10,6 +10,7 @@ import { Attachments } from './attachments';
 import type { Created, FoundTexts, PageRecord, SessionEntry, SessionList } from './events';
 import type { Cell } from './items';
 import { Machine } from './machine';
+import type { Conversation } from './model';
 import type { Documents } from './notebook';
 import { Problem, Server, problemOf } from './request';
 import { OpenSession } from './session';
@@ -39,7 +40,7 @@ export class Assistant {
   /** What the person chose for new sessions. */
   choices: Choices = {};
   /** Whether a stop is on its way. */
-  stopping = false;
+  interrupting = false;
   /** What the next question is about; null for nothing. */
   subject: Subject | null = null;
   /** The notebooks that are open; null where there are none, as in a page for a file. */
@@ -53,6 +54,8 @@ export class Assistant {
   readonly asked = new Signal<this, { session: string; turn: number }>(this);
 
   private preferred: Choices = {};
+  /** The turn and the cell that a person had stopped last; they go on for a moment after the owner has heard it. */
+  private halted: { conversation: Conversation; asking: number; running: number } | null = null;
   private readonly _changed = new Signal<this, void>(this);
 
   private readonly trans: Trans;
@@ -71,6 +74,13 @@ export class Assistant {
   /** Whether a question is being answered, or is on its way. */
   get busy(): boolean {
     return this.pending !== null || (this.session?.conversation.asking ?? 0) > 0;
+  }
+
+  /** Whether what a person had stopped hasn't ended yet. */
+  get stopping(): boolean {
+    const { conversation, asking, running } = this.halted ?? {};
+    const now = this.session?.conversation;
+    return this.interrupting || (!!now && now === conversation && ((!!asking && asking === now.asking) || (!!running && running === now.running)));
   }
 
   /** What new sessions begin with: what was chosen in the panel goes before the settings of JupyterLab. */
@@ -213,10 +223,11 @@ export class Assistant {
       this._changed.emit();
     }
     if (session?.conversation.asking || session?.conversation.running || pending?.step === 'asking' || pending?.step === 'undoing') {
-      this.stopping = true;
+      this.interrupting = true;
+      this.halted = session && { conversation: session.conversation, asking: session.conversation.asking, running: session.conversation.running };
       this._changed.emit();
       await this.call('interrupt');
-      this.stopping = false;
+      this.interrupting = false;
       this._changed.emit();
     }
   }

@@ -142,7 +142,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
             type="button"
             className="nba-Button nba-mod-warn nba-Stop"
             title={trans.__('Stop the answer and its cell (Escape)')}
-            disabled={assistant.stopping}
+            disabled={assistant.interrupting}
             onClick={() => void assistant.stop()}
           >
             <stopIcon.react tag="span" />
