@@ -1,1 +1,11 @@
-"""Sources that are sent into a kernel and run there, never imported on the host."""
+"""Sources that are sent into a kernel and run there, never imported on the host.
+
+profile_inside       profiles data files; by kind: `documents_inside`, `frames_inside`, `json_inside`, `pages_inside`
+text_tables_inside   tables in text: their `table_layout_inside`, `columns_inside` and `value_forms_inside`
+listing_inside       lists data files with their hashes
+find_inside          looks for a text in data files; `count_inside` counts it in one
+transfer_inside      takes files in and gives them out; `unpack_inside` unpacks an archive
+variables_inside     writes a variable out
+introduction_inside  what a kernel says of itself
+warm_inside          imports libraries ahead
+"""
