@@ -8,8 +8,9 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Integer, Unicode
 
-from nbagent.faces.lab import absent, distrust, exporters, jobs, known
-from nbagent.faces.lab.channel import Channel
+from nbagent.faces.lab import absent, available, distrust, exporters, jobs
+from nbagent.faces.lab.available import Available
+from nbagent.faces.lab.channel import PageChannel
 from nbagent.faces.lab.config import SETTING, Config
 from nbagent.faces.lab.files import (
     ArtifactHandler,
@@ -19,7 +20,6 @@ from nbagent.faces.lab.files import (
     UploadsHandler,
 )
 from nbagent.faces.lab.jobs import Jobs
-from nbagent.faces.lab.known import Known
 from nbagent.faces.lab.notebooks import ExportHandler, JobHandler, PictureHandler, VerifyHandler
 from nbagent.faces.lab.sessions import SessionHandler, SessionsHandler
 from nbagent.faces.lab.status import EnginesHandler, ModelsHandler, StatusHandler
@@ -33,7 +33,7 @@ ENDPOINTS: list[tuple[str, type[JupyterHandler]]] = [
     (f"{API}/models", ModelsHandler),
     (f"{API}/sessions", SessionsHandler),
     (f"{API}/sessions/{ID}", SessionHandler),
-    (f"{API}/sessions/{ID}/channel", Channel),
+    (f"{API}/sessions/{ID}/channel", PageChannel),
     (f"{API}/sessions/{ID}/export", ExportHandler),
     (f"{API}/verify", VerifyHandler),
     (f"{API}/jobs/{ID}", JobHandler),
@@ -70,7 +70,7 @@ class NbagentApp(ExtensionApp):
         assert self.serverapp is not None  # noqa: S101 - which begins this
         distrust.guard(self.serverapp, self.settings)
         absent.mark(self.serverapp.kernel_spec_manager)
-        self.settings |= {SETTING: lab, known.SETTING: Known(lab), jobs.SETTING: self._jobs}
+        self.settings |= {SETTING: lab, available.SETTING: Available(lab), jobs.SETTING: self._jobs}
 
     def initialize_handlers(self) -> None:
         """Add the endpoints."""

@@ -25,12 +25,12 @@ from nbagent.core.errors import (
     UsageError,
 )
 from nbagent.core.events import to_json
+from nbagent.faces.lab.available import SETTING as AVAILABLE
+from nbagent.faces.lab.available import Available
 from nbagent.faces.lab.config import SETTING, Config, NoSessionError
 from nbagent.faces.lab.contents import Contents
 from nbagent.faces.lab.jobs import SETTING as JOBS
 from nbagent.faces.lab.jobs import Jobs, NoJobError
-from nbagent.faces.lab.known import SETTING as KNOWN
-from nbagent.faces.lab.known import Known
 from nbagent.faces.lab.messages import Refusal
 
 RESOURCE = "nbagent"
@@ -105,9 +105,9 @@ class Handler(APIHandler):
         return cast(Config, self.settings[SETTING])
 
     @property
-    def known(self) -> Known:
+    def available(self) -> Available:
         """What is known of this machine and of providers."""
-        return cast(Known, self.settings[KNOWN])
+        return cast(Available, self.settings[AVAILABLE])
 
     @property
     def jobs(self) -> Jobs:

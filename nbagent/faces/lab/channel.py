@@ -25,7 +25,7 @@ GONE = 4404
 """The code with which the socket closes when there is no such session any more."""
 
 
-class Channel(WebSocketMixin, WebSocketHandler, JupyterHandler):
+class PageChannel(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """The socket of one page."""
 
     auth_resource = RESOURCE

@@ -41,7 +41,7 @@ class EnginesHandler(Handler):
 
     async def get(self) -> None:
         """Tell which engines would start a sandbox here, and why the others would not."""
-        self.reply(EngineList(await self.known.engines.get(again=self.wants("again"))))
+        self.reply(EngineList(await self.available.engines.get(again=self.wants("again"))))
 
 
 class ModelsHandler(Handler):
@@ -49,7 +49,7 @@ class ModelsHandler(Handler):
 
     async def get(self) -> None:
         """Tell which models can be named."""
-        listed = await self.known.models.get(again=self.wants("again"))
+        listed = await self.available.models.get(again=self.wants("again"))
         words = self.get_query_argument("search", "").casefold().split()
         found = [each for each in listed.models if all(word in each.casefold() for word in words)]
         shown = found[: self.limit(MAX_MODELS)]

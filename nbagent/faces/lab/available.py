@@ -9,8 +9,8 @@ from nbagent.faces.lab.config import Config
 from nbagent.faces.lab.messages import EngineEntry, ModelProvider
 from nbagent.faces.lab.programs import Cached
 
-SETTING = "nbagent_known"
-"""The setting of the web application that has what is `Known`."""
+SETTING = "nbagent_available"
+"""The setting of the web application that has what is `Available`."""
 SECONDS = 60.0
 """Seconds for a command that asks."""
 KEPT_SECONDS = 600.0
@@ -36,16 +36,8 @@ class ListedModels(msgspec.Struct, frozen=True):
     providers: list[ModelProvider]
 
 
-class Known:
-    """What is known of engines and of models.
-
-    Args:
-        lab: What is set.
-
-    Attributes:
-        engines: The engines.
-        models: The models.
-    """
+class Available:
+    """The engines and the models that there are, found out at most once at a time and kept for a while."""
 
     def __init__(self, lab: Config) -> None:
         self._lab = lab
