@@ -13,7 +13,7 @@ from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel.execution import CellJob, ExecuteRequest
 from nbagent.kernel.installs import KernelInstaller
-from nbagent.kernel.outputs.within_quota import within
+from nbagent.kernel.outputs.limits import within
 from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router

@@ -12,7 +12,7 @@ from nbagent import Limits, Session
 from nbagent.core.events import FilesLeft, OutputAdded, QuotaReached, Record
 from nbagent.core.policy import MIB
 from nbagent.core.quota import RESERVE_BYTES, Quota
-from nbagent.kernel.outputs.within_quota import within
+from nbagent.kernel.outputs.limits import within
 
 MUCH = {
     "updates": "import time\nfrom IPython.display import display\n"
