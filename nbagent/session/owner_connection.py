@@ -16,6 +16,8 @@ from nbagent.core.events import from_json
 from nbagent.session import lookup, wire
 
 T = TypeVar("T")
+GREETING_SECONDS = 5.0
+"""Seconds to wait for an owner's first message. One that is there and busy may need longer, and counts as there."""
 
 
 class OwnerConnection:
@@ -65,7 +67,16 @@ class OwnerConnection:
         except BaseException:
             self._writer.close()
             raise
-        self._hearing = asyncio.create_task(self._hear(reader))
+        greeted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._hearing = asyncio.create_task(self._hear(reader, greeted))
+        try:
+            await asyncio.wait([greeted], timeout=GREETING_SECONDS)
+        except asyncio.CancelledError:
+            await self.leave()
+            raise
+        if greeted.done() and not greeted.result():
+            await asyncio.wait([self._hearing])
+            raise self._not_served()
 
     def _not_served(self) -> UsageError:
         if lookup.is_running(self._folder):
@@ -140,10 +151,12 @@ class OwnerConnection:
         task.add_done_callback(done)
         return task
 
-    async def _hear(self, reader: asyncio.StreamReader) -> None:
+    async def _hear(self, reader: asyncio.StreamReader, greeted: asyncio.Future[bool]) -> None:
         gone = self._gone("has ended")
         try:
             while (data := await wire.receive(reader)) is not None:
+                if not greeted.done():
+                    greeted.set_result(True)
                 message = wire.FROM_OWNER.decode(data)
                 # What a call has done stands in the log before the call returns.
                 self._on_growth()
@@ -157,6 +170,8 @@ class OwnerConnection:
         finally:
             if self._writer is not None:
                 self._writer.close()
+            if not greeted.done():
+                greeted.set_result(False)
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(gone)

@@ -378,6 +378,22 @@ async def test_a_dead_owner_is_told_and_its_session_taken_over(tmp_path: Path) -
         assert (await session.run("x")).text == "5"
 
 
+async def test_a_socket_that_outlives_its_owner_serves_nobody(tmp_path: Path) -> None:
+    """Of a killed process, threads still end: meanwhile its socket takes connections, and its lock is held."""
+    log = SessionLog(tmp_path, "dying")
+    dying = socket.socket(socket.AF_UNIX)
+    with address(log.folder) as path:
+        dying.bind(path)
+    dying.listen()
+    coming = asyncio.create_task(attach("dying", state_dir=tmp_path).start())
+    await asyncio.sleep(0.2)
+    assert not coming.done()
+    dying.close()
+    with pytest.raises(UsageError, match="Try again in a moment"):
+        await coming
+    log.close()
+
+
 async def test_attaching_imports_nothing_heavy() -> None:
     """A server may have a hundred sessions to show."""
     code = "import sys, nbagent; nbagent.attach; print(*sys.modules)"

@@ -144,7 +144,7 @@ class Watcher:
                 await self.session.start()
                 await self.session.attend()
                 break
-            except (UsageError, OwnerGone):  # the socket outlives a killed process by the time its threads take to end
+            except (UsageError, OwnerGone):  # nobody serves it yet, or whoever did was killed at once
                 await asyncio.sleep(0.02)
         if asks:
             self._asking = asyncio.create_task(self._ask())
