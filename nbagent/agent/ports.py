@@ -33,30 +33,16 @@ class KernelPort(Protocol):
         """
 
     async def install(self, requirements: list[str]) -> list[Package]:
-        """Install distributions for the session.
-
-        Raises:
-            InstallRefused: Policy or the form of the request forbids it.
-            InstallError: It failed; the environment is as it was.
-        """
+        """Install distributions for the session."""
 
     async def install_module(self, module: str) -> list[Package]:
-        """Install the distribution that has a module, by the name under which code imports it.
-
-        Raises:
-            InstallRefused: Policy forbids it, or no distribution is known to have it.
-            InstallError: It failed; the environment is as it was.
-        """
+        """Install the distribution that has a module, by the name under which code imports it."""
 
     async def output_files(self, *, limit: int) -> tuple[list[str], int]:
         """The names of the first `limit` files in /tmp/output, and how many there are."""
 
     async def count_in_file(self, path: str, text: str) -> int:
-        """How often a text stands in a text file of the sandbox.
-
-        Raises:
-            TransferError: There is no such file, it is no text, or it can't be read.
-        """
+        """How often a text stands in a text file of the sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,20 +34,12 @@ class TrafficBudget:
         self._left = dict(self._granted)
 
     def take(self, direction: str, count: int) -> None:
-        """Count bytes in a direction.
-
-        Raises:
-            Denied: There aren't so many left.
-        """
+        """Count bytes in a direction."""
         self._left[direction] -= count
         self.check()
 
     def check(self) -> None:
-        """Check that the budgets of both directions are not used up.
-
-        Raises:
-            Denied: One of them is used up.
-        """
+        """Check that the budgets of both directions are not used up."""
         for direction, left in self._left.items():
             if left < 0:
                 granted = f"{self._granted[direction]:,} bytes"

@@ -103,9 +103,7 @@ class ToolForge:
             tests: Tests of a single function; by default it is only checked that the functions exist.
 
         Raises:
-            ForgeError: As for `create`; tools made before the failure are kept.
-            SandboxError: The sandbox can't be started.
-            StoreError: The library can't be read or written.
+            NbagentError: As for `create`; tools made before the failure are kept.
         """
         drafts = adapter.drafts_of(requirement, functions, description=description, tests=tests)
         return tuple([await self.make(draft) for draft in drafts])
@@ -199,9 +197,7 @@ class ToolForge:
         """Make a tool from an export, or from NAME.py with test_NAME.py beside it; it is tested anew.
 
         Raises:
-            ForgeError: As for `create`, or the path has no tool.
-            SandboxError: The sandbox can't be started.
-            StoreError: The library can't be read or written.
+            NbagentError: As for `create`; a ForgeError if the path has no tool.
         """
         return await self.make(await asyncio.to_thread(porting.draft_of, Path(path).expanduser()))
 

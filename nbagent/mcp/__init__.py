@@ -2,8 +2,8 @@
 
     servers             reads which servers a person has
     client              all of them
-    server_connection   one of them, connected anew when the `link` to it is lost
-    stdio, http         carry messages to it; `keeper` ends its program, `meter` bounds what it sends
+    server_connection   one of them, connected anew when the `link` to it, over stdio or HTTP, is lost
+    stdio               carries messages to a program, which `keeper` ends; `meter` bounds what it sends
     catalog             makes its tools fit for a model; `seen` notices when they change
     select              chooses the tools that a question needs, by `capabilities` and `constraints`
 

@@ -1,4 +1,7 @@
-"""One link to a server: the SDK's client over a transport, from start to end. `server_connection` makes a new one."""
+"""One link to a server: the SDK's client over a transport, from start to end. `server_connection` makes a new one.
+
+Servers that are reached by HTTP have the SDK's transports (streamable HTTP, SSE) over a client with bounds.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import mcp_types
 from mcp.client.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -18,13 +24,16 @@ from pydantic import ValidationError
 from nbagent import __version__
 from nbagent.core.errors import McpError
 from nbagent.core.text import one_line, printable
-from nbagent.mcp.http import remote
-from nbagent.mcp.meter import Meter, MeteredStream
+from nbagent.mcp.meter import FRAME_BYTES, Meter, MeteredStream
 from nbagent.mcp.stdio import program
 
 if TYPE_CHECKING:
     from nbagent.core.compat import TransportStreams
     from nbagent.mcp.servers import ServerEntry
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 600.0
+"""Seconds between two pieces of a response, after which it is given up; a call has a limit of its own."""
 
 # The SDK logs servers' errors with tracebacks. nbagent has events for them; the host program's handlers still get them.
 for _name in ("mcp", "client"):
@@ -118,7 +127,7 @@ class Link:
         if self._server.transport == "stdio":
             transport = program(self._server, meter=self.meter, tail=self._tail)
         else:
-            transport = remote(self._server, meter=self.meter)
+            transport = _remote(self._server, meter=self.meter)
         async with transport as (reading, writing):
             yield MeteredStream(reading, meter=self.meter, on_request=self.decline, ended=self.ended), writing
 
@@ -151,3 +160,57 @@ def message_of(error: BaseException) -> str:
         return "gave an answer that is not of the protocol's form"
     text = error.error.message if isinstance(error, MCPError) else str(error)
     return one_line(text).rstrip(".") or type(error).__name__
+
+
+class _Counted(httpx2.AsyncByteStream):
+    """A response's body whose bytes are counted."""
+
+    def __init__(self, inner: Any, meter: Meter) -> None:
+        self._inner = inner
+        self._meter = meter
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            if not self._meter.take(len(chunk)):
+                raise httpx2.ReadError(self._meter.why)
+            yield chunk
+
+    async def aclose(self) -> None:
+        """Close the connection, or return it to the pool."""
+        await self._inner.aclose()
+
+
+def _client(server: ServerEntry, meter: Meter) -> httpx2.AsyncClient:
+    """A client that counts the bytes of responses and takes no compressed ones, which may unpack to any size."""
+
+    async def bound(response: httpx2.Response) -> None:
+        if response.status_code >= 400:
+            meter.note(f"HTTP {response.status_code} {response.reason_phrase}".strip())
+        if response.headers.get("content-encoding", "identity") != "identity":
+            meter.cut("sent a compressed response, though none was asked for")
+            raise httpx2.ReadError(meter.why)
+        response.stream = _Counted(response.stream, meter)
+
+    return httpx2.AsyncClient(
+        headers={**server.headers, "accept-encoding": "identity"},
+        timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+        event_hooks={"response": [bound]},
+    )
+
+
+@asynccontextmanager
+async def _remote(server: ServerEntry, *, meter: Meter) -> AsyncIterator[TransportStreams]:
+    """A transport to a server with a URL."""
+    if server.transport == "sse":
+
+        def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:  # noqa: ARG001
+            return _client(server, meter)
+
+        async with sse_client(server.url, httpx_client_factory=client) as streams:
+            yield streams
+    else:
+        async with (
+            _client(server, meter) as http,
+            streamable_http_client(server.url, http_client=http, max_sse_event_size=FRAME_BYTES) as streams,
+        ):
+            yield streams

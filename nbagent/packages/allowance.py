@@ -73,9 +73,6 @@ class Allowance:
 
         Returns:
             Why it is refused, as a sentence; empty if it may be sent.
-
-        Raises:
-            InstallError: The count can't be read or written.
         """
         if self._most is None:
             return ""

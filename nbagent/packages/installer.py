@@ -64,9 +64,6 @@ class Installer:
         confirm: Called with the packages before they are installed; may raise `InstallRefused`.
         exceed: Called with names beyond the allowance; raises `InstallRefused` unless a person allows them.
         tell: Called with the names before the index is asked for them.
-
-    Raises:
-        EnvironmentMissing: The target's pins can't be read.
     """
 
     def __init__(

@@ -23,9 +23,6 @@ def kernel_packages(target: Target) -> list[Package]:
     """The packages that a kernel has from the start, each with the hash of its wheel, by name.
 
     The hash is empty where the list doesn't have the wheel, as of somebody's own requirements.
-
-    Raises:
-        EnvironmentMissing: The target's pins can't be read.
     """
     pins = read_pins(target)
     known = _wheels(target.pins.with_name(LIST), target.python, target.platform)
