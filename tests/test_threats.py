@@ -140,7 +140,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/lab/test_files.py::test_what_a_session_made_is_saved_and_never_shown_as_a_page "
         "faces/lab/browser/test_hostile.py::test_a_sandboxed_kernel_does_nothing_to_the_page "
         "faces/lab/test_distrust.py::test_a_sandboxed_kernel_is_heard_and_does_nothing "
-        "faces/lab/test_distrust.py::test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing",
+        "faces/lab/test_distrust.py::test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing "
+        "faces/lab/test_kernel_messages.py::test_a_kernel_says_no_more_of_its_state_than_it_knows",
     ),
     27: (
         "output that gives orders",
@@ -184,6 +185,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "agent/test_claims.py::test_code_that_was_written_to_be_read_costs_little "
         "sandbox/test_receiver.py::test_names_take_little_of_the_servers_memory "
         "sandbox/test_bounded.py::test_what_a_client_can_t_bear_is_left_out "
+        "faces/lab/test_distrust.py::test_no_result_holds_up_the_server_that_opens_it "
         "kernel/test_inside_calls.py::test_whatever_comes_back_is_a_value_or_none "
         "test_project.py::test_no_other_parser_reads_what_sandboxes_say",
     ),
@@ -247,6 +249,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "safety/sanitize/test_markup.py::test_thousands_of_small_outputs_cost_little "
         "test_hostile_text.py::test_a_reader_ends_soon "
         "agent/test_claims.py::test_hostile_code_is_read_soon "
+        "agent/test_claims.py::test_numbers_with_the_same_hash_take_no_longer "
         "agent/test_dataset.py::test_no_names_end_the_question "
         "faces/test_pictures.py::test_the_figures_of_a_cell_take_seconds_at_most "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "

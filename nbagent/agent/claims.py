@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from nbagent.agent.made_up.literals import Literals
-from nbagent.agent.numerals import Numeral, in_digits, numerals, quantities
+from nbagent.agent.numerals import Numeral, findable, in_digits, numerals, quantities
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
@@ -115,7 +115,7 @@ def claims(
     room = _Room()
     told = [each for text in given for each in room.read(text)]
     said = _DIGITS.findall("\n".join((*given, *notes)))
-    heard = {abs(each.value) for each in told} | set(map(Decimal, said))
+    heard = {abs(each.value) for each in told} | {findable(Decimal(each)) for each in said}
     literals = Literals(code or {}, data=data, told=heard)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()

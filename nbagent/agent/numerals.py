@@ -10,6 +10,9 @@ from functools import lru_cache
 
 MAX_DIGITS = 400
 """Digits of a number that is read: for more, a float is infinite, and Python's decimals take time and then raise."""
+SHORT = 18
+"""Digits of a number below the modulus of Python's hash of numbers: of longer ones, code can choose many with the same.
+"""
 REMEMBERED = 4096
 """Characters of a text up to which its numbers are remembered."""
 
@@ -119,6 +122,24 @@ def _in_digits(words: str) -> str:
     if value <= MOST_WORDS:
         return words
     return f"about {value}" if value % 100 == 0 else str(value)
+
+
+class LongNumber(Decimal):
+    """A number of many digits that is found among others by its text, of which nobody can choose the hash.
+
+    Sets of numbers with the same hash would take time as their size squared.
+    """
+
+    def __hash__(self) -> int:
+        return hash(str(self.normalize()))
+
+    def __abs__(self) -> LongNumber:
+        return LongNumber(super().__abs__())
+
+
+def findable(value: Decimal) -> Decimal:
+    """A number as it can be put into sets, whoever chose it."""
+    return LongNumber(value) if len(value.normalize().as_tuple().digits) > SHORT else value
 
 
 @dataclass(frozen=True)
@@ -245,4 +266,4 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
     sign = -1 if match["sign"] in ("-", "−") else 1
     written = match[0].removeprefix(match["bound"] or "").strip()
     whole = Decimal(1) if not unit or unit in _SCALES else _PERCENT.get(unit.split()[0], Decimal(100))
-    return Numeral(written, sign * value, step, whole)
+    return Numeral(written, findable(sign * value) if len(digits) > SHORT else sign * value, step, whole)

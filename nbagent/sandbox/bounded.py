@@ -18,12 +18,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from nbagent.core.fileio import refuse_files
 from nbagent.core.policy import MIB
 from nbagent.sandbox.channels.endpoint import PORTS
 from nbagent.sandbox.channels.zmtp import GREETING_BYTES, BreachError, Decoder, encode
 from nbagent.sandbox.connection_file import KernelAddress
 from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT, is_too_long, weight
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 CREDIT_BYTES: Final = 256 * MIB
 """What a kernel may say without hearing anything."""
@@ -38,6 +41,8 @@ FRAME_BYTES: Final = 64
 MAX_BUFFERS: Final = 1024
 MAX_HEADER: Final = 64 * 1024
 MAX_METADATA: Final = MIB
+MAX_STATUS: Final = 1024
+"""Bytes of what a kernel says of its state, of which a Jupyter server tells each page every few seconds."""
 MAX_BEAT: Final = 64 * 1024
 """Bytes of a heartbeat."""
 ASKING_BYTES: Final = 64 * 1024
@@ -54,6 +59,10 @@ PAUSE_SECONDS: Final = 0.05
 WAIT_SECONDS: Final = 1.0
 """Seconds between two looks whether a kernel that has said too much may go on."""
 log = logging.getLogger(__name__)
+
+
+class _Header(msgspec.Struct):
+    msg_type: str = ""
 
 
 class Credit:
@@ -95,6 +104,8 @@ def is_bearable(frames: list[bytes]) -> bool:
     except ValueError:
         return False
     heads = (*frames[:at], signature)
+    if len(content) > MAX_STATUS and _may_be_status(header):
+        return False
     return (
         max(map(len, heads)) <= HELLO_BYTES
         and len(buffers) <= MAX_BUFFERS
@@ -103,6 +114,14 @@ def is_bearable(frames: list[bytes]) -> bool:
         and not is_too_long(content)
         and weight(metadata) + weight(content) <= MAX_WEIGHT
     )
+
+
+def _may_be_status(header: bytes) -> bool:
+    """Whether a message says how the kernel is, as far as can be read here: clients may read more."""
+    try:
+        return parse(header, _Header, limit=MAX_HEADER).msg_type == "status"
+    except UnreadableError:
+        return True
 
 
 class _Pair:

@@ -259,6 +259,24 @@ def test_what_looks_like_a_comparison_is_made_up_all_the_same(code: str) -> None
     assert [each.cell for each in claims("MCC 5411", printed("5411 231"), code={1: code})] == [0]
 
 
+def test_numbers_with_the_same_hash_take_no_longer() -> None:
+    """Whoever writes code or data can choose thousands of them: Python's hash of numbers has no secret."""
+
+    def seconds(factor: int) -> float:
+        chosen = [each * factor for each in range(1, 4_000)]
+        names = "\n".join(f"x = {each}" for each in chosen)
+        pairs = ", ".join(f"{each}: {each}" for each in chosen)
+        answer, shown = f"It is {chosen[3]} or {chosen[3] + 1}.", printed("\n".join(map(str, chosen)))
+        started = time.thread_time()
+        (first, second) = claims(answer, shown, code={1: "print(frame)"})
+        assert (first.cell, second.cell) == (1, 0)
+        for code in (f"print({{{pairs}}})", f"{names}\nprint(x)"):
+            claims("It is 12.7.", shown, code={1: code}, given=[names])
+        return time.thread_time() - started
+
+    assert seconds(2**61 - 1) < 2 * seconds(2**61 + 9)
+
+
 def test_much_of_it_takes_no_time() -> None:
     """Ten megabytes of output, and an answer that is all numbers."""
     started = time.monotonic()

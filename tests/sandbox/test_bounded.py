@@ -84,6 +84,14 @@ def test_what_a_client_can_t_bear_is_left_out(between: BoundedSockets) -> None:
             [b"a" * 2000, *MESSAGE[1:]],
             MESSAGE[:-2],
             [*MESSAGE[:3], b"1" * 65_537, *MESSAGE[4:]],
+            # A Jupyter server keeps this, and sends it to each page every few seconds.
+            [
+                *MESSAGE[:3],
+                b'{"msg_type": "st\\u0061tus"}',
+                *MESSAGE[4:6],
+                b'{"execution_state": "%s"}' % (b"x" * 9_999),
+            ],
+            [*MESSAGE[:3], b'{"msg_type": "status", "x": NaN}', *MESSAGE[4:6], b"x" * 9_999],
         ):
             kernel.send_multipart(message)
         kernel.send_multipart([*MESSAGE, b"last"])

@@ -87,7 +87,7 @@ class Literals:
             self._read(self._code[at])
         self._waiting = []
         found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
-        bounds = {n for n in _numbers(map(_text, {*self._interpreter.bounds})) if not _is_long(n)}
+        bounds = {n for n in _numbers({*map(_text, self._interpreter.bounds)}) if not _is_long(n)}
         return {
             each
             for each in found

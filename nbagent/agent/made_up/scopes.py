@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbagent.agent.made_up.computing import FAILS, MOST, size
-from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, joined, vague
+from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, is_large, joined, told_apart, vague
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
@@ -293,8 +293,10 @@ class Scopes(ABC):
             self._spend((MOST - room[0]) // 2)
 
     def key_of(self, value: Value) -> Any:
-        """What a value is as a key; raises what `plain` raises, or a TypeError."""
+        """What a value is as a key, if it is no large number; raises what `plain` raises, or a TypeError."""
         key = self.plain(value)
+        if is_large(key):
+            raise ValueError("among others with the same hash it would take long to find")
         key = tuple(key) if isinstance(key, list) else key
         hash(key)
         return key
@@ -307,7 +309,7 @@ class Scopes(ABC):
 
     def _source(self, constant: Any) -> frozenset[str]:
         """From where a constant comes; its numbers are looked for once in a cell."""
-        key = type(constant), constant
+        key = type(constant), told_apart(constant)
         if key not in self._constants:
             self._spend(_looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
             self._constants[key] = self._source_of(constant)

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from nbagent.agent.made_up.computing import FAILS, MOST
 
+LARGE: Final = 60
+"""Bits of the largest whole number that is its own hash."""
 ALTERNATIVES: Final = 24
 """What one value may be without data, of which more is not kept."""
 DATA, TOLD, CODE, VAGUE = "data", "told", "code", "vague"
@@ -90,7 +92,7 @@ class Value:
 
     def key(self) -> Any:
         """What tells it from others as a constant; 1 is another one than 1.0 and True."""
-        return (*map(type, self.constants),), self.constants, self.sources
+        return (*map(type, self.constants),), (*map(told_apart, self.constants),), self.sources
 
     def item(self, part: Value) -> Value:
         """A part of it, which comes from where it comes: a number of the code from the variable that has it."""
@@ -119,6 +121,16 @@ class Value:
         if isinstance(self.parts, dict):
             return {key: each.plain(room) for key, each in self.parts.items()}
         return self.constants[0] if self.parts is None else [each.plain(room) for each in self.parts]
+
+
+def told_apart(constant: Any) -> Any:
+    """A constant as a key, beside its type: a large whole number as text, since code can choose its hash."""
+    return hex(constant) if is_large(constant) else constant
+
+
+def is_large(constant: Any) -> bool:
+    """Whether a constant is a whole number that Python's hash of numbers doesn't tell from all others."""
+    return isinstance(constant, int) and constant.bit_length() > LARGE
 
 
 def _says(key: Any) -> bool:

@@ -28,6 +28,7 @@ from nbagent.core.folders import RESULTS
 from nbagent.core.policy import MIB
 from nbagent.faces.lab.kernel_messages import PASSED, passed_on
 from nbagent.safety.sanitize import clean_notebook, clean_shown
+from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT, weight
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -39,6 +40,8 @@ QUICK_BYTES = 8 * 1024
 """The largest message that is made harmless at once; others wait for larger ones, which are in a thread."""
 MAX_WAITING = 16 * MIB
 """Bytes of messages that wait, after which no more is read of the kernel."""
+MAX_NOTEBOOK = 100 * MIB
+"""Bytes of a notebook that sandboxed code has made and a server reads."""
 NOT_PASSED = "A message of a sandboxed kernel is not passed on"
 PLUGIN = "@nbagent/panel:notebook"
 
@@ -199,18 +202,32 @@ def _is_sandboxed(specs: Any, name: str | None) -> bool:
     return False
 
 
+def _is_heavy(place: Path) -> bool:
+    """Whether a server would take much memory and time to read a notebook, in which it does nothing else."""
+    with contextlib.suppress(OSError):
+        return place.stat().st_size > MAX_NOTEBOOK or weight(place.read_bytes()) > MAX_WEIGHT
+    return False
+
+
 def _guard_contents(server: ServerApp, setting: Setting) -> None:
     """Have every reader of the server's notebooks get those harmless that sandboxed code has made, or drawn in."""
     manager: Any = server.contents_manager
     get: Callable[..., Any] = manager.get
 
+    def result(path: str) -> Path | None:
+        place = Path(f"{manager.root_dir}/{path}")
+        return place if is_result(place) or is_result(Path(os.path.realpath(place))) else None
+
+    def refuse_large(path: str) -> None:
+        if (place := result(path)) is not None and _is_heavy(place):
+            raise web.HTTPError(400, f"Code has made {place.name[:80]}, and it is too large for a notebook.")
+
     def harmless(model: Any) -> Any:
         content = model.get("content")
         if model.get("type") != "notebook" or not isinstance(content, dict) or setting:
             return model
-        place = Path(f"{manager.root_dir}/{model['path']}")
         spec = content.get("metadata", {}).get("kernelspec") or {}
-        if is_result(place) or is_result(Path(os.path.realpath(place))):
+        if result(model["path"]) is not None:
             content = clean_notebook(content, rest=PASSED)
         elif _is_sandboxed(server.kernel_spec_manager, spec.get("name")):
             content = clean_shown(content, rest=PASSED)
@@ -219,8 +236,10 @@ def _guard_contents(server: ServerApp, setting: Setting) -> None:
     async def later(found: Awaitable[Any]) -> Any:
         return await asyncio.to_thread(harmless, await ensure_async(found))
 
-    def guarded(path: str, *given: Any, **named: Any) -> Any:
-        found = get(path, *given, **named)
+    def guarded(path: str, content: bool = True, type: str | None = None, *given: Any, **named: Any) -> Any:
+        if content and (type == "notebook" or (type is None and path.endswith(".ipynb"))):
+            refuse_large(path)
+        found = get(path, content, type, *given, **named)
         return later(found) if inspect.isawaitable(found) else harmless(found)
 
     manager.get = guarded

@@ -95,7 +95,9 @@ class Error(Content):
 
 
 class Status(Content):
-    execution_state: str
+    """Of a kernel that has died or restarts the server speaks itself: a page connects anew at each such word."""
+
+    execution_state: Literal["starting", "busy", "idle"]
 
 
 class Cleared(Content):

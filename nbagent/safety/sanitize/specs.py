@@ -23,6 +23,8 @@ _ELSEWHERE = re.compile(r"//|\\|url\s*\(|@import|https?:", re.IGNORECASE)
 """What begins an address: browsers read `https:host/x` as one, too."""
 _MARKUP = re.compile(r"<(?!/?(?:b|i|em|strong|br|sub|sup|s|u|extra)\s*/?>|[\s\d=])", re.IGNORECASE)
 """Anything that may begin another element than those: Plotly copies styles of texts, which templates put together."""
+_MADE = re.compile(r"<=[-+( ]?[$#]?\d+,?(?:\.\d+)?~?[xc]", re.IGNORECASE)
+"""A number's format that fills up with `<`, before what may begin with a letter: 11 becomes `<b`."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _ARGUMENTS = ("args", "args2")
 _OF_ALL = re.compile(r"__proto__|constructor\.prototype")
@@ -54,7 +56,7 @@ def draw(figure: object) -> dict[str, Any] | None:
         if is_data_image(text):
             continue
         name = _last(text if _last(key) in _ARGUMENTS else key)
-        if _ELSEWHERE.search(text) or _MARKUP.search(text) or _OF_ALL.search(text) or name in _ADDRESSES:
+        if any(each.search(text) for each in (_ELSEWHERE, _MARKUP, _MADE, _OF_ALL)) or name in _ADDRESSES:
             return None
     # `config` names servers, and isn't shown.
     return kept

@@ -127,6 +127,22 @@ async def test_a_notebook_of_sandboxed_code_is_read_as_what_does_nothing(server:
     assert file.read_bytes() == before
 
 
+async def test_no_result_holds_up_the_server_that_opens_it(server: Server) -> None:
+    """One of 9 MB took half a gigabyte, and for seconds all other turns; as a file it can be read."""
+    many = ",".join(['{"output_type":"display_data","metadata":{},"data":{}}'] * 30_000)
+    text = '{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[{"cell_type":"code","id":"a","metadata":{},'
+    text += f'"execution_count":null,"source":"","outputs":[{many}]}}]}}'
+    file = server.root / RESULTS / "large.ipynb"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    for given in ("", "?type=notebook"):
+        answer = await server.fetch("GET", f"/api/contents/{RESULTS}/large.ipynb{given}")
+        assert answer.code == 400
+        assert "too large for a notebook" in answer.body.decode()
+    assert (await server.fetch("GET", f"/api/contents/{RESULTS}/large.ipynb?content=0")).code == 200
+    assert (await server.fetch("GET", f"/files/{RESULTS}/large.ipynb")).body.decode() == text
+
+
 async def test_no_kernel_begins_among_results_that_nothing_isolates(server: Server) -> None:
     """It would import modules from there before any cell runs; a sandboxed one sees them as its data."""
     folder = server.root / "sub" / RESULTS / "more"

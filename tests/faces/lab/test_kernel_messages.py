@@ -41,6 +41,14 @@ def passed(channel: str, kind: str, content: Any, **more: Any) -> dict[str, Any]
     return {**said, "parts": others}
 
 
+@pytest.mark.parametrize("state", ["restarting", "autorestarting", "dead", "", "x" * 9_999, ["idle"]])
+def test_a_kernel_says_no_more_of_its_state_than_it_knows(state: Any) -> None:
+    """That it restarts or is dead says the server: at each such word a page connects anew, or asks the person."""
+    assert passed("iopub", "status", {"execution_state": state}) is None
+    for own in ("starting", "busy", "idle"):
+        assert passed("iopub", "status", {"execution_state": own})["execution_state"] == own  # type: ignore[index]
+
+
 def test_a_cell_is_heard_as_it_runs() -> None:
     """Who asked, when it began, what it printed and showed."""
     found = passed("iopub", "stream", {"name": "stdout", "text": "1 \ud800\n"})

@@ -48,6 +48,16 @@ def test_a_chart_of_its_own_data_stays() -> None:
         {"data": [], "layout": {"buttons": [{"args2": ["images[0].source", "ht\ttps:h"]}]}},
         {"data": [], "layout": {"buttons": [{"args2": ["type", "scattergeo"]}]}},
         {"data": [], "layout": {"title": "&lt;b style=x&gt;"}},
+        # Eleven in hexadecimal is b, and what a format fills up with is any character.
+        {
+            "data": [{"type": "bar", "y": [11], "texttemplate": "%{y:<=2x} style='mask:ur%{text}>", "text": ["l(h"]}],
+            "layout": {},
+        },
+        {"data": [], "layout": {"xaxis": {"tickformat": "<=+2,.1~X", "ticksuffix": " style='x'>"}}},
+        {
+            "data": [{"type": "bar", "customdata": ["span"], "texttemplate": "%{customdata:<=5c} style='x'>"}],
+            "layout": {},
+        },
     ],
 )
 def test_no_figure_styles_its_text(figure: dict[str, Any]) -> None:
@@ -58,7 +68,10 @@ def test_no_figure_styles_its_text(figure: dict[str, Any]) -> None:
 def test_a_figure_of_plotly_express_stays() -> None:
     """Its templates have elements without attributes, and texts may compare."""
     template = "species=Adelie<br>%{x} &lt; 5<br><b>%{y}</b><extra></extra>"
-    figure = {"data": [{"type": "scatter", "hovertemplate": template}], "layout": {"title": {"text": "a < b, a <= 3"}}}
+    figure = {
+        "data": [{"type": "scatter", "hovertemplate": template}],
+        "layout": {"title": {"text": "a < b, a <= 3, <=50K"}},
+    }
     assert draw(figure) == figure
 
 
