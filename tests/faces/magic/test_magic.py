@@ -290,7 +290,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelC
     stubborn += "    except KeyboardInterrupt: pass"
     check = call(forever) | {"again": True}
     said = (call(forever), call(forever), call(stubborn), call("print(15 * 10)"), "There are 150 rows.", check)
-    name = replies(folder / "replies.jsonl", *said, *2 * (call("print(6 * 7)"), "It is 42."), "It is large.")
+    name = replies(folder / "replies.jsonl", *said, *2 * (call("print(6 * 7)"), "It is 42."))
     more = {"NBAGENT_STATE_DIR": str(folder / "state"), "NBAGENT_ENGINE": "bubblewrap"}
     more["NBAGENT_CHECK"] = "true"
     manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, **more})
@@ -366,29 +366,6 @@ def test_a_person_without_buttons_is_asked_by_input(kernel: BlockingKernelClient
     assert "approve" in asked[0]
     assert any("print(6 * 7)" in each.get("text", "") for each in outputs)
     assert any("It is 42." in each.get("data", {}).get("text/plain", "") for each in outputs)
-
-
-@pytest.mark.parametrize(("said", "told"), [("approve", "It is large."), ("reject", "large stays here.")])
-def test_a_person_is_asked_before_what_is_large_goes_over(kernel: BlockingKernelClient, said: str, told: str) -> None:
-    """With its size and columns; where nobody is, it is refused."""
-    asked, shown = [], []
-
-    def answer(_: dict[str, Any]) -> None:
-        kernel.input(said)
-
-    def hear(message: dict[str, Any]) -> None:
-        content = message["content"]
-        shown.append(content.get("data", {}).get("text/plain", "") + content.get("evalue", ""))
-        asked.append(content.get("text", ""))
-
-    code = "import polars\nlarge = polars.DataFrame({'a': [1] * 1000})\n%agent --max-mb 0.001 How large is @large?"
-    kernel.execute_interactive(code, allow_stdin=True, stdin_hook=answer, output_hook=hear, timeout=200)
-    assert "large has 8 KB, and 0.001 MB go over unasked" in "".join(asked)
-    assert "polars.DataFrame, 1,000 × 1 (a)" in "".join(asked)
-    assert told in "".join(shown)
-    shown.clear()
-    kernel.execute_interactive(code, output_hook=hear, timeout=200)
-    assert "Allow it: --max-mb 1" in "".join(shown)
 
 
 def test_the_tab_key_and_the_question_mark_help(kernel: BlockingKernelClient) -> None:
