@@ -50,7 +50,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: The id by which it is answered.
-        kind: `host`, or an approval's: `cell`, `shell`, `edit`, `install`, `mcp`, `tool`, `budget`, `names`.
+        kind: `host`; `size`, of a variable that goes over; or an approval's: `cell`, `shell`, `edit`, `install`, `mcp`,
+            `tool`, `budget`, `names`.
         title: The heading: who wants what.
         text: The question itself.
         choices: The possible answers, the usual one first.
@@ -96,8 +97,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wants_reason(self) -> bool:
-        """Whether a person who rejects it may say why, which the model is told; a budget is the person's own affair."""
-        return self.kind not in ("budget", "host")
+        """Whether a person who rejects it may say why, which the model is told; some are the person's own affair."""
+        return self.kind not in ("budget", "host", "size")
 
     def is_over(self, event: events.Event) -> bool:
         """Whether an event ends this question: its answer, the end of the session, or the start of a new owner.

@@ -16,7 +16,10 @@ from nbagent.core.events import (
     Answered,
     Asked,
     CellStarted,
+    ModelFailed,
+    ModelReplied,
     Record,
+    Reflected,
     Renamed,
     SessionEnded,
     SessionResumed,
@@ -44,7 +47,7 @@ class Summary(msgspec.Struct, kw_only=True):
         trust: The trust level's name.
         questions: Questions asked.
         cells: Cells run.
-        usage: What models used for its questions.
+        usage: What models used for its questions, those that have not ended included.
         has_ended: Whether it was stopped, rather than detached from or killed.
     """
 
@@ -81,7 +84,7 @@ class Summary(msgspec.Struct, kw_only=True):
                 self.cells += 1
             case Renamed(title=title):
                 self.named = title
-            case Answered(usage=usage):
+            case ModelReplied(usage=usage) | ModelFailed(usage=usage) | Reflected(usage=usage):
                 self.usage += usage
 
 

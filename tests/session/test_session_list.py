@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nbagent.core.errors import UsageError
-from nbagent.core.events import Answered, Asked, CellStarted, Record, Renamed, SessionEnded, Usage
+from nbagent.core.events import Asked, CellStarted, ModelFailed, ModelReplied, Record, Renamed, SessionEnded, Usage
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import LOCK_SECONDS, SessionLog
 from nbagent.session import lookup, session_list, summary
@@ -202,12 +202,12 @@ def test_a_title_is_the_persons_else_the_question_else_the_code() -> None:
 
 
 def test_cost_and_counts_add_up() -> None:
-    """Over all turns; a price that isn't known makes the sum unknown."""
-    first = Answered(turn=1, text="", success=True, attempts=1, usage=Usage(10, 5, 1, 0, 0.5))
-    second = Answered(turn=2, text="", success=True, attempts=1, usage=Usage(1, 1, 1, 0, 0.25))
-    found = told(first, second, SessionEnded(), Renamed(title="x"))
+    """Over all calls, those that failed included; a price that isn't known makes the sum unknown."""
+    first = ModelReplied(turn=1, text="", usage=Usage(10, 5, 1, 0, 0.5))
+    failed = ModelFailed(turn=1, model="m", reason="", usage=Usage(1, 1, 1, 0, 0.25))
+    found = told(first, failed, SessionEnded(), Renamed(title="x"))
     assert (found.usage.cost, found.usage.input_tokens, found.has_ended) == (0.75, 11, True)
-    assert told(first, Answered(turn=2, text="", success=True, attempts=1, usage=Usage(calls=1))).usage.cost is None
+    assert told(first, ModelReplied(turn=2, text="", usage=Usage(calls=1))).usage.cost is None
 
 
 def test_an_old_session_gets_its_summary_from_its_log(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import math
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,13 +16,13 @@ from typing import Any
 from nbagent.core import folders
 from nbagent.core.errors import DataError, NbagentError, UsageError
 from nbagent.core.events import Answer, FileDownloaded, FileUploaded, Record
-from nbagent.core.text import size_of
+from nbagent.core.text import one_line, size_of
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.controls import Controls
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.request import GIVEN, TAKEN, Request
 from nbagent.faces.magic.sessions import Sessions
-from nbagent.faces.magic.variables import Packed, pack, size_here, unpack
+from nbagent.faces.magic.variables import Packed, pack, size_here, table_told, unpack
 from nbagent.faces.terminal.console import show_answer
 from nbagent.faces.terminal.view import View
 from nbagent.safety.questions import Choice, Question, answer
@@ -77,6 +77,7 @@ class Asking:
     ) -> None:
         self.block = Block()
         self.found: dict[str, Any] = {}
+        self.reply: Answer | None = None
         self._request = request
         self._portal = portal
         self._sessions = sessions
@@ -90,7 +91,6 @@ class Asking:
         self._controls: Controls | None = None
         self._view = View(keep_figure=self._keep_figure) if in_terminal else None
         self._work: Future[Answer] | None = None
-        self._reply: Answer | None = None
         self._drawn = 0.0
         self._ends_at = math.inf
 
@@ -108,7 +108,7 @@ class Asking:
             UsageError: It was stopped.
         """
         with contextlib.ExitStack() as held:
-            packed = self._pack(namespace, held)
+            packed = yield from self._pack(namespace, held)
             self.block.tick(time.time())
             if self._view is not None:
                 self._view.wait(self.block.state)
@@ -118,7 +118,7 @@ class Asking:
                 yield from self._wait(self._work)
             except (NbagentError, Cancelled):
                 self._look()
-                failed, reply = self._ends_at == math.inf, self._reply
+                failed, reply = self._ends_at == math.inf, self.reply
                 if reply is None:
                     self.block.end("failed" if failed else "stopped")
                     self.block.answer = None  # its text is what is raised
@@ -151,24 +151,50 @@ class Asking:
         self._ends_at = min(self._ends_at, time.monotonic() + STOP_SECONDS)
         self._portal.soon(self._interrupt)
 
-    def _pack(self, namespace: dict[str, Any], held: contextlib.ExitStack) -> list[Packed]:
-        """The variables that go over, written."""
+    def _pack(self, namespace: dict[str, Any], held: contextlib.ExitStack) -> Generator[float, None, list[Packed]]:
+        """The variables that go over, written; yields seconds to wait for what a person says of large ones."""
         found: list[Packed] = []
-        limit = MAX_MB if self._request.max_mb is None else self._request.max_mb
         for name in self._request.give:
             if name not in namespace:
                 raise DataError(f"There is no variable {name}.", mend="Check its name, or run the cell that makes it.")
-            _check_size(name, size_here(namespace[name]), limit)
-            found.append(held.enter_context(contextlib.closing(pack(name, namespace[name]))))
-            _check_size(name, found[-1].size, limit)
+            value = namespace[name]
+            told = f"{name}: {table_told(value)}" if (size := size_here(value)) else ""
+            is_allowed = yield from self._allow(name, size, told)
+            found.append(held.enter_context(contextlib.closing(pack(name, value))))
+            if not is_allowed:
+                yield from self._allow(name, found[-1].size, found[-1].told)
         return found
+
+    def _allow(self, name: str, size: int, told: str) -> Generator[float, None, bool]:
+        """Have a person allow a variable that is above the limit; returns whether one has."""
+        limit = MAX_MB if self._request.max_mb is None else self._request.max_mb
+        if size <= limit * 1e6:
+            return False
+        over = f"{name} has {size_of(size)}, and {limit:g} MB go over unasked"
+        option = f"--max-mb {size // 1_000_000 + 1}"
+        said: list[Choice] = []
+        controls = self._make_controls(lambda _, choice, **__: said.append(choice), self.stop)
+        if controls is None:
+            raise DataError(f"{over}.", mend=f"Allow it: {option}")
+        try:
+            controls.open(_may_go(name, title=over, note=one_line(told)))
+            while not said:
+                if self._ends_at < math.inf:
+                    raise Cancelled
+                controls.ask()
+                yield LOOK_SECONDS
+        finally:
+            controls.close()
+        if said != ["approve"]:
+            raise DataError(f"{name} stays here.", mend=f"Give a smaller part of it, or allow it: {option}")
+        return True
 
     def _close(self) -> None:
         self._look()
         if self._view is not None:
             self._view.idle()
-            if self._reply is not None:
-                show_answer(self._reply)
+            if self.reply is not None:
+                show_answer(self.reply)
         if self._controls is not None:
             self._controls.close()
             self._controls = None
@@ -221,7 +247,7 @@ class Asking:
                 await session.attend()
             for each in packed:
                 await give(session, each)
-            found = self._reply = await session.ask(_question(self._request, packed, self._note))
+            found = self.reply = await session.ask(_question(self._request, packed, self._note))
             await self._take(session)
             return found
         finally:
@@ -252,12 +278,16 @@ class Asking:
             self._work.cancel()
 
 
-def _check_size(name: str, size: int, limit: float) -> None:
-    if size > limit * 1e6:
-        raise DataError(
-            f"{name} has {size_of(size)}, and {limit:g} MB go over unasked.",
-            mend=f"Allow it: --max-mb {size // 1_000_000 + 1}",
-        )
+def _may_go(name: str, *, title: str, note: str) -> Question:
+    return Question(
+        id=name,
+        kind="size",
+        title=title,
+        text="May it go into the sandbox?",
+        choices=("approve", "reject"),
+        default="reject",
+        note=note,
+    )
 
 
 async def give(session: Attached, packed: Packed) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,7 +12,8 @@ from nbagent.core.events import Record
 from nbagent.core.text import visible_lines
 from nbagent.safety.questions import LABELS, Choice, Question
 
-HEARS_FROM = 7
+HEARD = frozenset(["comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"])
+"""Messages that a front end draws and presses widgets by."""
 WHY = "Why not? (Enter for no reason) "
 
 
@@ -27,6 +29,9 @@ class Controls(Protocol):
 
     def hear(self, record: Record) -> None:
         """Take one of the session's records: what is asked is shown, what is over goes."""
+
+    def open(self, question: Question) -> None:
+        """Show a question."""
 
     def ask(self) -> None:
         """Ask what is open, where asking keeps the caller waiting."""
@@ -46,7 +51,11 @@ class Prompts:
         """See `Controls.hear`."""
         self._open = [each for each in self._open if not each.is_over(record.event)]
         if question := Question.of(record):
-            self._open.append(question)
+            self.open(question)
+
+    def open(self, question: Question) -> None:
+        """See `Controls.open`."""
+        self._open.append(question)
 
     def ask(self) -> None:
         """See `Controls.ask`."""
@@ -119,8 +128,12 @@ class Widgets:
             if question.is_over(record.event):
                 self._remove(name)
         if asked := Question.of(record):
-            self._open[asked.id] = (asked, self._form(asked))
-            self._arrange()
+            self.open(asked)
+
+    def open(self, question: Question) -> None:
+        """See `Controls.open`."""
+        self._open[question.id] = (question, self._form(question))
+        self._arrange()
 
     def ask(self) -> None:
         """See `Controls.ask`; buttons keep nobody waiting."""
@@ -200,7 +213,28 @@ def has_widgets() -> bool:
     return find_spec("ipywidgets") is not None and bool({"JPY_SESSION_NAME", "VSCODE_PID"} & os.environ.keys())
 
 
-def hears_meanwhile() -> bool:
-    """Whether a click is heard while a cell awaits: before version 7, ipykernel takes one message after the other."""
-    ipykernel = sys.modules.get("ipykernel")
-    return ipykernel is not None and ipykernel.version_info[0] >= HEARS_FROM
+async def hear(kernel: Any) -> None:
+    """Have a kernel take what was clicked: before version 7, ipykernel takes no message while a cell awaits."""
+    if (queue := getattr(kernel, "msg_queue", None)) is None:
+        return
+    heard = []
+    for each in [queue.get_nowait() for _ in range(queue.qsize())]:
+        with contextlib.suppress(Exception):  # of which the kernel tells when it is its turn
+            idents, parts = kernel.session.feed_identities(each[-1][0], copy=False)
+            if kernel.session.unpack(parts[1].bytes)["msg_type"] in HEARD:
+                heard.append((idents, kernel.session.deserialize(parts, copy=False)))
+                continue
+        queue.put_nowait(each)
+    for idents, message in heard:
+        # Not as the kernel would: what the cell prints after that would belong to the click.
+        _tell(kernel, "busy", message)
+        handled = kernel.shell_handlers[message["header"]["msg_type"]](kernel.shell_stream, idents, message)
+        if inspect.isawaitable(handled):
+            await handled
+        _tell(kernel, "idle", message)
+
+
+def _tell(kernel: Any, state: str, message: Any) -> None:
+    """Tell front ends what a kernel does with a message; until then, they hold the next click back."""
+    topic = f"kernel.{kernel.ident}.status".encode()
+    kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=message, ident=topic)

@@ -25,7 +25,7 @@ from nbagent.core.text import safe
 from nbagent.faces.magic.asking import LOOK_SECONDS, MAX_MB, STOPPED, Asking
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.completion import completions
-from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets, hears_meanwhile
+from nbagent.faces.magic.controls import Controls, Prompts, Widgets, has_widgets, hear
 from nbagent.faces.magic.notebook import Watcher, cells_to_insert, put_below
 from nbagent.faces.magic.portal import Portal
 from nbagent.faces.magic.request import (
@@ -158,7 +158,11 @@ class AgentMagics(Magics):
     @line_cell_magic
     async def _agent_awaited(self, line: str, cell: str | None = None) -> Any:
         """Do as `agent` does, for lines that can be awaited."""
-        return await _driven(self._steps(line, cell, is_awaited=True), asyncio.sleep)
+        return await _driven(self._steps(line, cell, is_awaited=True), self._rest)
+
+    async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await hear(getattr(self._ip, "kernel", None))
 
     # -- one call -------------------------------------------------------------------------------------------------
 
@@ -168,20 +172,18 @@ class AgentMagics(Magics):
         Raises:
             AgentError: It can't be done, or has failed.
         """
-        # Before a call that isn't awaited has ended, the kernel hears nothing of a front end.
-        hears = is_awaited and hears_meanwhile()
         try:
             request = parse(line, cell)
             match request.verb:
                 case "":
-                    return (yield from self._question(request, hears=hears))
+                    return (yield from self._question(request, hears=is_awaited))
                 case "fix":
-                    return (yield from self._fix(request, hears=hears))
+                    return (yield from self._fix(request, hears=is_awaited))
                 case "explain":
                     request.question = self._watcher.to_explain()
-                    return (yield from self._question(request, hears=hears))
+                    return (yield from self._question(request, hears=is_awaited))
                 case "insert":
-                    return (yield from self._insert(request, hears=hears))
+                    return (yield from self._insert(request, hears=is_awaited))
                 case "undo":
                     return self._undo()
                 case "stop" if self._running is not None:
@@ -269,7 +271,8 @@ class AgentMagics(Magics):
                 self._note = ""
                 self._replaced = {name: self._namespace.get(name, _MISSING) for name in asking.found}
                 self._namespace.update(asking.found)
-        return Reply(asking.block.answer) if asking.block.answer is not None else None
+        # With its cells and files, which the block has from events of their own.
+        return Reply(asking.reply) if asking.reply is not None else None
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

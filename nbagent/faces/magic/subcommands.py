@@ -15,9 +15,7 @@ from nbagent.core.events import (
     Asked,
     CellFinished,
     CellStarted,
-    ModelReplied,
     SessionResumed,
-    Usage,
 )
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, printable, safe, size_of
@@ -26,6 +24,7 @@ from nbagent.faces.magic.sessions import Sessions
 from nbagent.safety.approvals import Mode
 from nbagent.sandbox.paths import VARIABLES
 from nbagent.session.attach import Attached
+from nbagent.session.summary import Summary
 
 NOTHING = "No question was asked here yet. For example: %agent What is in this data?"
 DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives again what it shows."}
@@ -168,10 +167,10 @@ def history(session: Attached) -> str:
 
 def spent(session: Attached) -> str:
     """What the model's replies have cost in tokens and money."""
-    used = Usage()
+    summary = Summary()
     for record in session.since():
-        if isinstance(record.event, ModelReplied):
-            used += record.event.usage
+        summary.on_event(record)
+    used = summary.usage
     cost = "" if used.cost is None else f", ${used.cost:.4f} by the price list"
     return f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out, in {used.calls} calls{cost}"
 

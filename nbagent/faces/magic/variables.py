@@ -101,7 +101,7 @@ def pack(name: str, value: Any) -> Packed:
     file, code = f"{name}{kind.suffix}", kind.code
     if kind.name == "polars.DataFrame" and _mapped_polars(memory.path, value.schema) is not None:
         code = _POLARS_MAPPED
-    told = f"{name}: {_table_told(value, kind)}, {size_of(memory.size)}"
+    told = f"{name}: {table_told(value)}, {size_of(memory.size)}"
     code = f"# {one_line(told)}\n{code.format(name=name, path=f'{VARIABLES}/{file}')}"
     return Packed(name=name, told=told, code=code, file=file, memory=memory)
 
@@ -190,9 +190,10 @@ def kind_of(value: Any) -> str:
     return ""
 
 
-def _table_told(value: Any, kind: Kind) -> str:
+def table_told(value: Any) -> str:
+    """What a table or an array is, in words, with its columns."""
     shape = " × ".join(f"{each:,}" for each in value.shape) or "one value"
-    told = f"{kind.name} {getattr(value, 'dtype', '')}".rstrip() + f", {shape}"
+    told = f"{kind_of(value)} {getattr(value, 'dtype', '')}".rstrip() + f", {shape}"
     names = [str(each) for each in getattr(value, "column_names", getattr(value, "columns", ()))]
     if names:
         more = f", and {len(names) - MAX_COLUMNS} more" if len(names) > MAX_COLUMNS else ""

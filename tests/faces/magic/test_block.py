@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import ipykernel
-import pytest
+import contextlib
+import json
+from types import SimpleNamespace
+from typing import Any
 
+import polars as pl
+import pytest
+from jupyter_client.session import Session
+from tornado.queues import Queue
+from zmq import Frame
+
+from nbagent.core.errors import DataError
 from nbagent.core.events import Asked, CellFinished, CellStarted, ModelReplied, Record
+from nbagent.faces.magic.asking import Asking
 from nbagent.faces.magic.block import Block
-from nbagent.faces.magic.controls import hears_meanwhile
+from nbagent.faces.magic.controls import Prompts, hear
 from nbagent.faces.magic.render import html, text
+from nbagent.faces.magic.request import Request
 
 
 def test_words_are_shown_until_the_reply_is_whole() -> None:
@@ -41,10 +52,62 @@ def test_a_cell_that_was_stopped_shows_what_it_had_shown_alone() -> None:
         assert (f"{name}: here" in text(block)) == is_seen
 
 
-@pytest.mark.parametrize(("version", "hears"), [((6, 31, 0), False), ((7, 0, 0), True)])
-def test_buttons_are_shown_where_a_click_is_heard(
-    version: tuple[int, ...], hears: bool, monkeypatch: pytest.MonkeyPatch
+async def test_a_click_is_heard_while_a_cell_awaits() -> None:
+    """Before version 7, ipykernel takes no message meanwhile. Code waits for its turn, as does what can't be read."""
+    session, told, heard = Session(key=b"key"), [], []
+    queue: Queue[Any] = Queue()
+    for number, kind in enumerate(("execute_request", "comm_msg", "", "comm_info_request", "execute_request")):
+        parts = session.serialize(session.msg(kind), ident=b"page") if kind else [b"no message"]
+        queue.put_nowait((number, None, ([Frame(part) for part in parts],)))
+
+    async def describe(_stream: Any, idents: list[bytes], message: dict[str, Any]) -> None:
+        heard.append((idents, message["msg_type"]))
+
+    kernel = SimpleNamespace(msg_queue=queue, session=session, ident="k", shell_stream=None)
+    kernel.iopub_socket = SimpleNamespace(send_multipart=lambda parts, **_: told.append(json.loads(parts[-1])))
+    kernel.shell_handlers = {
+        "comm_msg": lambda _, idents, message: heard.append((idents, message["msg_type"])),
+        "comm_info_request": describe,
+    }
+    await hear(kernel)
+    assert heard == [([b"page"], "comm_msg"), ([b"page"], "comm_info_request")]
+    assert [each["execution_state"] for each in told] == ["busy", "idle"] * 2
+    assert [queue.get_nowait()[0] for _ in range(queue.qsize())] == [0, 2, 4]
+
+
+def test_a_person_is_asked_before_what_is_large_goes_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An awaited cell of ipykernel 6 keeps all clicks waiting: a person is asked by `input()` there."""
-    monkeypatch.setattr(ipykernel, "version_info", version)
-    assert hears_meanwhile() == hears
+    """With its size and columns; where nobody is, and after a no, it stays."""
+
+    def sent(said: str) -> list[str]:
+        monkeypatch.setattr("builtins.input", lambda _: said)
+        request = Request(question="How large is it?", give=["large"], max_mb=0.001)
+        nothing: Any = None
+        asking = Asking(
+            request,
+            portal=nothing,
+            sessions=nothing,
+            defaults={},
+            note="",
+            attended=bool(said),
+            draw=lambda _: None,
+            make_controls=lambda answer, _: Prompts(answer) if said else None,
+            in_terminal=False,
+        )
+        packing = asking._pack({"large": pl.DataFrame({"a": [1] * 1000})}, held)
+        while True:
+            try:
+                next(packing)
+            except StopIteration as ended:
+                return [each.name for each in ended.value]
+
+    with contextlib.ExitStack() as held:
+        assert sent("approve") == ["large"]
+        shown = capsys.readouterr().out
+        assert "large has 8 KB, and 0.001 MB go over unasked" in shown
+        assert "polars.DataFrame, 1,000 × 1 (a)" in shown
+        with pytest.raises(DataError, match="large stays here"):
+            sent("reject")
+        with pytest.raises(DataError, match="--max-mb 1"):
+            sent("")

@@ -105,11 +105,11 @@ def test_it_works_in_a_kernel_that_another_notebook_has(run: Run) -> None:
 def test_the_answer_is_the_value_of_an_assignment(run: Run) -> None:
     cells = run(
         "reply = %agent How many?",
-        "print(reply.text, reply.success)",
+        "print(reply.text, reply.success, [each.code for each in reply.cells], [each.name for each in reply.files])",
         "def ask():\n    %agent And twice that?\nfor _ in range(1):\n    ask()",
-        model=[call("print(21)"), "It is 21.", call("print(42)"), "It is 42."],
+        model=[call("print(21); open('/tmp/output/a.txt', 'w').close()"), "It is 21.", call("print(42)"), "It is 42."],
     )
-    assert "It is 21. True" in text(cells[1])
+    assert "It is 21. True [\"print(21); open('/tmp/output/a.txt', 'w').close()\"] ['a.txt']" in text(cells[1])
     assert "It is 42." in text(cells[2])
 
 
