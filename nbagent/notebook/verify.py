@@ -254,6 +254,7 @@ def compared(
 ) -> dict[int, Comparison]:
     """What differs, by the number of each cell that has run before and now."""
     found, twice = {}, set[str]()
+    first = min((each.at for each in document.cells if each.at is not None), default=0.0)
     for cell in document.cells:
         if cell.facts.get("installed"):
             twice |= changes(cell.code)
@@ -264,7 +265,7 @@ def compared(
         more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
-        moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
+        moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=(cell.at or 0.0) - first)
         if document.lock and not reads[cell.number].zoned:
             known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
             moments = replace(moments, zones=known)
