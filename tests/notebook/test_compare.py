@@ -88,6 +88,7 @@ def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None
         ("os.times()", "posix.times_result(user=0.38, elapsed=9.5)", "posix.times_result(user=1.14, elapsed=8.1)",
          "posix.times_result(user=0.7, elapsed=8.8)"),
         ("from time import monotonic_ns as m\nmonotonic_ns()", "27216000123", "27316000456", "27416000789"),
+        ("a.ctypes.data", "94024516888928", "93953551628144", "93825870698144"),
         ("os.getuid(), os.getgid()", "(88524, 88524)", "(57012, 57012)", "(61993, 61993)"),
     ],
 )  # fmt: skip

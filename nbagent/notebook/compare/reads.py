@@ -19,7 +19,7 @@ _CLOCKS = re.compile(
 _IDS = re.compile(
     r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
     r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
-    r"gete?[ug]id|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
+    r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
 _PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
 _OWN_PROCESS = re.compile(r"\bgetp?pid\b")
