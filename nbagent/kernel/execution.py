@@ -32,6 +32,7 @@ class CellJob:
         installed: Packages that were installed for it.
         notes: Sentences for its note.
         report: What nbagent's own code in the kernel said with the last reply; untrusted, empty if nothing.
+        shown: The outputs of statements that don't run again after an install; None where all of it runs.
     """
 
     cell: int
@@ -45,6 +46,7 @@ class CellJob:
     installed: list[Package] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     report: str = ""
+    shown: CellOutputs | None = None
 
 
 @dataclass

@@ -30,9 +30,15 @@ SERVE_SECONDS = 120.0
 LOOK_SECONDS = 0.25
 """Seconds between two looks at that time."""
 
+MOST_STATEMENTS = 1_000_000
+"""Statements of a cell."""
+
 _INVALIDATE = "__import__('importlib').invalidate_caches()"
-_SHELL = "__import__('IPython').get_ipython()"
-_UNCOUNT = f"setattr({_SHELL}, 'execution_count', {_SHELL}.execution_count - 1)"
+_AGAIN = """
+def main():
+    from IPython import get_ipython
+    return get_ipython().nbagent_again()
+"""
 
 
 class KernelInstaller:
@@ -120,20 +126,20 @@ class KernelInstaller:
         async with self._busy:
             await self._find_modules()
 
-    async def install_missing(self, cell: int, module: str) -> tuple[list[Package], str]:
-        """Install the module that a running cell missed, so that its code can be run again.
+    async def install_missing(self, cell: int, module: str) -> tuple[list[Package], int, str]:
+        """Install the module that a running cell missed, so that its code can go on or be run again.
 
         Returns:
-            The packages that were added, and a sentence on why there are none.
+            The packages that were added, how many of the code's statements need not run again as the kernel says
+            (`magics_inside.go_on`), and a sentence on why there are no packages.
         """
         try:
             added = await self._add_module(module, cell=cell)
         except InstallError as error:
-            return [], f"Not installed: {error}"
+            return [], 0, f"Not installed: {error}"
         await self._find_modules()
-        # The code gets the same execution count again, as in a notebook that runs where the package is there.
-        await self._queries.ask({"count": _UNCOUNT}, seconds=REQUEST_SECONDS)
-        return added, ""
+        done = await self._queries.call(_AGAIN, [], seconds=REQUEST_SECONDS)
+        return added, done if type(done) is int and 0 < done < MOST_STATEMENTS else 0, ""
 
     async def _importable(self, work: Awaitable[list[Package]]) -> list[Package]:
         """Await an install between two cells, and have the kernel find its modules."""

@@ -1,7 +1,7 @@
 """Runs cells in a sandboxed kernel of any engine, and reports truthfully how they ended.
 
 A cell that runs too long is interrupted, given grace, and killed; a kernel that died is replaced; a missing module is
-installed, and the cell runs again. Each of these is an event, and a sentence in the cell's note if people or models
+installed, and the cell goes on. Each of these is an event, and a sentence in the cell's note if people or models
 must know it.
 
 `Kernel` puts the parts together, numbers the cells, and lets one cell or request at a time through. `runner.py` has the

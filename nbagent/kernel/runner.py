@@ -1,6 +1,6 @@
 """Runs a cell from its beginning to its end, whatever its code does: the steps, and their order.
 
-Make sure that there is a kernel; send the code and follow it; install a module that it misses, and send it again;
+Make sure that there is a kernel; send the code and follow it; install a module that it misses, and have it go on;
 replace a kernel that died; emit `CellFinished`. A caller that is cancelled stops the cell, whose end is emitted too.
 """
 
@@ -18,6 +18,7 @@ from nbagent.kernel.process import KernelProcess
 from nbagent.kernel.recovery import Recovery
 from nbagent.kernel.router import Notify, Router
 from nbagent.kernel.timeout import TimedRequests
+from nbagent.sandbox.inside.magics_inside import DONE
 
 MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
@@ -77,13 +78,15 @@ class Runner:
     # -- its code -----------------------------------------------------------------------------------------------
 
     async def _run_code(self, job: CellJob) -> ExecuteRequest:
-        """Run the code; while it misses a module that can be installed, install it and run the code again."""
+        """Run the code; while it misses a module that can be installed, install it, and go on or run it again."""
         for _ in range(MAX_INSTALLS):
             request = await self._execute(job)
             module = request.missing_module(job.code)
             if module is None or not await self._install(job, request, module):
                 return request
             self._notify(OutputsCleared(cell=job.cell))
+            if job.shown:
+                self._router.show(job.cell, job.shown.without_error(), during=job.cell)
         return await self._execute(job)
 
     async def _execute(self, job: CellJob) -> ExecuteRequest:
@@ -123,7 +126,7 @@ class Runner:
     async def _install(self, job: CellJob, request: ExecuteRequest, module: str) -> bool:
         """Install the module that the code missed; returns whether to run the code again."""
         try:
-            added, refusal = await self._installs.install_missing(job.cell, module)
+            added, done, refusal = await self._installs.install_missing(job.cell, module)
         except BaseException:
             request.stopped = "interrupted"
             self._finish(job, request)
@@ -131,6 +134,7 @@ class Runner:
         if refusal:
             job.notes.append(refusal)
         job.installed += added
+        job.metadata[DONE], job.shown = done, request.outputs if done else None
         if added and job.stop:
             # Who interrupts during the install wants to stop the cell, so its code isn't run again.
             request.stopped = job.stop

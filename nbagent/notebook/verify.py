@@ -21,7 +21,7 @@ from nbagent.notebook.compare.cell import Comparison, Pair, compare
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
-from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Moments, zones
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
@@ -134,7 +134,9 @@ class Verification:
 
     def _is_doubtful(self, number: int, found: Comparison) -> bool:
         """Whether two fresh runs may agree by chance on what differs."""
-        return self._reads[number].is_volatile and any(not each.cause for each in found.differences)
+        reads = self._reads[number]
+        volatile = reads.is_volatile or reads.concurrent
+        return volatile and any(each.cause in ("", ORDER) for each in found.differences)
 
     async def _sweep(self, fresh: Ran, again: Ran) -> None:
         """Find the cells that depend on the machine, by runs on other terms, each compared with the first one."""
@@ -254,6 +256,7 @@ def compared(
 ) -> dict[int, Comparison]:
     """What differs, by the number of each cell that has run before and now."""
     found, twice = {}, set[str]()
+    first = min((each.at for each in document.cells if each.at is not None), default=0.0)
     for cell in document.cells:
         if cell.facts.get("installed"):
             twice |= changes(cell.code)
@@ -264,7 +267,7 @@ def compared(
         more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         began, elapsed = fresh.moments[cell.number]
-        moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed)
+        moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=(cell.at or 0.0) - first)
         if document.lock and not reads[cell.number].zoned:
             known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
             moments = replace(moments, zones=known)

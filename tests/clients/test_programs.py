@@ -107,14 +107,15 @@ async def test_nbclient_notices_a_death(kernel_name: str) -> None:
 
 
 async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) -> None:
-    """By a PEP 723 block, and where a cell misses a module: it runs again, with the same number, and says what came."""
-    for name in ("declared", "wanted"):
+    """By a PEP 723 block, and where a cell misses a module: it goes on, with the same number, and says what came."""
+    for name in ("declared", "wanted", "late"):
         packages.add(name, "1.5")
     made = notebook(
         kernel_name,
         "# /// script\n# requires-python = '>=3.11'\n# dependencies = ['declared>=1']\n# ///",
         "import declared; declared.version",
         "print('once')\nimport wanted\nlen([each for each in In if 'once' in each]), wanted.version",
+        "for _ in range(2):\n    print('twice')\n    import late\nlate.version",
         "%pip install missing-everywhere",
         "try:\n    import optional_here\nexcept ImportError:\n    print('without')",
         "import missing_everywhere",
@@ -122,12 +123,13 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
     executed = await nbclient.NotebookClient(made, timeout=60, allow_errors=True).async_execute()
     said = [text(cell) for cell in executed.cells]
     assert said[:2] == ["nbagent: Installed declared 1.5.", "'1.5'"]
-    assert said[2] == "nbagent: Installed wanted 1.5.once\n(1, '1.5')"
+    assert said[2] == "once\nnbagent: Installed wanted 1.5.(1, '1.5')"
     assert executed.cells[2].outputs[-1].execution_count == 2
-    assert "Not installed" in said[3]
-    assert said[4] == "without\n"
-    assert executed.cells[5].outputs[0].ename == "ModuleNotFoundError"
-    assert "nbagent: Not installed: There is no distribution called missing-everywhere" in said[5]
+    assert said[3] == "nbagent: Installed late 1.5.twice\ntwice\n'1.5'"
+    assert "Not installed" in said[4]
+    assert said[5] == "without\n"
+    assert executed.cells[6].outputs[0].ename == "ModuleNotFoundError"
+    assert "nbagent: Not installed: There is no distribution called missing-everywhere" in said[6]
 
 
 async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

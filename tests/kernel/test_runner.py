@@ -11,7 +11,7 @@ from kernel.shared import SWALLOW, Events, errors, short
 from packages.index import Index
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import InstallFailed, OutputsCleared, PackagesInstalled
+from nbagent.core.events import InstallFailed, OutputAdded, OutputsCleared, PackagesInstalled
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.runner import MAX_INSTALLS
 from nbagent.sandbox.contract import Engine
@@ -56,7 +56,7 @@ async def test_stopping_ends_a_running_cell(engine: Engine) -> None:
 
 
 async def test_a_missing_module_is_installed(kernel: Kernel, packages: Index, events: Events) -> None:
-    """The distribution is installed, the cell runs again from its start, and only that run's output is kept."""
+    """The distribution is installed, the cell goes on, and its error is taken back."""
     packages.add("automatic", "1.2")
     cell = await kernel.run("print('before')\nimport automatic\nautomatic.version")
     assert (cell.status, cell.text) == ("ok", "before\n'1.2'")
@@ -77,6 +77,27 @@ async def test_a_cell_that_runs_again_draws_the_same_numbers(kernel: Kernel, pac
     await kernel.run(seeds)
     assert cell.installed
     assert cell.text == (await kernel.run(draws)).text
+
+
+async def test_what_ran_before_a_missing_module_runs_once(kernel: Kernel, packages: Index, events: Events) -> None:
+    """State, output, history and numbers are what they are where the module is there; so with two such modules."""
+    for name in ("onelate", "twolate", "threelate"):
+        packages.add(name)
+    await kernel.run("n = 0")
+    code = "n += 1; import onelate\nn += 10\nprint('a', end='')\nimport twolate; n += 100\nprint(n)\nn"
+    events.clear()
+    cell = await kernel.run(code)
+    assert (cell.status, cell.text) == ("ok", "a111\n111")
+    assert len(cell.installed) == 2
+    shown = [each.output for each in events.of(OutputAdded)]
+    assert [each["output_type"] for each in shown][-1] == "execute_result"
+    assert (await kernel.run("In[-2], In[-1]")).text.count("import onelate") == 1
+    # Within a statement, nothing says how far it came: the whole cell runs again.
+    cell = await kernel.run("n = n + 1\nfor each in range(2):\n    print(each)\n    import threelate\nn")
+    assert (cell.text, bool(cell.installed)) == ("0\n1\n113", True)
+    cell = await kernel.run("n = n + 1; import never_heard_of\nn")
+    assert errors(cell) == ["ModuleNotFoundError"]
+    assert (await kernel.run("n = n + 1; import onelate\nn")).text == "115"
 
 
 async def test_a_cell_gets_each_module_that_it_misses(kernel: Kernel, packages: Index) -> None:

@@ -63,6 +63,8 @@ def compared(
         ("a   b", "a b"),
         ("<Task pending name='Task-36'> ThreadPoolExecutor-0_0", "<Task pending name='Task-5'> ThreadPoolExecutor-0_1"),
         ("os.stat_result(st_ino=66, st_size=1)", "os.stat_result(st_ino=79, st_size=1)"),
+        ("Device: 0,214\tInode: 6   Links: 1\nAccess: (0644/-rw-r--r--)  Uid: (88524/ sandbox)   Gid: (88524/ sandbox)",
+         "Device: 0,49\tInode: 12  Links: 1\nAccess: (0644/-rw-r--r--)  Uid: ( 1001/ sandbox)   Gid: ( 1001/ sandbox)"),
         ("/home/x/lib/python3.9/site-packages/p/a.py:3: W", "/opt/lib/python3.11/site-packages/p/a.py:3: W"),
         ("   1    0.001    0.001    0.000    0.000 a:1(f)", "   1    0.000    0.000    0.000    0.000 a:1(f)"),
         ("dl \x1b[38;5;237m━━━━\x1b[0m━━━━ \x1b[35m 75%\x1b[0m \x1b[36m0:00:01\x1b[0m", "dl ━━━╸━━━━ 100% 0:00:00 "),
@@ -78,6 +80,23 @@ def compared(
 def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None:
     """Addresses, IPython's timings, progress bars, temporary files, colours, numbers of cells, the last digits."""
     assert compared(stored, fresh).differences == []
+
+
+@pytest.mark.parametrize(
+    ("code", "stored", "fresh", "again"),
+    [
+        ("os.times()", "posix.times_result(user=0.38, elapsed=9.5)", "posix.times_result(user=1.14, elapsed=8.1)",
+         "posix.times_result(user=0.7, elapsed=8.8)"),
+        ("from time import monotonic_ns as m\nmonotonic_ns()", "27216000123", "27316000456", "27416000789"),
+        ("a.ctypes.data", "94024516888928", "93953551628144", "93825870698144"),
+        ("os.getuid(), os.getgid()", "(88524, 88524)", "(57012, 57012)", "(61993, 61993)"),
+    ],
+)  # fmt: skip
+def test_what_clocks_and_accounts_say_is_no_difference(code: str, stored: str, fresh: str, again: str) -> None:
+    """Only where code asks them, and two fresh runs differ."""
+    assert compared(stored, fresh, again, code=code).differences == []
+    assert compared(stored, fresh, again, code="print(rows)").differences
+    assert compared(stored, fresh, fresh, code=code).differences
 
 
 @pytest.mark.parametrize(
@@ -214,6 +233,51 @@ def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
     assert found("[(1, 20), (3, 21)]", told.format(19, 20))
     assert found(told.format(20, 61), told.format(19, 20))
     assert found("20 rows", "19 rows", "print(len(rows), 'rows')")
+
+
+def test_tasks_that_end_in_another_order_may_take_another_time() -> None:
+    """Lines in another order are none beside durations that differ; a line that changed is one."""
+    code = "t = time.time()\nfor each in asyncio.as_completed(tasks):\n    print(await each)\nprint(time.time() - t)"
+    told = "{}\n{}\n{}\n{}s for 3 tasks"
+    fresh = told.format(2, 0, 1, 0.07)
+    assert compared(told.format(0, 1, 2, 0.05), fresh, fresh, code=code).differences == []
+    assert compared(told.format(0, 1, 3, 0.05), fresh, fresh, code=code).differences
+    assert compared(told.format(0, 1, 2, 0.05), fresh, fresh, code="t = time.time()").differences
+    code = "for each in threads: each.start()\nfor each in [Thread(target=work)]: each.join()"
+    assert compared("worker 1\nworker 5\n", "worker 2\nworker 1\n", "worker 1\nworker 2\n", code=code).differences
+    assert compared("worker 1\nworker 2\n", "worker 2\nworker 1\n", "worker 1\nworker 2\n", code=code).excused
+
+
+def test_what_fits_no_clock_is_a_difference_where_code_reads_one() -> None:
+    """Another hour or weekday beside the right date, parts of times in zones that are not the notebook's, counts."""
+    here = Moments(stored=THEN, fresh=NOW, elapsed=3.0, zones=(0,), early=60.0)
+    form, code = "%A, %d %B %Y at %H:%M", "print(now, datetime.now(), len(threads))"
+    then, now = (datetime.fromtimestamp(each, UTC).strftime(form) for each in (THEN, NOW))
+    again = now.replace("14:03", "14:04")
+    assert compared(then, now, again, code=code, moments=here).differences == []
+    assert compared(then.replace("14:03", "14:02"), now, again, code=code, moments=here).differences == []
+    assert compared(then.replace("Wednesday", "Monday"), now, again, code=code, moments=here).differences
+    assert compared(then.replace("14:03", "13:03"), now, again, code=code, moments=here).differences
+    hour = Moments(stored=NOW - 600, fresh=NOW, elapsed=3.0, zones=(0,), early=60.0)  # 13:53 and 14:03
+    assert compared("quarter 3", "quarter 4", "quarter 4", code=code, moments=hour).differences
+    assert compared("13 o'clock", "14 o'clock", "14 o'clock", code=code, moments=hour).differences == []
+
+
+def test_small_numbers_beside_threads_are_no_processes() -> None:
+    """Only where the code asks for the numbers of processes or threads."""
+    reads = Code().take("with ThreadPoolExecutor(4) as ex:\n    print(*ex.map(cube, range(6)))")
+    context = Context(moments=MOMENTS, reads=reads, process=7)
+    assert compare([stream("64 126")], [stream("64 125")], context, again=[[stream("64 125")]]).differences
+
+
+def test_the_times_of_files_that_a_program_lists_are_clocks() -> None:
+    """Whichever of its letters come with the one for the long form."""
+    listed = "-rw-r--r-- 1 sandbox sandbox 8 Nov 24 {} out.csv"
+    now, then = (listed.format(datetime.fromtimestamp(each, UTC).strftime("%H:%M")) for each in (NOW, THEN - 120))
+    moments = Moments(stored=THEN - 120, fresh=NOW, elapsed=3.0)
+    for code in ("!ls -la {d}", "!ls -tl", "!ls --color -l x | head", "!ls --full-time"):
+        assert compared(then, now, now, code=code, moments=moments).differences == [], code
+    assert compared(then, now, now, code="!ls --color=always out-l", moments=moments).differences
 
 
 def test_what_programs_say_of_the_machine_may_be_the_same_in_all_fresh_runs() -> None:

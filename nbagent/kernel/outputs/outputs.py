@@ -116,6 +116,18 @@ class CellOutputs:
         """
         return list(self._withheld.values())
 
+    def without_error(self) -> list[Change]:
+        """Take back the error that ended the cell's code, which goes on; returns what there is to show again."""
+        kept, changes = self._kept, list[Change]()
+        self._streams.close()
+        if kept.items and isinstance(last := kept.items[-1], dict) and last["output_type"] == "error":
+            del kept.items[-1]
+            kept.counts["last words"] -= 1
+        for item in kept.items:
+            output = item.output() if isinstance(item, Stream) else dict(item)
+            self._tell(changes, Added(output, kept.display_ids.get(id(item), "")), size=0)
+        return changes
+
     @property
     def truncated(self) -> str:
         """What the outputs lack, a sentence each; empty if they are whole."""

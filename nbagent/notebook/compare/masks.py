@@ -38,6 +38,7 @@ BUILT_IN = tuple(
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
+        (r"\b(Device: |Inode: |[UG]id: \( {0,9})\d[^\s/]{0,40}", r"\1N"),
         (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),

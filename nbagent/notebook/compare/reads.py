@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from nbagent.notebook.lock import COMMANDS, SEED_NAMES, SEEDS, statements, unparsed
 
 _CLOCKS = re.compile(
-    r"\b(?:time|perf_counter|perf_counter_ns|process_time|thread_time|monotonic|time_ns|now|utcnow|today|timeit|"
-    r"default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
+    r"\b(?:(?:time|perf_counter|process_time|thread_time|monotonic)(?:_ns)?|clock_gettime(?:_ns)?|os\.times|now|utcnow|"
+    r"today|timeit|default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
     r"tqdm|trange|track|Progress|verbose|logging|getLogger|datetime64|Timestamp|uptime|boot_time|[cC]?Profile|"
     r"stat|st_[acm]time(?:_ns)?|get[acm]time|cross_validate|cv_results_|fit_time|score_time)\b",
     re.IGNORECASE,
@@ -19,9 +19,10 @@ _CLOCKS = re.compile(
 _IDS = re.compile(
     r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
     r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
-    r"ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
+    r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
 _PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
+_OWN_PROCESS = re.compile(r"\bgetp?pid\b")
 _MEASURES = re.compile(
     r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
     r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
@@ -41,7 +42,7 @@ _RANDOM = re.compile(
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
-_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\s+-l|ps|top|df|free|mktemp|stat)\b"
+_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]*\s-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
@@ -59,6 +60,7 @@ class Code:
         measures: Names that hold or return what depends on how much memory or time the machine has left.
         randoms: Names that hold or return what depends on random numbers without a seed.
         processes: Names that hold or return numbers of processes that the kernel started.
+        workers: Names that do so where other processes call them.
     """
 
     clocks: set[str] = field(default_factory=set)
@@ -66,6 +68,7 @@ class Code:
     measures: set[str] = field(default_factory=set)
     randoms: set[str] = field(default_factory=set)
     processes: set[str] = field(default_factory=set)
+    workers: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._modules: set[str] = set()
@@ -86,15 +89,16 @@ class Code:
                 self._siblings |= dict.fromkeys(bound, bound)
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
+        concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
             ident=ident,
             random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
             only_measure=_MEASURED.fullmatch(code) is not None,
-            processes=self._reads(code, _PROCESSES, self.processes),
+            processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
             unset=_shows_unset(code),
-            concurrent=_CONCURRENT.search(code) is not None,
+            concurrent=concurrent,
             zoned=self._zoned,
         )
 

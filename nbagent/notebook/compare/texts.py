@@ -17,6 +17,7 @@ from nbagent.notebook.compare.volatile import (
     is_clock,
     is_duration,
     is_id,
+    is_in_step,
     is_memory,
     is_moment,
     is_now,
@@ -128,12 +129,18 @@ def differences(
     if stored == fresh:
         return []
     found = list(_changes(key, texts, context, excused, markup=markup))
+    if context.reads.concurrent:
+        # Lines in whatever order: in theirs, each place differs with every run, and would excuse a change.
+        lines = ["\n".join(sorted(each.splitlines())) for each in texts]
+        changed = list(_changes(key, lines, context, excused, markup=markup))
+        if found and not changed:
+            excused.add("order")
+        found = (found or changed) if changed else []
     if not found or sorted("".join(stored.split())) != sorted("".join(fresh.split())):
         return found
     unstable = any(each.is_unstable for each in found)
-    mixed = unstable or sorted(stored.splitlines()) == sorted(fresh.splitlines())
     sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
-    if sets or (mixed and context.reads.concurrent):
+    if sets or (unstable and context.reads.concurrent):
         excused.add("order")
         return []
     if not _is_reordered(stored, fresh):
@@ -266,9 +273,10 @@ def cause(reads: Reads, *, again: bool) -> str:
 
 def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, markup: bool) -> str:
     reads, moments = context.reads, context.moments
-    if is_clock(stored, fresh, moments):
+    in_step = is_in_step(stored, fresh, moments)
+    if in_step and is_clock(stored, fresh, moments):
         return "date"
-    dates = reads.clock and stored.kind == fresh.kind == "date"
+    dates = in_step and reads.clock and stored.kind == fresh.kind == "date"
     if dates and is_shifted(stored, fresh, moments, again=again):
         return "date"
     if is_moment(fresh, moments.fresh, moments.zones) and not markup:
@@ -279,8 +287,7 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "date"
     if reads.clock and is_age(stored, fresh, moments):
         return "date"
-    others = reads.processes or reads.concurrent
-    if reads.ident and is_process(stored, fresh, context.process, others=others):
+    if reads.ident and is_process(stored, fresh, context.process, others=reads.processes):
         return "id"
     if again and (markup or reads.ident or is_id(stored) or is_id(fresh)):
         return "id"

@@ -18,6 +18,8 @@ from nbagent.notebook.compare.tokens import Token, number, seconds
 
 DAY = 26 * 3600.0
 """Seconds: a day, and what time zones and daylight saving add."""
+HOUR = 3600
+"""Seconds: what daylight saving adds; a clock of twelve of them shows the same twice a day."""
 FARTHEST = 400
 """Days before and after a run in which a date may be counted from it."""
 EXACT = 6
@@ -33,6 +35,7 @@ ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_WEEK = frozenset("mon tue wed thu fri sat sun".split())
 _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
@@ -55,12 +58,14 @@ class Moments:
         fresh: The second.
         elapsed: Seconds that the second has run so far.
         zones: The seconds that their time zone may have been ahead of UTC.
+        early: Seconds that the first had run so far.
     """
 
     stored: float | None
     fresh: float
     elapsed: float
     zones: Sequence[int] = ZONES
+    early: float = DAY
 
 
 def zones(name: object, moments: Sequence[float]) -> Sequence[int]:
@@ -90,6 +95,17 @@ def is_moment(token: Token, moment: float, zones: Sequence[int]) -> bool:
             if abs(value / unit - moment) < DAY:
                 return True
     return token.kind == "date" and not _days(token.text, moment, 1).isdisjoint(_day(moment, zone) for zone in zones)
+
+
+def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
+    """Whether the times of the day in two dates are the same, or as far apart as the runs; or there are none."""
+    shown = [re.search(r"(\d{1,2}):(\d{2})", each.text) for each in (stored, fresh)]
+    if moments.stored is None or not (shown[0] and shown[1]):
+        return True
+    at = [int(each[1]) * 3600 + int(each[2]) * 60 for each in (shown[0], shown[1])]
+    apart, room = at[1] - at[0] - (moments.fresh - moments.stored), moments.early + 1.5 * moments.elapsed + 120
+    steps = {0, *(one - other for one, other in itertools.permutations(moments.zones, 2) if abs(one - other) == HOUR)}
+    return at[0] == at[1] or any(_is_off(apart - step, room, 12 * HOUR) for step in steps)
 
 
 def is_shifted(stored: Token, fresh: Token, moments: Moments, *, again: bool) -> bool:
@@ -135,6 +151,8 @@ def _days(text: str, moment: float, farthest: int) -> set[int]:
 def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
     """Whether numbers and words have a day's year, month and day."""
     rest = list(numbers)
+    if not _WEEK.intersection(words) <= {f"{day:%a}".lower()}:
+        return False
     for each in (day.day, *(() if _MONTHS[day.month - 1] in words else (day.month,))):
         if each not in rest:
             return False
@@ -153,14 +171,14 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     if label := _PARTS.search(fresh.before):
         same = _PARTS.search(stored.before) is not None and stored.text.isdecimal() and fresh.text.isdecimal()
         return same and (label[1] is not None or max(len(stored.text), len(fresh.text)) <= 2)
-    later = _parts(moments.fresh)
+    later = _parts(moments.fresh, moments.zones)
     if moments.stored is None:
         return any(_is_part(fresh, part) for parts in later for part in parts)
-    days = itertools.product(_parts(moments.stored), later)
+    days = zip(_parts(moments.stored, moments.zones), later, strict=True)
     # What shows the time may have read the clock in a cell before.
     times = (
         [_time(at - early + zone) for at in (moments.stored, moments.fresh)]
-        for zone, early in itertools.product(ZONES, (0.0, moments.elapsed))
+        for zone, early in itertools.product(moments.zones, (0.0, moments.elapsed))
     )
     return any(
         _is_part(stored, one) and _is_part(fresh, other)
@@ -175,9 +193,10 @@ def _time(moment: float) -> tuple[int, ...]:
     return at.hour, at.hour % 12 or 12, at.minute
 
 
-def _parts(moment: float) -> list[tuple[int | str, ...]]:
+def _parts(moment: float, zones: Sequence[int]) -> list[tuple[int | str, ...]]:
     """The parts of a moment, in the time zones farthest to the west and to the east, and between."""
-    days = (datetime.fromtimestamp(moment, UTC) + timedelta(hours=hours) for hours in (-14, 0, 14))
+    ahead = sorted({min(zones), 0, max(zones)})
+    days = (datetime.fromtimestamp(moment, UTC) + timedelta(seconds=each) for each in ahead)
     return [
         (
             *(day.year, day.month, day.day, day.timetuple().tm_yday, day.isocalendar().week, int(f"{day:%U}")),

@@ -1,6 +1,6 @@
 """What a cell of a kernel that another client started does and says, where a session does it for its own cells.
 
-A missing module is installed and the cell runs again; a cell says that there is no network, or that a program of it was
+A missing module is installed and the cell goes on; a cell says that there is no network, or that a program of it was
 killed for its memory; Plotly's figures are seen. Standard library only.
 """
 
@@ -78,14 +78,14 @@ def is_unreached(error: BaseException | None) -> bool:
 
 
 def install_missing(shell: Any, controller: str) -> None:
-    """Have a module that a cell misses installed, and run the cell again."""
+    """Have a module that a cell misses installed, and let the cell go on, or run it again (`magics_inside.go_on`)."""
     held: list[Any] = []
     run_once = shell.run_cell_async
 
     def hold(_: Any, *error: Any, tb_offset: Any = None) -> None:  # noqa: ARG001 - IPython's
         held[:] = [error[:3]]
 
-    def install(code: str, left: int) -> bool:
+    def install(code: str, left: int, *, counted: bool) -> bool:
         """Whether what was missing is there now; otherwise the error is shown, and why."""
         (kind, error, trace), *_ = held
         held.clear()
@@ -96,8 +96,9 @@ def install_missing(shell: Any, controller: str) -> None:
                 lines = "\n".join(re.findall(IMPORTS, code))[:4000]
                 said, why = request_install({"missing": [kind.__name__, str(error)[:2000], lines]}, controller)
                 if said:
-                    # What the cell has shown comes again.
-                    shell.display_pub.clear_output(wait=True)
+                    # What the cell has shown comes again, if all of it runs again.
+                    if not shell.nbagent_again(code, error, counted=counted):
+                        shell.display_pub.clear_output(wait=True)
                     shell.display_pub.publish({"text/plain": f"nbagent: {said}"})
                     return True
         except KeyboardInterrupt:
@@ -111,13 +112,8 @@ def install_missing(shell: Any, controller: str) -> None:
         for left in range(MAX_INSTALLS, -1, -1):
             held.clear()
             result = await run_once(raw_cell, store_history, *others, **more)
-            if not held or not install(raw_cell, left):
+            if not held or not install(raw_cell, left, counted=store_history):
                 break
-            if store_history:
-                # The code gets the same count again, as in a notebook that runs where the package is there.
-                shell.execution_count -= 1
-                for inputs in (shell.history_manager.input_hist_parsed, shell.history_manager.input_hist_raw):
-                    del inputs[-1:]
         return result
 
     shell.set_custom_exc((ImportError,), hold)

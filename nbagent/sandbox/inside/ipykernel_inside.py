@@ -20,7 +20,7 @@ import zmq
 from ipykernel.heartbeat import Heartbeat
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.session import Session
-from magics_inside import draw_again, offer_installs, point_to_agent, print_once, refuse_shells  # type: ignore[import-not-found]
+from magics_inside import go_on, offer_installs, point_to_agent, print_once, refuse_shells  # type: ignore[import-not-found]
 from message_sizes_inside import bounded  # type: ignore[import-not-found]  # beside this file, in there
 from streams_inside import in_order  # type: ignore[import-not-found]
 from tornado.ioloop import IOLoop
@@ -43,7 +43,7 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, controller: str)
     app.initialize([])
     import_from_here(app.shell)
     offer_installs(app.shell, controller, tell=bool(config["client"]))
-    draw_again(app.shell)
+    go_on(app.shell)
     if config["linked"]:
         from links_inside import follow  # type: ignore[import-not-found]
 

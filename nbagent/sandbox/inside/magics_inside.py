@@ -5,6 +5,7 @@ Imported by `ipykernel_inside.py` there; standard library only.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import random
@@ -16,6 +17,8 @@ from typing import Any
 
 SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
 """Inline script metadata, as PEP 723 has it."""
+DONE = "nbagent_done"
+"""Metadata of a request: how many of a cell's statements have run already."""
 PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 
 
@@ -74,19 +77,36 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
     shell.input_transformers_cleanup.insert(0, rewrite)
 
 
-def draw_again(shell: Any) -> None:
-    """Have a cell that runs again, for a module that it missed, draw the random numbers that it drew before.
+def go_on(shell: Any) -> None:
+    """Have a cell that missed a module go on, once it is there, at the import that failed: nothing runs twice.
 
-    They are those of Python's and NumPy's own generator, and of generators that have a name.
-    Else it would show others in a kernel that has the module from the start.
+    If something else failed, such as a call, all of the cell runs again, and draws the random numbers that it drew
+    before: those of Python's and NumPy's own generator, and of generators that have a name. Else it would show others
+    in a kernel that has the module from the start.
+
+    `shell.nbagent_again` makes ready for that, also amid the request in which the code failed with an error; it returns
+    how many statements need not run. A further request says so in its metadata, as `DONE`.
     """
     drawn: list[tuple[Any, Any]] = []
-    missed = ""
+    missed, done, first = "", 0, 0
+
+    class Rest(ast.NodeTransformer):
+        """Leaves out what has run of a cell."""
+
+        def visit(self, node: Any) -> Any:
+            nonlocal first
+            if first:
+                node.body, first = node.body[first:], 0
+            return node
 
     def before_run(info: Any) -> None:
+        nonlocal first
+        first = 0
         # Whatever the session's code has made of these modules, its cell runs.
         with contextlib.suppress(Exception):
-            if missed and info.raw_cell == missed:
+            is_again = bool(missed) and info.raw_cell == missed
+            first = int(shell.kernel.get_parent()["metadata"].get(DONE, 0)) if is_again else 0
+            if is_again and not first:
                 for restore, state in drawn:
                     restore(state)
             drawn.clear()
@@ -104,12 +124,44 @@ def draw_again(shell: Any) -> None:
                     bits = each.bit_generator
                     drawn.append((partial(setattr, bits, "state"), bits.state))
 
-    def after_run(result: Any) -> None:
-        nonlocal missed
-        missed = result.info.raw_cell if isinstance(result.error_in_exec, ImportError) else ""
+    def note(code: str, error: Any) -> None:
+        nonlocal missed, done
+        missed, done = "", 0
+        if isinstance(error, ImportError):
+            missed = code
+            with contextlib.suppress(Exception):
+                done = before_import(shell.transform_cell(code), error.__traceback__, shell.user_ns)
 
+    def again(code: str = "", error: Any = None, *, counted: bool = True) -> int:
+        if error:
+            note(code, error)
+        if counted:
+            # The code gets the same count again, as in a notebook that runs where the package is there.
+            shell.execution_count -= 1
+            for inputs in (shell.history_manager.input_hist_parsed, shell.history_manager.input_hist_raw):
+                del inputs[-1:]
+        shell.kernel.get_parent()["metadata"][DONE] = done
+        return done
+
+    shell.ast_transformers.append(Rest())
     shell.events.register("pre_run_cell", before_run)
-    shell.events.register("post_run_cell", after_run)
+    shell.events.register("post_run_cell", lambda result: note(result.info.raw_cell, result.error_in_exec))
+    shell.nbagent_again = again
+
+
+def before_import(code: str, trace: Any, names: dict[str, Any]) -> int:
+    """How many of a cell's statements had run when an import of its own failed; 0 if something else did.
+
+    Args:
+        code: Its code, as Python.
+        trace: The traceback of the error.
+        names: The namespace of cells.
+    """
+    while trace.tb_frame.f_globals is not names:
+        trace = trace.tb_next
+    line, _, column, _ = [*trace.tb_frame.f_code.co_positions()][trace.tb_lasti // 2]
+    begun = [each for each in ast.parse(code).body if (each.lineno, each.col_offset) <= (line, column)]
+    return len(begun) - 1 if isinstance(begun[-1], ast.Import | ast.ImportFrom) else 0
 
 
 def request_install(request: dict[str, Any], controller: str) -> tuple[str, str]:
