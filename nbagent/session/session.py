@@ -45,7 +45,7 @@ class Session(AnySession):
     Args:
         options: What it is to be; the person's settings by default.
         session: An id for a new session; made up by default.
-        pool: Warm kernels, one of which is taken if it fits; small data is copied into it, as it is at the start.
+        pool: Warm kernels, one of which is taken if it fits and can be shown the data.
         **keywords: Single options by name (`nbagent.core.options.Options`), in place of those.
 
     Attributes:

@@ -248,6 +248,16 @@ class TestOrdinaryUser:
         assert "MemoryError" in found["memory"][2]
 
 
+async def test_a_program_without_variables_is_of_the_same_python(engine: Engine) -> None:
+    """The loader finds the base Python's own library, and neither another release's in the system nor none."""
+    code = """
+import subprocess, sys
+told = subprocess.run([sys.executable, '-c', 'import sys; print(sys.version)'], env={}, capture_output=True, text=True)
+told.stdout.strip() == sys.version, told.stderr"""
+    async with Kernel(engine, isolated_with()) as kernel:
+        assert (await kernel.run(code)).text == "(True, '')"
+
+
 async def test_a_limit_that_linux_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux's reason is told, and no group stays."""
     monkeypatch.setattr("nbagent.sandbox.limits.cgroup.own.PERIOD", 50)  # microseconds: too short

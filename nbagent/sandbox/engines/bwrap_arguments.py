@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -20,6 +22,7 @@ HIDDEN = tuple("acpi asound interrupts kcore keys latency_stats pressure sched_d
 """Files of /proc that tell of the machine, hidden as Docker does: `keys`, for one, lists the keys of the person's user.
 `pressure` is hidden too: everybody may write to it, to have Linux watch the machine."""
 LIBRARIES = ("lib", "lib64")
+SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64")
 NO_LIBRARY = ("site-packages", "dist-packages", "test")
 """Folders in the standard library that don't belong to it, or that are of no use for data analysis."""
 CONDA = ("ssl", "share/zoneinfo")
@@ -68,7 +71,7 @@ def arguments(
     size = str(trust.limits.tmp_mb * MIB)
     for folder in ("/dev/shm", "/tmp", WORKSPACE, HOME):  # noqa: S108 - inside
         found += ["--perms", "1777", "--size", size, "--tmpfs", folder]
-    found += _python(Path(made.base), made.python)
+    found += [*_python(Path(made.base), made.python), *_libpython(), "--remount-ro", "/usr/local"]
     for source, target in (
         (made.folder, paths.KERNEL),
         (str(site), paths.SITE),
@@ -107,7 +110,7 @@ def _system(*, network: bool) -> list[str]:
         elif folder.is_dir():
             found += ["--ro-bind", str(folder), str(folder)]
     # What an administrator installed on this machine alone is not for the sandbox.
-    found += ["--tmpfs", "/usr/local", "--remount-ro", "/usr/local"]
+    found += ["--tmpfs", "/usr/local"]
     for folder in sorted(Path("/usr/lib").glob("python3*/dist-packages")):
         found += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
     for name in ETC + (("resolv.conf", "hosts", "nsswitch.conf") if network else ()):
@@ -146,6 +149,24 @@ def _standard_library(base: Path, folder: str) -> list[str]:
             at = f"{PYTHON}/{folder}/{name}"
             found += ["--perms", "0755", "--tmpfs", at, "--remount-ro", at]
     return found
+
+
+@functools.cache
+def _libpython() -> tuple[str, ...]:
+    """The host's libpython, if its Python has one, wherever the loader looks for it without `LD_LIBRARY_PATH`.
+
+    A program that code starts without variables would get another Python's, of another release, or none. So it is where
+    the host's loader finds it, and in place of each of the machine's own.
+    """
+    name = str(sysconfig.get_config_var("INSTSONAME"))
+    own = Path(str(sysconfig.get_config_var("LIBDIR")), name)
+    if ".so" not in name or not own.is_file():
+        return ()
+    others = [each for folder in SYSTEM_LIBRARIES for at in (name, f"*/{name}") for each in Path(folder).glob(at)]
+    found = [word for each in reversed(own.parents) for word in ("--perms", "0755", "--dir", str(each))]
+    for place in sorted({own, *(each.resolve() for each in others)}):
+        found += ["--ro-bind", str(own), str(place)]
+    return tuple(found)
 
 
 def _bind(base: Path, path: str) -> list[str]:
