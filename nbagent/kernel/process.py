@@ -166,7 +166,8 @@ class KernelProcess:
         return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
-        """Have what the kernel runs interrupted."""
+        """Have what the kernel runs interrupted, with its full weight, so that it ends within the grace period."""
+        self._weight.begin(self.sandbox.usage(), seconds=self.limits.grace)
         if not self.sandbox.interrupt():
             self.connection.interrupt()
 

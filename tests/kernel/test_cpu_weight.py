@@ -50,6 +50,23 @@ async def test_who_takes_long_gives_way(kernel: Kernel) -> None:
     assert weight(kernel) == low
 
 
+async def test_what_is_stopped_has_its_full_weight(kernel: Kernel) -> None:
+    """Where much runs beside it, its traceback would come too late, and the kernel be killed with its variables."""
+    caught = "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(0.7)"
+    running = asyncio.create_task(kernel.run(caught))
+    await asyncio.sleep(FULL + 0.3)
+    usage = kernel._process.usage()
+    assert usage is not None
+    _, (full, low) = WEIGHTS[usage._version]
+    assert weight(kernel) == low
+    kernel.interrupt()
+    while weight(kernel) == low:
+        assert not running.done()
+        await asyncio.sleep(0.05)
+    assert weight(kernel) == full
+    await running
+
+
 async def test_a_new_kernel_has_its_full_weight(kernel: Kernel) -> None:
     """What the one before did is not held against it."""
     await kernel.run("1")
