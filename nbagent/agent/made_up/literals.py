@@ -21,7 +21,7 @@ from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
 from nbagent.agent.made_up.scopes import TooLongError, queried
 from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
 from nbagent.agent.names import MAGICS, recent
-from nbagent.agent.numerals import numerals
+from nbagent.agent.numerals import numerals, ways
 from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
@@ -32,8 +32,12 @@ COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1
 """Numbers with which anybody may reckon, that alone make no number known."""
 LEAST, WORK = 6_000, 7
 """Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
-_WORDED = re.compile(r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]")
-"""A number between words, or before two: a label, if the text has fewer characters than `_LABEL`."""
+_WORDED = re.compile(
+    r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]"
+    r"|^\d[\d.,]*\s?(?:[-\u2013]\s?\d[\d.,]*|\+)$"
+    r"|(?:over|above|under|below|than|least|most|from|since|until|[<>\u2264\u2265]=?)[\s_]*\d"
+)
+"""A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
@@ -148,13 +152,13 @@ class Literals:
             times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
             numbers = _numbers_of(value)
+            texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
+            self._worded.update(_numbers(each.replace("_", " ") for each in texts))
             if DATA in value.sources:
                 has_data = True
                 mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
-                texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
-                self._worded.update(_numbers(texts))
             elif self._is_made_up(value):
                 counts.update(
                     {
@@ -217,4 +221,11 @@ def _text(constant: Any) -> str:
 
 
 def _numbers(texts: Iterable[str]) -> list[Decimal]:
-    return [number.value for text in texts for number in numerals(plain(text))]
+    """The numbers in texts, each as often as in that way of reading its text in which it stands most often."""
+    found: list[Decimal] = []
+    for text in texts:
+        first, *more = (Counter(number.value for number in numerals(each)) for each in ways(plain(text)))
+        for counts in more:
+            first |= counts
+        found += first.elements()
+    return found

@@ -86,6 +86,7 @@ class Scopes(ABC):
         self._loops = self._calls = self._unstated = self._told = 0
         self._returned: list[list[Value]] = []
         self._raised: list[Value] = []
+        self._begun = ""
         self._constants: dict[Any, frozenset[str]] = {}
         self.shown: list[tuple[Value, bool]] = []
         self.stated: list[Value] = []
@@ -330,3 +331,9 @@ def queried(constant: Any) -> Any:
     if isinstance(constant, str) and _SQL.match(constant):
         return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
     return constant
+
+
+def bounds_of(constant: Any) -> list[str]:
+    """What the conditions of a query compare columns with."""
+    is_query = isinstance(constant, str) and _SQL.match(constant)
+    return [found[0] for found in _CONDITION.finditer(constant)] if is_query else []
