@@ -586,6 +586,7 @@ def test_what_code_comes_to_without_data_is_no_evidence(code: str) -> None:
         ("55 are 1-29", "1-29 55", "k = pl.when(pl.col('a') <= 29).then(pl.lit('1-29'))\nprint(df.with_columns(k=k))"),
         ("55 are over 75", "55 over 75", "print(df.filter(pl.col('a') > 75).height, 'over 75')"),
         ("55 are over 75", "over_75 55", "print(sql('select count(*) as over_75 from t where a > 75').collect())"),
+        ("55.2 \u00b0C, as (F - 32) * 5/9", "55.2", "print((frame['f'].mean() - 32) * 5 / 9)"),
         ("55.2 (seed 42)", "55.2", "rng = np.random.default_rng(42)\nprint(rng.choice(df['a'], 99).mean())"),
         ("In 5 years: 55.2", "55.2", "def rate(a, b, n):\n    return (b / a) ** (1 / n)\nprint(rate(df.a, df.b, 5))"),
     ],

@@ -30,8 +30,8 @@ AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
 COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
 """Numbers with which anybody may reckon, that alone make no number known."""
-LEAST, WORK = 6_000, 7
-"""Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
+LEAST, WORK, MOST_WORK = 6_000, 7, 700_000
+"""Steps for a cell, for each of its characters, and for all cells: hostile code has them grow squarely."""
 _WORDED = re.compile(
     r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]"
     r"|^\d[\d.,]*\s?(?:[-\u2013]\s?\d[\d.,]*|\+)$"
@@ -63,6 +63,7 @@ class Literals:
         cells = sorted(code)
         self._waiting = cells[recent([code[each] for each in cells]) :]
         self._interpreter = Interpreter(self._source_of)
+        self._steps = MOST_WORK
 
     def shown(self, cell: int) -> Counter[Decimal] | None:
         """The numbers that a cell shows without data, and how often at most; None for all that it shows.
@@ -112,7 +113,8 @@ class Literals:
         reader, here, counts = self._interpreter, Counter[Decimal](), Counter[Decimal]()
         is_mirror = _MIRRORS.search(code) is not None
         is_all, is_read = False, False
-        reader.begin(LEAST + WORK * len(code))
+        steps = min(LEAST + WORK * len(code), self._steps)
+        reader.begin(steps)
         try:
             tree = parse(MAGICS.sub("", code), awaits=True)
             reader.run(tree)
@@ -121,6 +123,7 @@ class Literals:
         else:
             is_read = True
             is_all = self._count(counts) and not MAGICS.search(code)
+        self._steps -= steps - max(0, reader.left)
         times = Counter(value.key() for value in reader.stated)
         for key, value in {value.key(): value for value in reader.stated}.items():
             stated = _numbers(_text(queried(each)) for each in value.constants)

@@ -60,6 +60,7 @@ class Scopes(ABC):
         parameters: Their values.
         bounds: The constants with which data is compared.
         saved: What may be read again from somewhere.
+        left: The steps that may still be taken in a cell.
     """
 
     def __init__(self, source_of: Callable[[Any], frozenset[str]]) -> None:
@@ -80,7 +81,7 @@ class Scopes(ABC):
 
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
-        self._left, self._unrolled = steps, _UNROLLED
+        self.left, self._unrolled = steps, _UNROLLED
         self._scope = ChainMap(self._scope.maps[-1])
         self._under: list[Value] = []
         self._loops = self._calls = self._unstated = self._told = 0
@@ -121,10 +122,10 @@ class Scopes(ABC):
             if self._unrolled <= 0:
                 items = None
                 break
-            before = self._left
+            before = self.left
             self._store(target, item)
             turn()
-            self._unrolled -= before - self._left + 1
+            self._unrolled -= before - self.left + 1
         self._loops -= 1
         self._told -= is_told
         if items is None:
@@ -316,8 +317,8 @@ class Scopes(ABC):
 
     def _spend(self, steps: int = 1) -> None:
         """Take steps; raises a TooLongError if none are left."""
-        self._left -= steps
-        if self._left < 0:
+        self.left -= steps
+        if self.left < 0:
             raise TooLongError
 
 
