@@ -20,7 +20,7 @@ from nbagent.core.text import share, visible
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Table
 
-ALL, TREE, NOTES, KEYS = 7_500, 2_600, 2_000, 700
+ALL, TREE, NOTES, KEYS = 7_000, 2_600, 2_000, 700
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
 
 A model pays for text of any language by its bytes rather than by its characters.
