@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from nbagent.agent.made_up.literals import Literals
-from nbagent.agent.numerals import Numeral, findable, in_digits, numerals, quantities
+from nbagent.agent.numerals import SPACED, Numeral, findable, in_digits, numerals, quantities, ways
 from nbagent.agent.readable import text_of_bundle
 from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
@@ -51,9 +51,6 @@ _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 _WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
 """A word with a digit that may be a file's name."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
-_LISTED = re.compile(r"\w,\d")
-_SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
-"""A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
 _MONTH = (
     r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
     r"Sept?(?:ember)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)\.?(?!\w)"
@@ -79,7 +76,7 @@ _BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?:[.,\u202f\u00a0 ]?000)*0*(?
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
     r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
-    r"|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
+    r"|F\)?\s?[-\u2212\u2013]\s?32\b|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
 
@@ -169,7 +166,7 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
-    return _SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
+    return SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
 
 
 def _is_code(language: str, block: str) -> bool:
@@ -293,11 +290,7 @@ def _read(
     for cell in sorted(outputs, reverse=True):
         for index, output in reversed(list(enumerate(outputs[cell]))):
             text = _text(output)
-            # A comma or a space may stand within a number or between two, so the text is read both ways.
-            ways = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
-            if _SPACED.search(text):
-                ways.append(_SPACED.sub(lambda found: found[0].replace(" ", ""), text))
-            read.append((cell, index, [list(room.read(each)) for each in ways]))
+            read.append((cell, index, [list(room.read(each)) for each in ways(text)]))
     found: list[list[_Place]] = []
     for cell, several in itertools.groupby(reversed(read), key=lambda each: each[0]):
         counts = literals.shown(cell)

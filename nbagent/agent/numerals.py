@@ -142,6 +142,27 @@ def findable(value: Decimal) -> Decimal:
     return LongNumber(value) if len(value.normalize().as_tuple().digits) > SHORT else value
 
 
+_LISTED = re.compile(r"\w,\d")
+SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
+"""A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
+
+
+_NEXT = re.compile(
+    r"(?<=\d)(?=\s(?:per\s?cent|percentage|pct|pp|Prozent|bps|basis|thousand|million|billion|[kKMB]|[mb]n|Mio|Mrd|Tsd)\b[^\d\n]{1,20}\d)"
+)
+"""Where what may be a unit begins, or names the next number: `loss 1871 percent 18.72`."""
+
+
+def ways(text: str) -> list[str]:
+    """A text as it is; without commas and spaces within a number or between two; and with units as the next names."""
+    found = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
+    if _NEXT.search(text):
+        found.append(_NEXT.sub(" |", text))
+    if SPACED.search(text):
+        found.append(SPACED.sub(lambda number: number[0].replace(" ", ""), text))
+    return found
+
+
 @dataclass(frozen=True)
 class Numeral:
     """A number as it is written.

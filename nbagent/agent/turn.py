@@ -38,34 +38,34 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
     parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
     shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
     named: list[Claim] = []
-    looked = 0
-    for part in parts:
-        if looked == PARAGRAPHS or part.startswith("Alternative:"):
-            break
-        before = len(named)
-        named += [
-            claim
-            for text, claim in shown.items()
-            if claim not in named
-            and not _NO_RESULT.fullmatch(text)
-            and not given.issuperset(_FIGURES.findall(text.replace(",", "")))
-            and text in part
-            and re.search(
-                rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)", part
-            )
-        ]
-        looked += len(named) > before
+    for each in ([_BRACKETED.sub(" ", part) for part in parts], parts):  # what stands in brackets comes last
+        looked = 0
+        for part in each:
+            if looked == PARAGRAPHS or part.startswith("Alternative:"):
+                break
+            there = [claim for text, claim in shown.items() if _is_named(text, part, given)]
+            named += [claim for claim in there if claim not in named]
+            looked += bool(there)
     return ([claim for claim in named if not _SMALL.fullmatch(claim.text)] or named)[:CHECKED]
+
+
+def _is_named(text: str, part: str, given: set[str]) -> bool:
+    """Whether a number is a result that a paragraph of an answer names."""
+    is_result = not _NO_RESULT.fullmatch(text) and not given.issuperset(_FIGURES.findall(text.replace(",", "")))
+    return is_result and bool(
+        re.search(rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)", part)
+    )
 
 
 def _unheard(text: str) -> None:
     """Words of which nobody wants to know before the reply is whole."""
 
 
-CHECKED = 6
+CHECKED = 8
 """Numbers of an answer that are computed again."""
 PARAGRAPHS = 2
 """Paragraphs with such numbers that are looked at."""
+_BRACKETED = re.compile(r"\([^()]*\)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10)")
 _NO_RESULT = re.compile(r"(?:19|20)\d\d|-?9{3,}(?:\.0+)?|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")

@@ -600,12 +600,34 @@ def test_what_code_comes_to_without_data_is_no_evidence(code: str) -> None:
         ("In total 8,417,071", "8 417 071", "print(f'{frame.sum():,}'.replace(',', ' '))"),
         ("It is 3,765.66 t.", "3765661.26", "print(frame['kg'].sum())"),
         ("At 37.5 km/h: 55.2", "55.2", "V = {'car': 37.5}\nprint((frame['km'] / frame['by'].replace_strict(V)).sum())"),
+        ("1,871 made a loss: 18.72 %", "with a loss 1871 percent 18.72", "print('with a loss', n, 'percent', p)"),
+        ("55 are 1-29", "1-29 55", "k = pl.when(pl.col('a') <= 29).then(pl.lit('1-29'))\nprint(df.with_columns(k=k))"),
+        ("55 are over 75", "55 over 75", "print(df.filter(pl.col('a') > 75).height, 'over 75')"),
+        ("55 are over 75", "over_75 55", "print(sql('select count(*) as over_75 from t where a > 75').collect())"),
+        ("55.2 \u00b0C, as (F - 32) * 5/9", "55.2", "print((frame['f'].mean() - 32) * 5 / 9)"),
+        ("55.2 (seed 42)", "55.2", "rng = np.random.default_rng(42)\nprint(rng.choice(df['a'], 99).mean())"),
         ("In 5 years: 55.2", "55.2", "def rate(a, b, n):\n    return (b / a) ** (1 / n)\nprint(rate(df.a, df.b, 5))"),
     ],
 )
 def test_what_honest_code_names_or_shows_beside_data_is_not_sent_back(answer: str, output: str, code: str) -> None:
     """Labels of rows, parameters, units and the bases of rates."""
     assert [each.text for each in claims(answer, printed(output), code={1: code}) if not each.supported] == []
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        ("48,217", "print(48, 217, sep=',')"),
+        ("48 217", "print(48, 217)"),
+        ("48217", "print(48, end='')\nprint(217)"),
+        ("48217", "for each in '48217':\n    print(each, end='')"),
+        ("a 1 b 48217", "import io\nprint(pd.read_csv(io.StringIO('a,b\\n1,48217')))"),
+    ],
+)
+def test_what_is_put_together_when_it_is_shown_or_read_is_no_evidence(output: str, code: str) -> None:
+    """Whether a comma or a space stands within a number or between two, and whatever is printed one by one."""
+    found = claims("They are 48,217.", printed(output), code={1: code})
+    assert [each.supported for each in found] == [False]
 
 
 def test_what_was_made_up_in_a_cell_that_is_no_python_is_no_evidence() -> None:

@@ -280,6 +280,45 @@ def test_columns_with_the_same_values_are_told_together() -> None:
     assert lines[0].endswith("↔ and 2 more: 100% of 9")
 
 
+def test_columns_of_one_name_but_for_a_number_are_told_as_one() -> None:
+    """A table with a column for each year takes a line; that all of them have other scales in some files, one more."""
+    files = []
+    for name, high in (("people", 9e6), ("births", 90.0)):
+        years = [Column(str(year), dtype="Float64", low=1.0, high=high + year) for year in range(1960, 2010)]
+        tables = [Table(rows=99, width=51, columns=[Column("country", dtype="String"), *years])]
+        files.append(FileProfile(f"/tmp/data/{name}.csv", kind="CSV", tables=tables))
+    told = section(files)
+    assert '    "{1960…2009} (50 columns)": Float64, 1.0 to 9002009.0\n' in told
+    assert told.count("scales") == 1
+    assert "and 49 more columns in these files, too" in told
+    assert len(told) < 1_200
+
+
+def test_a_folder_of_pages_is_told_by_the_names_of_the_tables_that_they_explain() -> None:
+    """With what either of the two has alone; its own names would take as much room again."""
+    names = [f"{letter * 12}-table" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    files = [table(f"/tmp/data/csv/{name}.csv", name, size=5000) for name in names]
+    files += [FileProfile(f"/tmp/data/doc/{name}.html", kind="HTML", size=99) for name in [*names[1:], "index"]]
+    tree = DataView(Profiles(files)).tree()
+    assert tree[-1] == (
+        f'"/tmp/data/doc/": 2.57 KB; "html": the names of "/tmp/data/csv/" but for "{names[0]}" and "index"'
+    )
+
+
+def test_of_many_tables_those_that_the_question_hardly_touches_take_little_room() -> None:
+    """So does a note on one of them; what explains the whole folder is told."""
+    files = [table(f"/tmp/data/t{n:02}-{n * 'x'}.csv", *(f"c{n} {at} school" for at in range(20))) for n in range(60)]
+    files.append(table("/tmp/data/penguins.csv", "bill", values={"school": 3}))
+    files.append(FileProfile("/tmp/data/README.md", kind="text", text="Codes are explained.", is_note=True))
+    files += [FileProfile(f"/tmp/data/t{n:02}-{n * 'x'}.md", text="A school. " * 90, is_note=True) for n in range(60)]
+    files.append(FileProfile("/tmp/data/penguins.md", text="Bills of penguins at school.", is_note=True))
+    told = section(files, "How long are the bills of penguins?")
+    assert "Codes are explained." in told
+    assert "Bills of penguins" in told
+    assert told.count("A school.") == 0
+    assert len(told) < 5_500
+
+
 def test_a_link_between_two_groups_of_columns_joins_them() -> None:
     """No pair is lost; one within a group says nothing new."""
     pairs = [Key(left, "a", right, "a", 1.0, 1.0, 9) for left, right in ((0, 1), (2, 3), (1, 2), (0, 3))]
@@ -320,10 +359,18 @@ def test_numbers_of_rows_are_no_keys() -> None:
 
     def numbered(path: str, name: str, *, high: int = 40) -> FileProfile:
         own = Column(name, dtype="Int64", low=1, high=high, distinct=high, sketch=sketch(rows[:high]))
-        return FileProfile(path, kind="CSV", tables=[Table(rows=40, width=1, columns=[own])])
+        count = 2 * high if name == "age" else 40 if high > 30 else high
+        return FileProfile(path, kind="CSV", tables=[Table(rows=count, width=1, columns=[own])])
 
     pairs = (("rownames", "rownames", 40), ("id", "case_id", 40)), (("tenant_id", "tenant_id", 39), ("id", "id", 40))
-    for (left, right, high), is_key in ((pairs[0][0], False), (pairs[0][1], False), (pairs[1][0], True)):
+    for (left, right, high), is_key in (
+        (pairs[0][0], False),
+        (("rownames", "rownames", 39), False),
+        (("id", "id", 30), False),
+        (("age", "age", 20), False),
+        (pairs[0][1], False),
+        (pairs[1][0], True),
+    ):
         told = section([numbered("/tmp/data/a.csv", left), numbered("/tmp/data/b.csv", right, high=high)])
         assert ("Columns with common values" in told) is is_key, (left, right)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from array import array
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,8 @@ from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Tabl
 
 SURELY_FEWER = 0.85
 """The part of a number of different values by which another estimate is less than it for certain."""
+RUN = 6
+"""Columns in a row, of names that differ in a number, from which they are told as one."""
 MERGED = 4096
 """Hashes by which the different values of several tables are counted."""
 _NUMBER, _PARTS = re.compile(r"\d+"), re.compile(r"\d+|\D+")
@@ -195,6 +198,23 @@ def merged(columns: Sequence[Column]) -> Column:
     if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):
         whole.low, whole.high = min(ends), max(ends)
     return whole
+
+
+def folded(columns: Sequence[Column]) -> list[Column]:
+    """The columns of a table, those as one that stand in a row and whose names differ in a number: `{1964…2013}`."""
+    found: list[Column] = []
+    patterns = [_pattern(each.name) if _NUMBER.search(each.name) else each for each in columns]
+    for _, run in itertools.groupby(range(len(columns)), key=patterns.__getitem__):
+        several = [columns[at] for at in run]
+        if len(several) < RUN:
+            found += several
+            continue
+        whole = merged(several)
+        whole.name = f"{_common_name([each.name for each in several])} ({len(several)} columns)"
+        whole.values = whole.top = {}
+        whole.distinct = 0
+        found.append(whole)
+    return found
 
 
 def with_alike(column: Column, sides: Sequence[Column]) -> Column:

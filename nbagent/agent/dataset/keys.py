@@ -16,6 +16,8 @@ LEAST_VALUES = 4
 LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
 LEAST_COMMON = 3
+UNIQUE = 0.9
+"""Different values of a table's rows from which a column names the rows."""
 LOOKED, LEAST_LOOKED = 200_000, 8
 """Hashes that are looked at, in all and at least of one column: code under suspicion says what there are."""
 COUNTED = 100_000
@@ -24,6 +26,8 @@ PAIRS = 2_000
 """Pairs that are compared exactly, the likeliest first."""
 KEYS = 24
 """Pairs or groups of columns that are told."""
+FEW = 15
+"""Different values up to which a profile lists all: where names say nothing of it, fewer ones are no key."""
 SAME = 0.9
 """The share of common values from which columns are told together."""
 _VAGUE = frozenset(
@@ -31,8 +35,10 @@ _VAGUE = frozenset(
     "code index year month day date quarter week".split()
 )
 """Words of columns' names that don't make a key of two columns of numbers."""
-_ROW_NUMBERS = frozenset(("", "rownames", "row", "rownum", "row_number", "index", "unnamed: 0", "__unnamed__0", "#"))
+ROW_NUMBERS = frozenset(("", "rownames", "row", "rownum", "row_number", "index", "unnamed: 0", "__unnamed__0", "#"))
 """What columns are called that number the rows, in lower case."""
+_NAMES_KEY = re.compile(r"(?i)(?:id|nr|no|num|number|key|code)s?$")
+"""How names of numbers end that refer to something, also where no table has each of them once."""
 _TIMES = frozenset("year years month day week quarter hour".split())
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
@@ -66,13 +72,15 @@ class Key:
 class _Values:
     """The hashes of a column's values, from all tables of its group."""
 
-    def __init__(self, group: int, column: Column, sides: Sequence[Column], counts_rows: bool, most: int) -> None:
-        self.group = group
+    def __init__(self, number: int, group: Group, column: Column, sides: Sequence[Column], most: int) -> None:
+        self.group = number
         self.column = column
+        self.rows = group.rows
+        self.counts_rows = _counts_rows(group, sides)
+        self.is_unique = max(each.distinct for each in sides) * len(group.tables) >= UNIQUE * group.rows
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
-        self.counts_rows = counts_rows
         self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form in (
             LEADING_ZEROS,
             "numbers",
@@ -101,27 +109,27 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     wanted = []
     for number, group in enumerate(gathered):
         for column, same in zip(group.columns, group.sides, strict=True):
-            counts = _counts_rows(group, same)
-            if counts and column.name.lower() in _ROW_NUMBERS:
+            if column.name.lower() in ROW_NUMBERS and _counts_rows(group, same):
                 continue
             if (
                 any(each.sketch for each in same)
                 and max(column.distinct, *(each.distinct for each in same)) >= LEAST_VALUES
             ):
-                wanted.append((number, column, same, counts))
+                wanted.append((number, group, column, same))
     most = max(LEAST_LOOKED, LOOKED // max(1, len(wanted)))
     sides = [_Values(*each, most) for each in wanted]
     names = [{column.name for column in group.columns} for group in gathered]
     found = []
     for left, right in _candidates(sides):
-        if left.is_number and right.is_number and not _akin(left.column.name, right.column.name):
+        is_akin = _akin(left.column.name, right.column.name)
+        if left.is_number and right.is_number and not (is_akin and _refer(left, right)):
             continue  # numbers from 1 to 400 stand in many columns
-        if left.counts_rows and right.counts_rows and left.column.name != right.column.name:
-            continue  # of two columns that number their rows, none refers to the other
+        if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
+            continue
         if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):
             continue
         exact, folded, count = left.shares(right)
-        if max(exact, folded) >= LEAST_SHARE and count >= LEAST_VALUES:
+        if max(exact, folded) >= LEAST_SHARE and count >= (LEAST_VALUES if is_akin else FEW):
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found
@@ -135,6 +143,16 @@ def _counts_rows(group: Group, sides: Sequence[Column]) -> bool:
         and each.distinct == each.high - int(each.low) + 1 == table.rows
         for each, (_, table) in zip(sides, group.tables, strict=True)
     )
+
+
+def _refer(left: _Values, right: _Values) -> bool:
+    """Whether numbers may refer to rows: ages and years of two tables don't, nor do the numbers of other rows."""
+    names = left.column.name, right.column.name
+    is_vague = _VAGUE.issuperset(_WORDS.findall(names[0].lower()))
+    if left.is_unique and right.is_unique and (is_vague or (left.counts_rows and right.counts_rows)):
+        # Each has its own rows' numbers, but if the rows are of the same things.
+        return names[0] == names[1] and min(left.rows, right.rows) >= UNIQUE * max(left.rows, right.rows)
+    return left.is_unique or right.is_unique or any(map(_NAMES_KEY.search, names))
 
 
 def alike(found: Iterable[Key]) -> list[list[Key]]:

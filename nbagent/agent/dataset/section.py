@@ -13,15 +13,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
-from nbagent.agent.dataset.keys import Key, alike, keys
+from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups
+from nbagent.agent.dataset.keys import ROW_NUMBERS, Key, alike, keys
 from nbagent.agent.dataset.words import common, passages, stem, touch_file, touches, words
 from nbagent.core.text import share, visible
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Table
 
-ALL, TREE, NOTES, KEYS = 7_500, 2_600, 2_000, 700
-"""Characters of the section where there are many files, and of its parts; the tables have what the others leave."""
+ALL, TREE, NOTES, KEYS = 7_000, 2_600, 2_000, 700
+"""Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
+
+A model pays for text of any language by its bytes rather than by its characters.
+"""
+UNTOUCHED = 1_500
+"""Bytes on tables that the question hardly touches, if it touches others and there are more than `SEVERAL`."""
+SEVERAL, SLIGHT = 12, 0.2
+"""Tables from which it matters how much the question touches one, and the part of the greatest score that is little."""
+ALIKE, DIFFERING, ALIKE_FOLDERS = 4, 3, 40
+"""Files that two folders have of the same names at least where one is told by the other, those that only one may have,
+and folders up to which they are compared."""
 TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
 SINGLE = 3_600
@@ -48,6 +58,8 @@ WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
 """The forms of a text that `columns_inside.py` knows as numbers."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
+SCALED = 3
+"""Columns with other scales that are told."""
 SCALE = 8
 """How many times as great the greatest value of some files is where another unit is likely."""
 LARGE = 100_000
@@ -129,11 +141,13 @@ class DataView:
         told = {folder: _folder(folder, below) for folder, below in by_folder.items()}
         room = TREE - len(lines[0])
         most = share(map(len, told.values()), room)
+        like = _named_alike(by_folder)
         for folder, line in told.items():
-            told[folder] = line if len(line) <= most else _brief_folder(folder, by_folder[folder], TREE)
+            is_short = len(line) <= most and len(by_folder[folder]) <= SEVERAL
+            told[folder] = line if is_short else _brief_folder(folder, by_folder[folder], TREE, like)
         most = max(share(map(len, told.values()), room), MIN_FOLDER)
         for number, (folder, line) in enumerate(told.items()):
-            line = line if len(line) <= most else _brief_folder(folder, by_folder[folder], most)
+            line = line if len(line) <= most else _brief_folder(folder, by_folder[folder], most, like)
             if len(line) > room:
                 rest = [len(each.files) for other in list(told)[number:] for each in by_folder[other]]
                 return [*lines, f"… and {len(told) - number:,} more folders with {sum(rest):,} files"]
@@ -149,7 +163,15 @@ class DataView:
             for family in group.families:
                 if not family.files[0].is_note:
                     named[stem(family)] = max(scores[id(group)], named.get(stem(family), 0.0))
-        notes.sort(key=lambda each: -touch_file(asked, each) - 2 * named.get(stem(each), 0.0))
+        fitting = {id(each): touch_file(asked, each) + 2 * named.get(stem(each), 0.0) for each in notes}
+        most = max(fitting.values(), default=0.0)
+        notes.sort(key=lambda each: -fitting[id(each)])
+        if len(notes) > LISTED:
+            # What explains the whole folder comes before pages on tables of which the question has hardly a word.
+            notes = [
+                *(each for each in notes if fitting[id(each)] >= most / 2 or stem(each) not in named),
+                *(each for each in notes if fitting[id(each)] < most / 2 and stem(each) in named and not most),
+            ]
         lines: list[str] = []
         for family in notes:
             if left < 200:
@@ -159,7 +181,7 @@ class DataView:
             text = passages(text, asked, min(ONE_NOTE, left))
             line = f"{quote(file.path, limit=200)} says: {quote(text, limit=min(ONE_NOTE, left))}"
             lines.append(line)
-            left -= len(line)
+            left -= _size([line])
         return lines
 
     # -- tables -------------------------------------------------------------------------------------------------
@@ -168,12 +190,15 @@ class DataView:
         ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
         told: dict[int, list[str]] = {}
         left, in_tree = room, len(self.families) > LISTED or self.profiles.more
-        touched = [each for each in ranked if scores[id(each)]]
+        is_much = len(ranked) > SEVERAL
+        least = SLIGHT * scores[id(ranked[0])] if is_much else 0
+        touched = [each for each in ranked if scores[id(each)] > least]
         # First what the question touches, whole or briefly in its order; then something of each schema, then all of as
         # many as there is room for.
         pending = {id(each): _size(table_lines(each, BRIEF, asked=asked)) for each in ranked}
         passes = ((FULL, BRIEF), touched), ((BRIEF,), ranked), ((FULL,), ranked)
         for number, (levels, several) in enumerate(passes):
+            left = min(left, UNTOUCHED) if number == 1 and touched and is_much else left
             for group, level in itertools.product(several, levels):
                 block = table_lines(group, level, asked=asked)
                 cost = _size(block) - _size(told.get(id(group), []))
@@ -189,11 +214,14 @@ class DataView:
             shown = {id(file) for group in self.groups for file, _ in group.tables}
             lines += [line for each in self.families if id(each.files[0]) not in shown for line in file_lines(each)]
         else:
-            lines += [
-                f"{quote(each.files[0].path, limit=200)}: {quote(each.files[0].note, limit=NOTE)}"
-                for each in self.families
-                if each.files[0].note.startswith(("can't be read", "not profiled", "took too long"))
-            ][:10]
+            unread: dict[str, list[Family]] = {}
+            for each in self.families:
+                if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):
+                    unread.setdefault(each.files[0].note, []).append(each)
+            for note, alike_files in list(unread.items())[:10]:
+                more = f" and {len(alike_files) - 3} more" if len(alike_files) > 3 else ""
+                paths = ", ".join(quote(each.files[0].path, limit=200) for each in alike_files[:3])
+                lines.append(f"{paths}{more}: {quote(note, limit=NOTE)}")
         return lines
 
     def _keys(self, scores: Mapping[int, float]) -> list[str]:
@@ -202,7 +230,9 @@ class DataView:
             return []
         ends = [scores[id(each)] for each in self.groups]
         found = sorted(self.keys, key=lambda each: -min(ends[each.left], ends[each.right]))
-        return ["Columns with common values:", *self.key_lines(found)]
+        if any(ends) and len(self.groups) > SEVERAL:
+            found = [each for each in found if min(ends[each.left], ends[each.right])]
+        return ["Columns with common values:", *self.key_lines(found)] if found else []
 
     def key_lines(self, found: Iterable[Key]) -> list[str]:
         """Columns with common values: those that have nearly the same on one line, with the share of the worst pair."""
@@ -225,15 +255,15 @@ def fitted(lines: Sequence[str], room: int) -> tuple[list[str], int]:
     kept: list[str] = []
     size = 0
     for line in lines:
-        if size + len(line) > room:
+        if size + _size([line]) > room:
             break
         kept.append(line)
-        size += len(line) + 1
+        size += _size([line])
     return kept, size
 
 
 def _size(lines: Iterable[str]) -> int:
-    return sum(len(line) + 1 for line in lines)
+    return sum(len(line.encode()) + 1 for line in lines)
 
 
 def _folder(folder: str, below: Sequence[Family]) -> str:
@@ -242,9 +272,26 @@ def _folder(folder: str, below: Sequence[Family]) -> str:
     return f"{quote(folder + '/', limit=200)}: {', '.join(named)}"
 
 
-def _brief_folder(folder: str, below: Sequence[Family], room: int) -> str:
+def _named_alike(by_folder: Mapping[str, Sequence[Family]]) -> dict[str, str]:
+    """What is told of folders whose files are named like those of a larger one, as pages that explain tables are."""
+    found: dict[str, str] = {}
+    names = {folder: {each.name.partition(".")[0] for each in below} for folder, below in by_folder.items()}
+    ordered = sorted(names, key=lambda each: -sum(family.size for family in by_folder[each]))[:ALIKE_FOLDERS]
+    for other, folder in itertools.combinations(ordered, 2):
+        own, others = names[folder], names[other]
+        if not {folder, other} & found.keys() and len(own & others) >= ALIKE and len(own ^ others) <= DIFFERING:
+            parts = (("but for", others - own), ("and", own - others))
+            more = "".join(f" {word} {', '.join(map(quote, sorted(part)))}" for word, part in parts if part)
+            endings = ", ".join(sorted({quote(each.name.partition(".")[2]) for each in by_folder[folder]}))
+            found[folder] = f"; {endings}: the names of {quote(other + '/', limit=200)}{more}"
+    return found
+
+
+def _brief_folder(folder: str, below: Sequence[Family], room: int, like: Mapping[str, str]) -> str:
     """The files of a folder by their endings, with the sizes of large ones; those without room are counted."""
     line = f"{quote(folder + '/', limit=200)}: {size_of(sum(each.size for each in below))}"
+    if folder in like:
+        return line + like[folder]
     left = sum(len(each.files) for each in below)
     for ending, names in _by_ending(below).items():
         before = f"; {ending}: " if ending else "; "
@@ -306,16 +353,19 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     facts.append(f"{width:,} columns")
     many = f" ×{len(group.tables)}" if len(group.tables) > 1 else ""
     lines = [f"- {', '.join(names)}{more}{many} ({', '.join(facts)})"]
+    told = folded(group.columns)
+    left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
-        touched = [each for each in group.columns if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
-        listed = ", ".join(_named(each, each in touched) for each in group.columns[:columns])
-        more = f" and {width - columns:,} more" if width > columns else ""
+        touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
+        named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
+        listed = ", ".join(_named(each, each in touched) for each in named[:columns])
+        more = f" and {left_out:,} more" if left_out else ""
         return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
     lines += _calls(group)
     rows = _rows(group)
-    lines += [column_line(_without_values(each) if rows else each) for each in group.columns[:columns]]
-    if width > min(columns, len(group.columns)):
-        lines.append(f"    … and {width - min(columns, len(group.columns)):,} more columns")
+    lines += [column_line(_without_values(each) if rows else each) for each in told[:columns]]
+    if left_out:
+        lines.append(f"    … and {left_out:,} more columns")
     lines += rows
     lines += _scales(group)
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
@@ -352,7 +402,7 @@ def _scales(group: Group) -> list[str]:
                 for part in (ends[:gap], ends[gap:])
             ]
             lines.append(f"    {quote(side[0].name)} has other scales: {'; '.join(parts)}")
-    return lines
+    return lines if len(lines) <= SCALED else [*lines[:1], f"    and {len(lines) - 1} more columns in these files, too"]
 
 
 def _without_values(column: Column) -> Column:

@@ -19,6 +19,11 @@ _COMMON = frozenset(
     "year month day date time one two three all both together over after before "
     "der die das und in von wie viele welche ist sind im den mit für".split()
 )
+_ASIDE = re.compile(
+    r"(?i)#+\s*(?:usage|examples?|references?|see also|licen[cs]es?|citations?|citing|acknowledge?ments?|contribut\w*|"
+    r"authors?|install\w*|setup|build\w*|versions?|changelog|release\w*)\b"
+)
+"""Headings of what says little of the data."""
 STEM = 4
 """Letters by which two words are taken for forms of one: rain and rainfall."""
 
@@ -91,8 +96,11 @@ def passages(text: str, question: set[str], room: int) -> str:
     parts = [each for each in re.split(r"\n\s*\n", text) if each.strip()]
     if len(parts) < 3:
         return text
-    order = sorted(range(1, len(parts)), key=lambda at: (-len(common(question, words(parts[at]))), at))
     headings = {at for at, each in enumerate(parts) if each.startswith("#") and "\n" not in each.strip()}
+    above = [max((each for each in headings if each <= at), default=-1) for at in range(len(parts))]
+    asides = {at for at, heading in enumerate(above) if heading >= 0 and _ASIDE.match(parts[heading])}
+    order = sorted(range(1, len(parts)), key=lambda at: (at in asides, -len(common(question, words(parts[at]))), at))
+    headings -= asides
     kept, left = {0: parts[0][: room // 3]}, room - min(len(parts[0]), room // 3)
     for at in [*sorted(headings - {0})[:20], *order]:
         part = parts[at][: max(room // 3, 400)]

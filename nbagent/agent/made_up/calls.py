@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
-from nbagent.agent.made_up.scopes import NOTHING, Function, queried
+from nbagent.agent.made_up.scopes import NOTHING, Function, bounds_of, queried
 from nbagent.agent.made_up.values import CODE, DATA, LISTS, MAKES, PURE_MODULES, VAGUE, Value, made
 from nbagent.core.syntax import UNREADABLE, parse
 
@@ -38,7 +38,7 @@ _SAVES = re.compile(
 _READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
 _SELECTS = re.compile(
     r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
-    r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice)$"
+    r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice|seed|default_rng|RandomState)$"
 )
 _FILES = re.compile(r"read|open|scan|load(?!s)")
 """Names of what writes and reads, of what is told how many or which share it gives, and of what reads files."""
@@ -99,8 +99,20 @@ class Calls(Expressions):
         if not isinstance(file.code, str):
             self._save(values)
         if isinstance(file.code, str) or "file" not in named:
-            self._show([*values, *(named[each] for each in ("sep", "end") if each in named)])
+            self._show(self._line(values, named) if name == "print" else values)
         return made(None)
+
+    def _line(self, values: list[Value], named: Named) -> list[Value]:
+        """What a line shows, of which parts were perhaps printed before: as one text if it is all made of constants."""
+        sources, line = self._sources([*values, *named.values()]), self._begun
+        self._begun = ""
+        with suppress(*FAILS):
+            sep, end = (self.plain(named[each]) if each in named else by for each, by in (("sep", " "), ("end", "\n")))
+            line += sep.join(str(self.plain(each)) for each in values)
+            self._begun = "" if end.endswith("\n") else self.kept(line + end)
+            if sources <= {CODE} and (len(values) > 1 or line != str(self.plain(values[0]))):
+                return [Value((self.kept(line),), sources)]
+        return [*values, *named.values()]
 
     def _show(self, values: Iterable[Value]) -> None:
         for value in values:
@@ -162,6 +174,7 @@ class Calls(Expressions):
         given = [*values, *named.values()]
         if _SAVES.search(name):
             self._save([*receivers, *given])
+        self.bounds += [bound for leaf in self.leaves(given) for each in leaf.constants for bound in bounds_of(each)]
         if name not in _PASSES_ON:
             self._use(named.values(), named=True)
         if name not in _PASSES_ON or name in _RENAMES:

@@ -161,11 +161,11 @@ class Interpreter(Calls):
             while self.plain(condition):
                 if self._unrolled <= 0:
                     break
-                before = self._left
+                before = self.left
                 if self._block(body):
                     return
                 condition = self.eval(test)
-                self._unrolled -= before - self._left
+                self._unrolled -= before - self.left
             else:
                 return
         bounds = [self.eval(each) for each in ast.walk(test) if isinstance(each, ast.Name | ast.Constant)]

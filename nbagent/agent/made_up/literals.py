@@ -21,7 +21,7 @@ from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
 from nbagent.agent.made_up.scopes import TooLongError, queried
 from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
 from nbagent.agent.names import MAGICS, recent
-from nbagent.agent.numerals import numerals
+from nbagent.agent.numerals import numerals, ways
 from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
@@ -30,10 +30,14 @@ AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
 COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
 """Numbers with which anybody may reckon, that alone make no number known."""
-LEAST, WORK = 6_000, 7
-"""Steps for a cell, and for each of its characters: hostile code has them grow squarely."""
-_WORDED = re.compile(r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]")
-"""A number between words, or before two: a label, if the text has fewer characters than `_LABEL`."""
+LEAST, WORK, MOST_WORK = 6_000, 7, 700_000
+"""Steps for a cell, for each of its characters, and for all cells: hostile code has them grow squarely."""
+_WORDED = re.compile(
+    r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]"
+    r"|^\d[\d.,]*\s?(?:[-\u2013]\s?\d[\d.,]*|\+)$"
+    r"|(?:over|above|under|below|than|least|most|from|since|until|[<>\u2264\u2265]=?)[\s_]*\d"
+)
+"""A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
@@ -59,6 +63,7 @@ class Literals:
         cells = sorted(code)
         self._waiting = cells[recent([code[each] for each in cells]) :]
         self._interpreter = Interpreter(self._source_of)
+        self._steps = MOST_WORK
 
     def shown(self, cell: int) -> Counter[Decimal] | None:
         """The numbers that a cell shows without data, and how often at most; None for all that it shows.
@@ -108,7 +113,8 @@ class Literals:
         reader, here, counts = self._interpreter, Counter[Decimal](), Counter[Decimal]()
         is_mirror = _MIRRORS.search(code) is not None
         is_all, is_read = False, False
-        reader.begin(LEAST + WORK * len(code))
+        steps = min(LEAST + WORK * len(code), self._steps)
+        reader.begin(steps)
         try:
             tree = parse(MAGICS.sub("", code), awaits=True)
             reader.run(tree)
@@ -117,6 +123,7 @@ class Literals:
         else:
             is_read = True
             is_all = self._count(counts) and not MAGICS.search(code)
+        self._steps -= steps - max(0, reader.left)
         times = Counter(value.key() for value in reader.stated)
         for key, value in {value.key(): value for value in reader.stated}.items():
             stated = _numbers(_text(queried(each)) for each in value.constants)
@@ -148,13 +155,13 @@ class Literals:
             times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
             numbers = _numbers_of(value)
+            texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
+            self._worded.update(_numbers(each.replace("_", " ") for each in texts))
             if DATA in value.sources:
                 has_data = True
                 mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
-                texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
-                self._worded.update(_numbers(texts))
             elif self._is_made_up(value):
                 counts.update(
                     {
@@ -217,4 +224,11 @@ def _text(constant: Any) -> str:
 
 
 def _numbers(texts: Iterable[str]) -> list[Decimal]:
-    return [number.value for text in texts for number in numerals(plain(text))]
+    """The numbers in texts, each as often as in that way of reading its text in which it stands most often."""
+    found: list[Decimal] = []
+    for text in texts:
+        first, *more = (Counter(number.value for number in numerals(each)) for each in ways(plain(text)))
+        for counts in more:
+            first |= counts
+        found += first.elements()
+    return found

@@ -60,6 +60,7 @@ class Scopes(ABC):
         parameters: Their values.
         bounds: The constants with which data is compared.
         saved: What may be read again from somewhere.
+        left: The steps that may still be taken in a cell.
     """
 
     def __init__(self, source_of: Callable[[Any], frozenset[str]]) -> None:
@@ -80,12 +81,13 @@ class Scopes(ABC):
 
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
-        self._left, self._unrolled = steps, _UNROLLED
+        self.left, self._unrolled = steps, _UNROLLED
         self._scope = ChainMap(self._scope.maps[-1])
         self._under: list[Value] = []
         self._loops = self._calls = self._unstated = self._told = 0
         self._returned: list[list[Value]] = []
         self._raised: list[Value] = []
+        self._begun = ""
         self._constants: dict[Any, frozenset[str]] = {}
         self.shown: list[tuple[Value, bool]] = []
         self.stated: list[Value] = []
@@ -120,10 +122,10 @@ class Scopes(ABC):
             if self._unrolled <= 0:
                 items = None
                 break
-            before = self._left
+            before = self.left
             self._store(target, item)
             turn()
-            self._unrolled -= before - self._left + 1
+            self._unrolled -= before - self.left + 1
         self._loops -= 1
         self._told -= is_told
         if items is None:
@@ -317,8 +319,8 @@ class Scopes(ABC):
 
     def _spend(self, steps: int = 1) -> None:
         """Take steps; raises a TooLongError if none are left."""
-        self._left -= steps
-        if self._left < 0:
+        self.left -= steps
+        if self.left < 0:
             raise TooLongError
 
 
@@ -332,3 +334,9 @@ def queried(constant: Any) -> Any:
     if isinstance(constant, str) and _SQL.match(constant):
         return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
     return constant
+
+
+def bounds_of(constant: Any) -> list[str]:
+    """What the conditions of a query compare columns with."""
+    is_query = isinstance(constant, str) and _SQL.match(constant)
+    return [found[0] for found in _CONDITION.finditer(constant)] if is_query else []

@@ -219,18 +219,22 @@ def encoding_of(start: bytes) -> str:
 
 
 def _separator(lines: list[str]) -> str:
-    """The character by which most lines have the same number of fields."""
-    best, scored = ",", (0.0, 0)
+    """The character by which most lines have the same number of fields, from as early on as can be.
+
+    Decimal commas part as many fields as the true separator or more, but not those of the header.
+    """
+    best, scored = ",", (0.0, -SNIFFED_ROWS, 0)
     sample = [line for line in lines[:SNIFFED_ROWS] if line.strip()]
     for each in ",;\t|":
         try:
-            widths = Counter(len(row) for row in csv.reader(sample, delimiter=each))
+            rows = [len(row) for row in csv.reader(sample, delimiter=each)]
         except csv.Error:
             continue
-        width, count = max(widths.items(), key=lambda found: found[1] if found[0] > 1 else 0, default=(1, 0))
-        share = round(count / max(1, sum(widths.values())), 1)
-        if width > 1 and (min(share, 0.8), width) > scored:
-            best, scored = each, (min(share, 0.8), width)
+        width, count = max(Counter(rows).items(), key=lambda found: found[1] if found[0] > 1 else 0, default=(1, 0))
+        share = round(count / max(1, len(rows)), 1)
+        score = min(share, 0.8), -rows.index(width) if width > 1 else 0, width
+        if width > 1 and score > scored:
+            best, scored = each, score
     return best
 
 
@@ -296,7 +300,6 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
             f"{size / 1e6:,.0f} MB were read; rows are estimated, types and values are of what was read"
         )
     if table.layout.is_odd or _is_renamed(tallies):
-        header = table.lines[: table.skipped_lines + table.layout.more + 3]
         header = table.lines[: table.skipped_lines + table.layout.more + 3]
         found["raw"] = [brief(line[:RAW_WIDTH]) for line in header[:12]]
     found["call"] = table.call(columns)
