@@ -155,6 +155,7 @@ def test_a_whole_question(lab: Lab, panel: Panel, tmp_path: Path) -> None:
     press("Enter")
     place.get_by_text("Undone: the kernel is as if it had not been asked.").wait_for()
     panel.page.wait_for_function(f"() => {CELLS}.length === 1")
+    expect(place.get_by_role("button", name="Bring it back")).to_be_enabled()  # once the other cells have run again
     reach(panel, "Bring it back")
     press("Enter")
     panel.page.wait_for_function(f"() => {CELLS}.length === 5")
@@ -182,7 +183,7 @@ def test_a_whole_question(lab: Lab, panel: Panel, tmp_path: Path) -> None:
         assert words in told
 
     press("Control+Shift+c")
-    panel.page.get_by_role("searchbox").wait_for()
+    panel.page.locator("#modal-command-palette .lm-CommandPalette-input").wait_for()
     write("Export Reproducible")
     panel.page.locator(".lm-CommandPalette-item.lm-mod-active", has_text="Export Reproducible").wait_for()
     press("Enter")
