@@ -16,6 +16,9 @@ import { Problem, Server, problemOf } from './request';
 import { OpenSession } from './session';
 import type { Trans } from './translate';
 
+/** Characters of a question. As MAX_QUESTION in nbagent/session/checks.py, whose sentence is for a command line. */
+const MOST_ASKED = 200_000;
+
 /** What the panel works with, for plugins that ask in the person's stead. */
 export const IAssistant = new Token<Assistant>('@nbagent/panel:IAssistant', 'The session that is open in the panel of nbagent.');
 
@@ -164,6 +167,12 @@ export class Assistant {
     this.submitted.emit(question);
     const pending = this.begin(question);
     try {
+      if (question.length > MOST_ASKED) {
+        throw new Problem(
+          this.trans.__('The question has %1 characters.', question.length.toLocaleString()),
+          this.trans.__('Attach long material as a file, and ask about that.')
+        );
+      }
       if (!this.session) {
         await this.create(pending, this.options());
         delete this.choices.data;

@@ -12,6 +12,8 @@ import type { Trans } from './translate';
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 8000;
+/** Bytes of a message that the server takes. As MAX_MESSAGE_BYTES in nbagent/faces/lab/channel.py. */
+const MOST_BYTES = 2 * 1024 * 1024;
 
 /** How the connection of a channel is. */
 export type Connection = 'connecting' | 'open' | 'lost' | 'refused' | 'closed';
@@ -81,6 +83,11 @@ export class Channel {
     return new Promise<T>((resolve, reject) => {
       if (this.connection === 'closed' || this.connection === 'refused') {
         reject(this.over);
+        return;
+      }
+      if (new Blob([message]).size > MOST_BYTES) {
+        // The server would close the connection, again each time that this is sent.
+        reject(new Problem(this.trans.__('This is too long to be sent.'), this.trans.__('Shorten it, or attach it as a file.')));
         return;
       }
       this.waiting.set(number, { resolve, reject });
@@ -186,7 +193,7 @@ export class Channel {
       return;
     }
     this.problem = problem;
-    if (problem?.status === 401 || problem?.status === 404) {
+    if (problem && [401, 403, 404].includes(problem.status)) {
       this.set('refused');
       return;
     }

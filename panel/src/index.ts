@@ -74,7 +74,11 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
     });
     commands.addCommand(CommandIDs.focus, {
       label: trans.__('Ask nbagent'),
-      execute: () => app.shell.activateById(widget.id)
+      execute: given => {
+        // The shortcut leads there and back.
+        const behind = given.back && widget.node.contains(document.activeElement) ? app.shell.currentWidget : null;
+        app.shell.activateById(behind?.id ?? widget.id);
+      }
     });
     commands.addCommand(CommandIDs.stop, {
       label: trans.__('Stop nbagent'),

@@ -132,7 +132,7 @@ export class Conversation {
         this.news = ''; // what is said twice is heard twice
         Object.assign(this.about, { model: event.model || this.about.model, replay: event.replay ?? false, budget: event.budget ?? '' });
         this.about.title ||= event.question.split('\n')[0].slice(0, 120);
-        this.push({
+        this.items.push({
           kind: 'question', ...place, text: event.question, model: event.model ?? '', replay: event.replay ?? false
         });
         break;
@@ -146,7 +146,7 @@ export class Conversation {
         if (event.tools?.length) {
           this.unsay();
           if (event.text) {
-            this.push({ kind: 'words', ...place, text: event.text });
+            this.items.push({ kind: 'words', ...place, text: event.text });
           }
         }
         break;
@@ -221,13 +221,9 @@ export class Conversation {
     }
   }
 
-  private push(item: Item): void {
-    this.items.push(item);
-  }
-
   private notice(base: Base, tone: Notice['tone'], text: string): void {
     if (text) {
-      this.push({ kind: 'notice', ...base, tone, text });
+      this.items.push({ kind: 'notice', ...base, tone, text });
     }
   }
 
@@ -250,7 +246,7 @@ export class Conversation {
         duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', whole: '', displayIds: [], began: now
       };
       this.cells.set(event.cell, cell);
-      this.push(cell);
+      this.items.push(cell);
     }
     // The same cell runs again after an install.
     Object.assign(cell, { code: event.code, status: 'running', began: now });
@@ -283,7 +279,7 @@ export class Conversation {
 
   private ask(id: string, item: Approval | Host): void {
     this.questions.set(id, item);
-    this.push(item);
+    this.items.push(item);
   }
 
   private settle(id: string, change: (item: Approval | Host) => void): void {
@@ -329,7 +325,7 @@ export class Conversation {
       last.files.splice(at < 0 ? last.files.length : at, at < 0 ? 0 : 1, file);
       last.version++;
     } else {
-      this.push({ kind: 'files', ...base, files: [file] });
+      this.items.push({ kind: 'files', ...base, files: [file] });
     }
   }
 
@@ -346,8 +342,8 @@ export class Conversation {
       Object.assign(said, told, { version: said.version + 1 });
     } else {
       this.items.splice(said ? this.items.indexOf(said) : this.items.length, said ? 1 : 0);
-      this.push({ kind: 'answer', ...base, ...told });
+      this.items.push({ kind: 'answer', ...base, ...told });
     }
-    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended.');
+    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended: %1', event.text.slice(0, 200));
   }
 }

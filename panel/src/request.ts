@@ -113,7 +113,8 @@ function refusal(status: number, value: any, path: string, trans: Trans): Proble
       404
     );
   }
-  if (status === 401 || status === 403 || (status === 200 && value === null)) {
+  // Who is logged in and may not do something is told that, by nbagent's own kind of error.
+  if (status === 401 || (status === 403 && !value?.kind) || (status === 200 && value === null)) {
     return new Problem(trans.__('Your login to this Jupyter server has expired.'), trans.__('Load the page again to log in.'), 'Login', 401);
   }
   const message = value?.message || trans.__('The Jupyter server answered with %1.', status);

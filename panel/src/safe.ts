@@ -11,11 +11,19 @@ const LOADING = ['src', 'srcset', 'background', 'poster', 'data', 'style', 'acti
 const IDLE = 'audio, video, source, track, form, button, select, textarea, input:not([type=checkbox]), svg, iframe, link, meta, wbr';
 
 /** Characters that change how others are read, or cannot be seen. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/u;
+
+/** Scripts whose letters are joined and parted by characters of their own. */
+const JOINING = String.raw`[\p{sc=Arab}\p{sc=Deva}\p{sc=Beng}\p{sc=Taml}\p{sc=Telu}\p{sc=Mlym}\p{sc=Sinh}]`;
+
+/** Of these, what is seen all the same, by what it does to a letter or an emoji on both sides of it. */
+const SEEN = String.raw`(?<=${JOINING})[\u200c\u200d](?=${JOINING})|(?<=\p{ExtPict}[\ufe0f\p{EMod}]?)\u200d(?=\p{ExtPict})|(?<=\p{ExtPict})\ufe0f`;
+
+const FOUND = new RegExp(`(${SEEN})|${HIDDEN.source}`, 'gu');
 
 /** A text in which nothing is hidden: each such character is shown by its number. */
 export function visible(text: string): string {
-  return text.replace(HIDDEN, found => `⟨U+${found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`);
+  return text.replace(FOUND, (found, seen) => seen ?? `⟨U+${found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`);
 }
 
 /** Macros of TeX that style, link or load. */

@@ -45,9 +45,14 @@ class TooLargeError(UsageError):
     """A body that is larger than what is taken."""
 
 
+class ForbiddenError(UsageError):
+    """What the server's authorizer doesn't let a person do, who is logged in."""
+
+
 _STATUS: tuple[tuple[type[NbagentError], HTTPStatus], ...] = (
     (NoSessionError, HTTPStatus.NOT_FOUND),
     (NoJobError, HTTPStatus.NOT_FOUND),
+    (ForbiddenError, HTTPStatus.FORBIDDEN),
     (TooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (TransferLimit, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (DataError, HTTPStatus.BAD_REQUEST),
@@ -124,7 +129,9 @@ class Handler(APIHandler):
         await super().prepare()
         method = str(self.request.method)
         if method != "OPTIONS" and not await may(self, HTTP_METHOD_TO_AUTH_ACTION[method]):
-            raise web.HTTPError(HTTPStatus.FORBIDDEN, "You may not do this.")
+            if self.current_user is None:
+                raise web.HTTPError(HTTPStatus.FORBIDDEN, "You may not do this.")
+            raise ForbiddenError("You may not do this.", mend="Ask whoever runs this Jupyter server.")
         if int(self.request.headers.get("Content-Length") or 0) > self.max_body_bytes:
             raise self.too_large()
         self.request.connection.set_max_body_size(self.max_body_bytes)  # type: ignore[union-attr]  # a body may come in chunks

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tornado import web
 
 from nbagent.core.errors import UsageError
-from nbagent.faces.lab.base_handler import Handler, contents, may
+from nbagent.faces.lab.base_handler import ForbiddenError, Handler, contents, may
 from nbagent.faces.lab.messages import (
     Created,
     FoundText,
@@ -70,7 +69,9 @@ class SessionsHandler(Handler):
             UsageError: There is no such kernel, or it is on another machine.
         """
         if not await may(self, "execute", "kernels"):
-            raise web.HTTPError(HTTPStatus.FORBIDDEN, "You may not use the kernels of this server.")
+            raise ForbiddenError(
+                "You may not use the kernels of this server.", mend="Use a sandbox of the session's own."
+            )
         if kernel not in self.kernel_manager:
             raise UsageError(f"This server has no kernel {kernel[:80]!r}.", mend="Start the notebook's kernel.")
         found = Path(getattr(self.kernel_manager.get_kernel(kernel), "connection_file", "") or "none")

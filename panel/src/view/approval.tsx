@@ -53,8 +53,20 @@ function Choice({ item }: { item: Approval }): JSX.Element {
     }
   };
   const rules = asked.rules ?? [];
+  // In an editor Tab indents, so what else a person may want there has a key.
+  const key = (event: React.KeyboardEvent) => {
+    if (event.key === 'Escape' && mode) {
+      setMode('');
+    } else if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && mode === 'edit' && code.trim() && !sent) {
+      void answer('edit', { code });
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
   return (
-    <>
+    <div onKeyDownCapture={key}>
       {asked.code && (mode === 'edit' ? (
         <Editor text={code} onChange={setCode} label={trans.__('Code that runs instead')} />
       ) : (
@@ -98,7 +110,12 @@ function Choice({ item }: { item: Approval }): JSX.Element {
           </>
         )}
         {mode === 'edit' && (
-          <button className="nba-Button nba-mod-accept" disabled={sent || !code.trim()} onClick={() => void answer('edit', { code })}>
+          <button
+            className="nba-Button nba-mod-accept"
+            disabled={sent || !code.trim()}
+            title={trans.__('Ctrl+Enter; Escape leads back')}
+            onClick={() => void answer('edit', { code })}
+          >
             {trans.__('Run this instead')}
           </button>
         )}
@@ -108,10 +125,10 @@ function Choice({ item }: { item: Approval }): JSX.Element {
           </button>
         )}
         {mode !== '' && (
-          <button className="nba-Button" disabled={sent} onClick={() => setMode('')}>{trans.__('Back')}</button>
+          <button className="nba-Button" disabled={sent} title={trans.__('Escape')} onClick={() => setMode('')}>{trans.__('Back')}</button>
         )}
       </div>
-    </>
+    </div>
   );
 }
 

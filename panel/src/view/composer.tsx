@@ -8,6 +8,8 @@ import { bytes, useEnv } from './env';
 import { sendIcon } from './icons';
 
 const MAX_HEIGHT = 240;
+/** Characters of a pasted text above which it is a file: data is read by code, and a question by the model. */
+const MOST_PASTED = 20_000;
 /** Where a window keeps what is written and not sent, for when it is loaded again. */
 const DRAFT = 'nbagent:draft';
 
@@ -17,6 +19,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
   const [text, setText] = React.useState(() => sessionStorage.getItem(DRAFT) ?? '');
   const picker = React.useRef<HTMLInputElement>(null);
   const completion = useCompletion(input, text, setText);
+  const [, draw] = React.useReducer((count: number) => count + 1, 0);
   const { busy, subject, attachments, machine } = assistant;
   const { files } = attachments;
   const data = (assistant.session === null && assistant.choices.data) || [];
@@ -49,6 +52,10 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
       attachments.add(files.map(file => file.content));
     }
   };
+  const stop = () => {
+    void assistant.stop();
+    draw(); // at once, where what else changes is drawn with the next frame
+  };
   const key = (event: React.KeyboardEvent) => {
     if (completion.key(event)) {
       return;
@@ -61,7 +68,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
       }
     } else if (event.key === 'Escape' && busy) {
       event.preventDefault();
-      void assistant.stop();
+      stop();
     }
   };
   return (
@@ -99,9 +106,13 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
         onKeyUp={completion.released}
         onClick={completion.look}
         onPaste={event => {
+          const pasted = event.clipboardData.getData('text/plain');
           if (event.clipboardData.files.length) {
             event.preventDefault();
             attachments.addFrom(event.clipboardData);
+          } else if (pasted.length > MOST_PASTED) {
+            event.preventDefault();
+            attachments.add([new File([pasted], 'pasted.txt')]);
           }
         }}
       />
@@ -142,8 +153,7 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
             type="button"
             className="nba-Button nba-mod-warn nba-Stop"
             title={trans.__('Stop the answer and its cell (Escape)')}
-            disabled={assistant.interrupting}
-            onClick={() => void assistant.stop()}
+            onClick={stop}
           >
             <stopIcon.react tag="span" />
             {assistant.stopping ? trans.__('Stopping…') : trans.__('Stop')}

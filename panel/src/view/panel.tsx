@@ -1,6 +1,7 @@
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Drag } from '@lumino/dragdrop';
 import type { Message } from '@lumino/messaging';
+import type { Widget } from '@lumino/widgets';
 import * as React from 'react';
 
 import { Composer } from './composer';
@@ -17,8 +18,8 @@ import { Welcome } from './welcome';
 
 /** How JupyterLab's list of files names what is dragged. */
 const PATHS = 'application/x-jupyter-icontents';
-/** Has JupyterLab's messages leave room for the question and its Stop. */
-const SHOWN = 'nba-mod-shown';
+/** Pixels at the right of the page that JupyterLab's messages leave free: they never lie over what waits for an answer. */
+const ROOM = '--nba-room';
 const DRAGS = ['lm-dragenter', 'lm-dragover', 'lm-dragleave', 'lm-drop', 'dragover', 'dragleave', 'drop'];
 
 /** The side bar's widget. */
@@ -78,30 +79,41 @@ export class Panel extends ReactWidget {
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
     this.keeper.begin();
-    document.body.classList.toggle(SHOWN, this.isVisible);
+    this.makeRoom();
     for (const type of DRAGS) {
       this.node.addEventListener(type, this);
     }
   }
 
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    document.body.classList.add(SHOWN);
+  protected override onResize(message: Widget.ResizeMessage): void {
+    super.onResize(message);
+    this.makeRoom();
   }
 
-  protected override onBeforeHide(message: Message): void {
-    document.body.classList.remove(SHOWN);
-    super.onBeforeHide(message);
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.makeRoom();
+  }
+
+  protected override onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this.makeRoom();
   }
 
   protected override onBeforeDetach(message: Message): void {
-    document.body.classList.remove(SHOWN);
+    document.body.style.removeProperty(ROOM);
     this.hold.end();
     this.keeper.end();
     for (const type of DRAGS) {
       this.node.removeEventListener(type, this);
     }
     super.onBeforeDetach(message);
+  }
+
+  private makeRoom(): void {
+    const { left, right } = this.node.getBoundingClientRect();
+    const isAtRight = this.isVisible && left + right > window.innerWidth;
+    document.body.style.setProperty(ROOM, isAtRight ? `${window.innerWidth - left}px` : '0px');
   }
 
   protected override onActivateRequest(message: Message): void {

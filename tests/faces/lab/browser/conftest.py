@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,15 +30,36 @@ ASSISTANT = "window.jupyterapp.pluginRegistry._plugins.get('@nbagent/panel:plugi
 
 
 class Lab:
-    """A JupyterLab that runs.
+    """A JupyterLab, which can be killed and started again at the same address.
 
     Attributes:
         root: Its folder of files.
         url: Its address.
     """
 
-    def __init__(self, root: Path, url: str) -> None:
-        self.root, self.url = root, url
+    def __init__(self, home: Path, port: int, command: Sequence[str], given: dict[str, str]) -> None:
+        self.root, self.url = home / "files", f"http://127.0.0.1:{port}"
+        self._log, self._port, self._command, self._given = home / "log", port, command, given
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it listens."""
+        with self._log.open("a") as log:
+            self._server = subprocess.Popen(self._command, cwd=self.root, env=self._given, stdout=log, stderr=log)
+        try:
+            _wait(self._server, self._port, self._log)
+        except BaseException:
+            self.end()
+            raise
+
+    def kill(self) -> None:
+        """Kill it, as a machine without memory does."""
+        self._server.kill()
+        self._server.wait()
+
+    def end(self) -> None:
+        """End it."""
+        end_server(self._server)
 
     def open(self, browser: Browser, *, workspace: str, dark: bool = False) -> Panel:
         """A window of a workspace of its own, with the panel open."""
@@ -144,13 +165,14 @@ class Panel:
 
 
 @contextlib.contextmanager
-def started(home: Path, *words: str, **more: str) -> Iterator[Lab]:
+def started(home: Path, *words: str, asks_for_news: bool = False, **more: str) -> Iterator[Lab]:
     """Start JupyterLab for a person who has nothing yet, with further arguments and environment variables."""
     root = home / "files"
     root.mkdir(parents=True, exist_ok=True)
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    if not asks_for_news:
+        settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+        settings.mkdir(parents=True)
+        (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
     places = {
         "JUPYTER_RUNTIME_DIR": home / "runtime",
         "JUPYTER_CONFIG_DIR": home / "config",
@@ -166,13 +188,11 @@ def started(home: Path, *words: str, **more: str) -> Iterator[Lab]:
         *("--LabApp.extension_manager=readonly", "--LabApp.news_url=None", *words),
     ]
     given = environment(**{name: str(place) for name, place in places.items()}, **more)
-    with (home / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=root, env=given, stdout=log, stderr=log)
+    lab = Lab(home, port, command, given)
     try:
-        _wait(server, port, home / "log")
-        yield Lab(root, f"http://127.0.0.1:{port}")
+        yield lab
     finally:
-        end_server(server)
+        lab.end()
         with ThreadPoolExecutor(1) as thread:  # in this one runs the loop of Playwright
             thread.submit(asyncio.run, _delete_all(home / "state")).result()
 

@@ -18,7 +18,7 @@ THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab of a person who has no key."""
-    with started(tmp_path_factory.mktemp("access"), NBAGENT_ENGINE="bubblewrap") as lab:
+    with started(tmp_path_factory.mktemp("access"), asks_for_news=True, NBAGENT_ENGINE="bubblewrap") as lab:
         yield lab
 
 
@@ -56,6 +56,12 @@ def test_a_newcomer_sees_the_demo_by_keyboard_alone(panel: Panel) -> None:
     expect(panel.question).to_be_focused()
     panel.place.get_by_role("button", name="Approve", exact=True).wait_for()
     assert serious(panel) == []
+    # What JupyterLab asks on its first start lies over nothing of the panel.
+    news = panel.page.locator(".Toastify__toast", has_text="Jupyter news").bounding_box()
+    place = panel.place.bounding_box()
+    assert news is not None
+    assert place is not None
+    assert 0 <= news["x"] < news["x"] + news["width"] <= place["x"]
     panel.picture("approval")
     panel.place.get_by_role("button", name="Always in this session").press("Enter")
     expect(panel.place.locator("[aria-label=Approval]:focus")).to_have_count(1)

@@ -11,6 +11,12 @@ from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
 from playwright.sync_api import Route, expect
 from program import call, replies
 
+PASTE = """text => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData('text/plain', text);
+    const event = new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true});
+    document.querySelector('.nba-Text').dispatchEvent(event);
+}"""
 MUCH = "line = 'x' * 99\nfor _ in range(100_000):\n    print(line)"
 
 
@@ -60,6 +66,35 @@ def test_ten_megabytes_of_output(lab: Lab, panel: Panel) -> None:
     assert len(panel.place.inner_html()) < 2_000_000
 
 
+def test_long_text_is_a_file_or_has_a_sentence(lab: Lab, panel: Panel) -> None:
+    """What is pasted in long goes along as a file; what is typed so is not sent, and stands in the field."""
+    length = call("print(len(open('/workspace/pasted.txt').read()))")
+    replies(lab.root / "long.jsonl", length, "Read.")
+    panel.choose(model="replay:long.jsonl", approvals="ask")
+    panel.page.evaluate(PASTE, "row,1\n" * 100_000)
+    panel.place.locator(".nba-Chip", has_text="pasted.txt").wait_for()
+    long = "x" * 250_000
+    panel.question.fill(long)
+    panel.question.press("Enter")
+    alert = panel.place.get_by_role("alert")
+    expect(alert).to_contain_text("The question has 250,000 characters. Attach long material as a file")
+    assert panel.question.input_value() == long
+    panel.ask("How long is it?")
+    asked = panel.place.get_by_label("Approval")
+    asked.get_by_role("button", name="Edit").click()
+    panel.page.evaluate(
+        """text => document.querySelector('.nba-Editor .cm-content').cmView.view.dispatch(
+            {changes: {from: 0, insert: text}})""",
+        "# a line\n" * 300_000,
+    )
+    asked.get_by_role("button", name="Run this instead").click()
+    expect(alert).to_contain_text("This is too long to be sent.")
+    asked.get_by_role("button", name="Back").click()
+    asked.get_by_role("button", name="Approve", exact=True).click()
+    panel.place.get_by_text("600000", exact=True).wait_for()
+    panel.place.get_by_text("Read.").wait_for()
+
+
 def test_a_server_that_is_away_and_an_expired_login(lab: Lab, panel: Panel) -> None:
     """The person has the server looked for again; what a socket can't tell, a request does."""
     replies(lab.root / "login.jsonl", "First.")
@@ -70,6 +105,14 @@ def test_a_server_that_is_away_and_an_expired_login(lab: Lab, panel: Panel) -> N
     panel.page.evaluate(f"() => {ASSISTANT}.machine.load()")
     expect(panel.place.get_by_role("alert")).to_contain_text("does not answer")
     panel.page.unroute("**/nbagent/api/status*")
+    panel.place.get_by_role("button", name="Look again").click()
+    expect(panel.place.get_by_role("alert")).to_have_count(0)
+    # An authorizer of the server may change its mind.
+    refused = json.dumps({"message": "You may not do this.", "mend": "Ask whoever runs it.", "kind": "ForbiddenError"})
+    panel.page.route("**/nbagent/api/**", lambda route: route.fulfill(status=403, body=refused))
+    panel.page.evaluate(f"() => {ASSISTANT}.machine.load()")
+    expect(panel.place.get_by_role("alert")).to_contain_text("You may not do this. Ask whoever runs it.")
+    panel.page.unroute("**/nbagent/api/**")
     panel.place.get_by_role("button", name="Look again").click()
     expect(panel.place.get_by_role("alert")).to_have_count(0)
     panel.page.route("**/nbagent/api/**", lambda route: route.fulfill(status=403, body="{}"))
