@@ -21,6 +21,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(Path(nbagent.__file__).parent / "sandbox" / "inside")
     monkeypatch.setenv("PLOTLY_RENDERER", "of a client's")
     found = importlib.import_module("client_inside")
+    found.Variables = importlib.import_module("magics_inside").Variables  # type: ignore[attr-defined]
     for name in ("client_inside", "file_watch_inside", "magics_inside"):
         del sys.modules[name]
     return found
@@ -70,3 +71,41 @@ def test_a_host_that_does_not_count_kills_is_not_asked_for_more(
     inside.serve_client(shell, "", {"hosts": True, "memory_mb": 9})
     shell.after[0](None)
     assert capsys.readouterr().err == ""
+
+
+def test_variables_are_found_beside_what_ipython_keeps(inside: ModuleType) -> None:
+    """New ones, those that moved to the end, and none that is gone; of what is kept, only what is new is looked at."""
+    names: dict[str, Any] = {"In": [], "a": 1}
+    variables = inside.Variables(names)
+    assert variables.values() == [1, []]
+    for cell in range(3):
+        names[f"_i{cell}"] = names[f"_{cell}"] = "kept"
+        names[f"b{cell}"] = cell
+        assert sorted(map(str, variables.values())) == sorted(["1", "[]", *map(str, range(cell + 1))])
+    del names["a"], names["b0"]
+    names |= {"c": 5, "a": 6}
+    del names["b2"]
+    names["b2"] = 7
+    assert sorted(variables.values()[-10:], key=str) == [1, 5, 6, 7, []]
+    names.clear()
+    names["d"] = 8
+    assert variables.values() == [8]
+
+
+def test_looking_at_variables_takes_no_longer_after_many_cells(inside: ModuleType) -> None:
+    """Of 100,000 kept outputs, those are looked at that came since the last look."""
+
+    class Names(dict[str, Any]):
+        looked = 0
+
+        def __reversed__(self) -> Any:
+            for name in super().__reversed__():
+                self.looked += 1
+                yield name
+
+    names = Names(a=1, **{f"_{cell}": "" for cell in range(100_000)})
+    variables = inside.Variables(names)
+    variables.values()
+    names.looked, names["_100000"], names["b"] = 0, "", 2
+    assert variables.values() == [1, 2]
+    assert names.looked == 3

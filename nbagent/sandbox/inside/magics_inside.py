@@ -19,6 +19,8 @@ SCRIPT = r"(?m)^# /// script\s*$\n(?P<block>(?:^#(?:| .*)$\n)+?)^# ///\s*$"
 """Inline script metadata, as PEP 723 has it."""
 DONE = "nbagent_done"
 """Metadata of a request: how many of a cell's statements have run already."""
+KEPT = r"_i?\d+"
+"""Names under which IPython keeps inputs and outputs."""
 PIP = r"(?m)^([ \t]*)!\s*(?:python3?\s+-m\s+|uv\s+)?pip3?\s+install\s"
 
 
@@ -89,6 +91,7 @@ def go_on(shell: Any) -> None:
     """
     drawn: list[tuple[Any, Any]] = []
     missed, done, first = "", 0, 0
+    variables = Variables(shell.user_ns)
 
     class Rest(ast.NodeTransformer):
         """Leaves out what has run of a cell."""
@@ -114,7 +117,7 @@ def go_on(shell: Any) -> None:
             numpy = sys.modules.get("numpy.random")
             if numpy:
                 drawn.append((numpy.set_state, numpy.get_state()))
-            for each in {id(value): value for value in shell.user_ns.values()}.values():
+            for each in {id(value): value for value in variables.values()}.values():
                 # By its type alone: what code makes of a value's attributes is not asked.
                 if issubclass(type(each), random.Random):
                     drawn.append((each.setstate, each.getstate()))
@@ -147,6 +150,35 @@ def go_on(shell: Any) -> None:
     shell.events.register("pre_run_cell", before_run)
     shell.events.register("post_run_cell", lambda result: note(result.info.raw_cell, result.error_in_exec))
     shell.nbagent_again = again
+
+
+class Variables:
+    """The variables of cells, without those in which IPython keeps each input and output.
+
+    Looking at them takes time as there are variables, however many cells have run.
+
+    Args:
+        names: The namespace of cells.
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+        self.own: dict[str, None] = {}
+        self.last_kept = ""
+
+    def values(self) -> list[Any]:
+        """Their values; a value that has several names is there several times."""
+        seen, self.last_kept = self.last_kept, ""
+        for name in reversed(self.names):  # what is new stands at the end
+            if not (isinstance(name, str) and re.fullmatch(KEPT, name)):
+                self.own[name] = None
+            elif name == seen:
+                break
+            else:
+                self.last_kept = self.last_kept or name
+        self.last_kept = self.last_kept or seen
+        self.own = {name: None for name in self.own if name in self.names}
+        return [self.names[name] for name in self.own]
 
 
 def before_import(code: str, trace: Any, names: dict[str, Any]) -> int:
