@@ -43,11 +43,13 @@ class Profiles:
         files: Each file, in the order of their paths.
         more: Files that are not among them.
         cached: How many of them were known from before.
+        copies: The paths of files that have the same content, the first of each in the order of all.
     """
 
     files: list[FileProfile] = field(default_factory=list)
     more: int = 0
     cached: int = 0
+    copies: list[list[str]] = field(default_factory=list)
 
 
 async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache | None = None) -> Profiles:
@@ -89,7 +91,7 @@ async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache 
     files = {**taken.by_path, **known}
     order = {path: number for number, path in enumerate(listing.sizes)}
     ordered = sorted(files.values(), key=lambda each: order.get(each.path, len(order)))
-    return Profiles(ordered, more=listing.more, cached=len(known))
+    return Profiles(ordered, more=listing.more, cached=len(known), copies=listing.copies())
 
 
 def schemas(profiles: Profiles) -> dict[str, list[ColumnType]]:
@@ -133,6 +135,14 @@ class _Files:
                             if len(digest) == 64 and digest.isalnum():
                                 listing.hashes[path] = digest
         return listing
+
+    def copies(self) -> list[list[str]]:
+        """The paths of files that aren't empty and have the same content."""
+        by_hash: dict[str, list[str]] = {}
+        for path, digest in self.hashes.items():
+            if self.sizes[path]:
+                by_hash.setdefault(digest, []).append(path)
+        return [each for each in by_hash.values() if len(each) > 1]
 
     def keys(self, made_with: str) -> Mapping[str, str]:
         """The names under which profiles of files with a hash are remembered."""

@@ -294,6 +294,22 @@ def test_columns_of_one_name_but_for_a_number_are_told_as_one() -> None:
     assert len(told) < 1_200
 
 
+def test_columns_of_unlike_values_are_told_one_by_one() -> None:
+    """A file without a header has only numbers for names."""
+    types = ("String", "Int64") * 4
+    columns = [Column(f"column_{at}", dtype=dtype, low=at) for at, dtype in enumerate(types, 1)]
+    told = section([FileProfile("/tmp/data/a.csv", kind="CSV", tables=[Table(rows=9, width=8, columns=columns)])])
+    assert "column_{" not in told
+    assert all(f'"column_{at}": {dtype}' in told for at, dtype in enumerate(types, 1))
+
+
+def test_files_with_the_same_content_are_told() -> None:
+    """Who reads both counts rows twice."""
+    files = [table(f"/tmp/data/{name}", "a") for name in ("x.csv", "x (1).csv", "y.csv")]
+    told = DataView(Profiles(files, copies=[[each.path for each in files[:2]]])).section()
+    assert 'the same content: "/tmp/data/x.csv" and "x (1).csv"' in told
+
+
 def test_a_folder_of_pages_is_told_by_the_names_of_the_tables_that_they_explain() -> None:
     """With what either of the two has alone; its own names would take as much room again."""
     names = [f"{letter * 12}-table" for letter in "abcdefghijklmnopqrstuvwxyz"]

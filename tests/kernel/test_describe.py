@@ -406,6 +406,7 @@ async def test_of_many_files_each_is_profiled(kernel: Kernel) -> None:
     described = await describe(kernel, ["/tmp/data/many"])
     assert [len(described.files), described.more] == [130, 0]
     assert all(each.tables[0].rows == 1 for each in described.files)
+    assert [len(each) for each in described.copies] == [130]
 
 
 @on_one_loop

@@ -16,6 +16,8 @@ SURELY_FEWER = 0.85
 """The part of a number of different values by which another estimate is less than it for certain."""
 RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
+WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
+"""The forms of a text that `columns_inside.py` knows as numbers."""
 MERGED = 4096
 """Hashes by which the different values of several tables are counted."""
 _NUMBER, _PARTS = re.compile(r"\d+"), re.compile(r"\d+|\D+")
@@ -203,7 +205,7 @@ def merged(columns: Sequence[Column]) -> Column:
 def folded(columns: Sequence[Column]) -> list[Column]:
     """The columns of a table, those as one that stand in a row and whose names differ in a number: `{1964…2013}`."""
     found: list[Column] = []
-    patterns = [_pattern(each.name) if _NUMBER.search(each.name) else each for each in columns]
+    patterns = [(_pattern(each.name), _kind(each)) if _NUMBER.search(each.name) else each for each in columns]
     for _, run in itertools.groupby(range(len(columns)), key=patterns.__getitem__):
         several = [columns[at] for at in run]
         if len(several) < RUN:
@@ -215,6 +217,12 @@ def folded(columns: Sequence[Column]) -> list[Column]:
         whole.distinct = 0
         found.append(whole)
     return found
+
+
+def _kind(column: Column) -> str:
+    """What the values of a column are, as far as it matters for being told with others."""
+    is_number = column.dtype.startswith(("Int", "UInt", "Float", "Null")) or column.form in WRITTEN_NUMBERS
+    return "numbers" if is_number else f"{column.dtype} {column.form}"
 
 
 def with_alike(column: Column, sides: Sequence[Column]) -> Column:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbagent.agent.dataset.groups import Group, union
+from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Group, union
 from nbagent.kernel.profile import LEADING_ZEROS, Column
 
 LEAST_VALUES = 4
@@ -83,7 +83,7 @@ class _Values:
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
         self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form in (
             LEADING_ZEROS,
-            "numbers",
+            *WRITTEN_NUMBERS,
         )
 
     def shares(self, other: _Values) -> tuple[float, float, int]:

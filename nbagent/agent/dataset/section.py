@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups
+from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, families, folded, groups
 from nbagent.agent.dataset.keys import ROW_NUMBERS, Key, alike, keys
 from nbagent.agent.dataset.words import common, passages, stem, touch_file, touches, words
 from nbagent.core.text import share, visible
@@ -54,14 +54,14 @@ RESERVED = 0.3
 """The part of the room that is kept for what the question doesn't touch."""
 MIN_FOLDER, REST = 200, 24
 """Characters that a folder's files have at least, and those of a count of the rest."""
-WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
-"""The forms of a text that `columns_inside.py` knows as numbers."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
 SCALED = 3
 """Columns with other scales that are told."""
 SCALE = 8
 """How many times as great the greatest value of some files is where another unit is likely."""
+COPIES = 3
+"""Files with the same content that are told, and files that have it."""
 LARGE = 100_000
 """Bytes of a file whose size is told also where there is little room."""
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
@@ -107,6 +107,9 @@ class DataView:
             tree = self.tree()
             lines += tree
             left -= _size(tree)
+        copies = self._copies()
+        lines += copies
+        left -= _size(copies)
         notes = self._notes(asked, scores, min(NOTES, max(left - TABLES, FEW_NOTES)))
         lines += notes
         left -= _size(notes) if len(self.profiles.files) > 1 else 0
@@ -127,6 +130,15 @@ class DataView:
                 for this, other in ((left, right), (right, left)):
                     more[this] = max(more.get(this, 0.0), JOINED_PART * scores[other])
         return {each: score + more.get(each, 0.0) for each, score in scores.items()}
+
+    def _copies(self) -> list[str]:
+        """Files with the same content: who reads both counts their rows twice."""
+        return [
+            f"the same content: {quote(first, limit=200)} and "
+            + ", ".join(quote(base_name(each), limit=90) for each in others[:COPIES])
+            + (f" and {len(others) - COPIES} more" if len(others) > COPIES else "")
+            for first, *others in self.profiles.copies[:COPIES]
+        ]
 
     # -- all files ----------------------------------------------------------------------------------------------
 

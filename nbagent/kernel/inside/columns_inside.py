@@ -20,6 +20,7 @@ from nbagent.kernel.inside.value_forms_inside import (
     FORMS,
     LEADING_ZERO,
     LOOKS,
+    NEGATIVES,
     POINTED,
     SENTINELS,
     THOUSANDS_COMMAS,
@@ -214,6 +215,8 @@ class Tally:
                 plain = plain.str.replace(point, ".", literal=True) if point else plain
                 ends = plain.cast(pl.Float64, strict=False).drop_nulls()
                 self.written = [*self.written, ends.min(), ends.max()] if len(ends) else self.written
+            elif form == NEGATIVES and fits.any():
+                self._bound(-found.filter(fits).str.replace_all("[(),]", "").cast(pl.Float64))
             elif form.startswith("%d/"):
                 parts = found.filter(fits).str.extract_groups(r"^(\d+)/(\d+)/").struct.unnest()
                 numbers = [parts[:, at].cast(pl.Int64).max() or 0 for at in (0, 1)] if parts.width == 2 else [0, 0]
@@ -346,7 +349,7 @@ class Tally:
         if found and counted < self.filled:
             rest = {form: count for form, count in self.forms.items() if count and form not in found["form"]}
             few = ordered(self.others)[:OTHERS]
-            found["others"] = {brief(value): count for value, count in few} or {brief(k): v for k, v in rest.items()}
+            found["others"] = {brief(value): count for value, count in [*rest.items(), *few]}
         return found
 
     def sketch(self, hashes: Any) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class Layout:
         heads = [self.header[at] for at in numeric]
         years = sum(bool(_YEAR.fullmatch(each)) for each in heads) > len(heads) / 2 and len(set(heads)) == len(heads)
         self.has_header = not numeric or not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and years)
+        if len(rows) == 1:
+            self.has_header = not any(_NUMERIC.match(each) and not _YEAR.match(each) for each in self.header)
         self.more = 0
         if self.has_header:
             while self.more < min(3, len(body) - 2) and self._is_header(body[self.more], numeric):

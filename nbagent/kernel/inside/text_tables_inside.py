@@ -121,7 +121,8 @@ class TextTable:
     def frames(self, file: Any, clock: Clock, read: dict[str, int]) -> Iterator[Any]:
         """The table's pieces, all columns as text; what was read is counted in `read`."""
         names: list[str] | None = None
-        for piece in self.pieces(file, clock):
+        pieces = self.pieces(file, clock)
+        for piece in pieces:
             is_first = names is None
             options: dict[str, Any] = {"has_header": is_first and self.layout.has_header}
             if is_first and self.skipped_lines:
@@ -135,7 +136,7 @@ class TextTable:
             read["bytes"] += len(piece)
             read["rows"] += frame.height
             yield frame
-            if clock.is_over():
+            if clock.is_over() and next(pieces, None):
                 read["cut"] = 1
                 return
 

@@ -26,9 +26,11 @@ THOUSANDS_POINTS = "thousands points, 1.234 is 1234"
 POINTED = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 """A number that may have a point for its thousands."""
 THOUSANDS_COMMAS, DECIMAL_COMMAS = "thousands commas, 1,234.5", "decimal commas"
+NEGATIVES = "negatives in parentheses, (1.5)"
 FORMS: list[tuple[str, str]] = [
     (THOUSANDS_COMMAS, r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$"),
     (DECIMAL_COMMAS, r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"),
+    (NEGATIVES, r"^\(\d[\d,]*(?:\.\d+)?\)$"),
     ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
     ("a sign of per cent", r"^[+-]?[\d.,]+\s?%$"),
 ]
