@@ -22,8 +22,11 @@ MAX_CELLS = 5_000
 """Cells of the tables in such Markdown."""
 
 _COMMANDS = re.compile(
-    r"\\(?=(?:href|url|html[A-Za-z]*|style|class|cssId|data|require|includegraphics|include|input|import|usepackage|"
-    r"bbox|fcolorbox|definecolor|mmlToken|csname|catcode|write|openin|openout|read|special|unicode|let|def|edef|gdef|xdef)(?![A-Za-z]))",
+    # `\begin{input}` runs `\input`, and `^^69` is an `i`, also within the name of a command.
+    r"\\(?=(?:begin\s{0,9}\{\s{0,9})?(?:href|url|html[A-Za-z]*|style|class|cssId|data|require|includegraphics|include|"
+    r"input|import|usepackage|bbox|fcolorbox|definecolor|mmlToken|csname|catcode|write|openin|openout|read|newread|"
+    r"immediate|makeatletter|ExplSyntaxOn|directlua|lstinputlisting|verbatiminput|InputIfFileExists|special|unicode|let|"
+    r"def|edef|gdef|xdef)(?![A-Za-z])|[A-Za-z]{0,99}\^\^)",
     re.IGNORECASE,
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

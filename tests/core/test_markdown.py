@@ -73,3 +73,13 @@ def test_latex_has_no_html() -> None:
     """`<` is TeX's own sign for it."""
     assert clean_latex("$a<b$ <img src=x>") == r"$a\lt b$ \lt img src=x>"
     assert r"\href" not in clean_latex(r"$\href{http://h}{x}$")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [r"\begin{input}/etc/passwd", r"\begin { input }x", r"\^^69nput{x}", r"\in^^70ut{x}", r"\makeatletter\@input{x}"],
+)
+def test_latex_reads_no_files(written: str) -> None:
+    """However TeX lets the command be written: in a document made by LaTeX, it would read the person's files."""
+    assert clean_latex(written).startswith("\\\N{WORD JOINER}")
+    assert clean_latex(r"\begin{aligned} x^2 \end{aligned}") == r"\begin{aligned} x^2 \end{aligned}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbagent.core.markdown import clean_markdown
 from nbagent.core.text import joined
-from nbagent.safety.sanitize.outputs import IMAGES, MAX_TEXT_CHARACTERS, clean_for_page
+from nbagent.safety.sanitize.outputs import IMAGES, MAX_TEXT_CHARACTERS, clean_for_page, whole
 from nbagent.safety.sanitize.widgets import STATE_MIME, clean_widgets
 
 Notebook = dict[str, Any]
@@ -25,7 +25,7 @@ _PYTHON = {
     "pygments_lexer": "ipython3",
     "nbconvert_exporter": "python",
 }
-_OF_NOTEBOOK = ("kernelspec", "language_info", "widgets", "nbagent", "title", "authors")
+_OF_NOTEBOOK = ("kernelspec", "language_info", "widgets", "nbagent", "title")
 _OF_CELL = ("nbagent", "tags", "jupyter", "collapsed", "scrolled", "name", "deletable", "editable", "slideshow")
 
 
@@ -67,7 +67,11 @@ def _ran(cell: Notebook, models: dict[str, Any], rest: str) -> Notebook:
     if cell.get("cell_type") != "code":
         return cell
     outputs = [each for each in cell.get("outputs", []) if isinstance(each, dict)]
-    return {**cell, "outputs": [clean_for_page(each, widgets=models, rest=rest) for each in outputs]}
+    return {
+        **cell,
+        "execution_count": whole(cell.get("execution_count")),
+        "outputs": [clean_for_page(each, widgets=models, rest=rest) for each in outputs],
+    }
 
 
 def _written(cell: Notebook) -> Notebook:

@@ -80,7 +80,10 @@ def _clean_bundle(output: Output, left_out: LeftOut, *, widgets: Container[str])
     if left_out:
         metadata["nbagent"] = {"left_out": left_out.sentence()}
         _add_note(data, left_out.sentence())
-    return {**output, "data": data, "metadata": metadata}
+    kept: Output = {"output_type": output["output_type"], "data": data, "metadata": metadata}
+    if kept["output_type"] == "execute_result":
+        kept["execution_count"] = whole(output.get("execution_count"))
+    return kept
 
 
 def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
@@ -113,6 +116,11 @@ def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[
     name = re.sub(r"[^\w.+/-]", "", mime)[:80]
     left_out.add(f"interactive output of type {name}")
     return None
+
+
+def whole(count: object) -> int | None:
+    """A count of executions: programs write it into their pages as it is."""
+    return count if type(count) is int else None
 
 
 def _add_note(data: dict[str, Any], sentence: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from safety.sanitize import cases
 
 from nbagent.safety.sanitize import clean_output, clean_widgets
+from nbagent.safety.sanitize.notebook import clean_notebook
 from nbagent.safety.sanitize.specs import draw
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -204,3 +205,20 @@ def test_what_can_not_be_read_costs_itself_alone(contained: list[str]) -> None:
     models = {name: {**CONTROLS, "model_name": "LabelModel", "state": each} for name, each in state.items()}
     assert list(clean_widgets({"state": models}, lambda outputs: outputs)["state"]) == ["other"]
     assert len(contained) == 2
+
+
+def test_counts_are_numbers_and_unknown_fields_go() -> None:
+    """Templates of pages write both as they are."""
+    output = {
+        "output_type": "execute_result",
+        "execution_count": "<b>",
+        "data": {"text/plain": "1"},
+        "metadata": {},
+        "x": 1,
+    }
+    cell = {"cell_type": "code", "source": "1", "metadata": {}, "execution_count": "<script>", "outputs": [output]}
+    cleaned = clean_notebook({"cells": [cell], "metadata": {"authors": [{"name": "x"}]}}, rest="")
+    (shown,) = cleaned["cells"]
+    assert shown["execution_count"] is shown["outputs"][0]["execution_count"] is None
+    assert shown["outputs"][0].keys() == {"output_type", "execution_count", "data", "metadata"}
+    assert "authors" not in cleaned["metadata"]
