@@ -21,7 +21,12 @@ export function tellFirstStart(tracker: INotebookTracker, server: Server): void 
   const tell = async () => {
     telling = true;
     let shown = '';
+    let hidden = false;
     let inVain = 0;
+    const clicked = ({ target }: Event) => {
+      hidden ||= (target as Element).closest('button')?.closest('.Toastify__toast')?.id === shown;
+    };
+    document.addEventListener('click', clicked, true);
     while (inVain < LOOKS_IN_VAIN) {
       await new Promise(resolve => setTimeout(resolve, LOOK_MS));
       waiting.forEach(each => waits(each) || waiting.delete(each));
@@ -33,11 +38,12 @@ export function tellFirstStart(tracker: INotebookTracker, server: Server): void 
       const message = making && `nbagent: ${making}`;
       if (message && shown) {
         // One that a person has hidden is shown again by an update, unless it closes at once.
-        Notification.update({ id: shown, message, autoClose: document.getElementById(shown) ? false : 0 });
+        Notification.update({ id: shown, message, autoClose: hidden ? 0 : false });
       } else if (message) {
         shown = Notification.emit(message, 'in-progress', { autoClose: false });
       }
     }
+    document.removeEventListener('click', clicked, true);
     if (shown) {
       Notification.dismiss(shown);
     }
