@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core import folders
-from nbagent.core.errors import DataError, NbagentError, UsageError
+from nbagent.core.errors import DataError, NbagentError, QuestionRuns, UsageError
 from nbagent.core.events import Answer, FileDownloaded, FileUploaded, Record
 from nbagent.core.text import one_line, size_of
 from nbagent.faces.magic.block import Block
@@ -247,7 +247,10 @@ class Asking:
                 await session.attend()
             for each in packed:
                 await give(session, each)
-            found = self.reply = await session.ask(_question(self._request, packed, self._note))
+            try:
+                found = self.reply = await session.ask(_question(self._request, packed, self._note))
+            except QuestionRuns as error:  # one of a kernel that was restarted meanwhile, or of another face
+                raise QuestionRuns(error.message, mend="Wait for it, or stop it by: %agent stop") from error
             await self._take(session)
             return found
         finally:

@@ -140,6 +140,30 @@ def test_what_goes_wrong_is_one_sentence_and_the_notebook_goes_on(run: Run) -> N
     assert text(cells[-1]).strip() == "on"
 
 
+def test_a_question_that_runs_already_can_be_stopped(run: Run) -> None:
+    """One that a kernel asked which was restarted meanwhile, or another face."""
+    other = """
+import asyncio, nbagent, os, pathlib
+(folder,) = pathlib.Path(os.environ["NBAGENT_STATE_DIR"], "sessions").iterdir()
+async def ask():
+    async with nbagent.attach(folder.name) as session:
+        await session.ask("Long?")
+task = asyncio.create_task(ask())
+await asyncio.sleep(2)
+"""
+    _, _, refused, stopped, asked = run(
+        "%agent Begin",
+        other,
+        "%agent And now?",
+        "%agent stop\ntry:\n    await task\nexcept nbagent.NbagentError as error:\n    print(error)",
+        "%agent And now?",
+        model=["Begun.", call("import time; time.sleep(60)"), "Now."],
+    )
+    assert "Another question is being answered. Wait for it, or stop it by: %agent stop" in text(refused)
+    assert "What runs in the session is stopped." in text(stopped)
+    assert "Now." in text(asked)
+
+
 def test_a_failed_cell_is_fixed_and_an_output_explained(run: Run) -> None:
     fixed = "The list is short.\n\n```python\nnumbers = [1, 2]\nprint(numbers[1])\n```"
     _, fix, _, explained, nothing = run(
