@@ -142,3 +142,37 @@ def test_a_server_part_of_another_age(panel: Panel) -> None:
     panel.question.press("Enter")
     assert panel.question.input_value() == "Which?"
     assert panel.place.get_by_label("You asked").count() == 0
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_question(lab: Lab, panel: Panel) -> None:
+    """The session runs on; the panel says so, keeps what is written, and is whole by itself once the server is back."""
+    steps = "import time\nfor step in range(150):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
+    replies(lab.root / "steps.jsonl", call(steps), "First.", "Second.")
+    panel.choose(model="replay:steps.jsonl")
+    panel.ask("One?")
+    panel.place.get_by_text("step 3").first.wait_for()
+    lab.kill()
+    expect(panel.place.get_by_role("alert")).to_contain_text("The connection to the server was lost.")
+    panel.question.fill("Two?")
+    lab.start()
+    panel.place.get_by_text("First.").wait_for()
+    expect(panel.place.get_by_role("alert")).to_have_count(0)
+    shown = panel.place.locator(".nba-Outputs").inner_text().split("\n")
+    assert [each for each in shown if each] == [f"step {step}" for step in range(150)], "nothing lost, nothing twice"
+    panel.question.press("Enter")
+    panel.place.get_by_text("Second.").wait_for()
+
+
+def test_a_session_that_is_deleted_elsewhere(lab: Lab, panel: Panel) -> None:
+    """While its question is answered: what is written stays, and is asked in a new one."""
+    replies(lab.root / "gone.jsonl", call(MUCH.replace("print", "__import__('time').sleep(1) or print")), "Never said.")
+    panel.choose(model="replay:gone.jsonl")
+    panel.ask("One?")
+    panel.place.get_by_label("Cell 1: running").wait_for()
+    panel.page.evaluate(f"() => {ASSISTANT}.server.send('DELETE', 'sessions/' + {ASSISTANT}.session.id)")
+    expect(panel.place.get_by_role("alert")).to_contain_text("deleted")
+    panel.question.fill("Two?")
+    replies(lab.root / "gone.jsonl", "Second.")
+    panel.place.get_by_role("alert").get_by_role("button", name="New session").click()
+    panel.question.press("Enter")
+    panel.place.get_by_text("Second.").wait_for()
