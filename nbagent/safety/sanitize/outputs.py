@@ -80,10 +80,10 @@ def _clean_bundle(output: Output, left_out: LeftOut, *, widgets: Container[str])
     if left_out:
         metadata["nbagent"] = {"left_out": left_out.sentence()}
         _add_note(data, left_out.sentence())
-    kept: Output = {"output_type": output["output_type"], "data": data, "metadata": metadata}
-    if kept["output_type"] == "execute_result":
-        kept["execution_count"] = whole(output.get("execution_count"))
-    return kept
+    cleaned: Output = {"output_type": output["output_type"], "data": data, "metadata": metadata}
+    if cleaned["output_type"] == "execute_result":
+        cleaned["execution_count"] = whole(output.get("execution_count"))
+    return cleaned
 
 
 def _clean_form(mime: str, value: Any, left_out: LeftOut, *, widgets: Container[str]) -> Any:
