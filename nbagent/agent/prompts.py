@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nbagent.agent.dataset.section import VALUE, DataView, quote
+from nbagent.agent.dataset.section import DataView
+from nbagent.agent.dataset.tables import VALUE, quote
 from nbagent.agent.ports import Surroundings
 
 RESULTS = 20

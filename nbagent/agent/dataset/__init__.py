@@ -1,1 +1,6 @@
-"""What the model is told of the data: which parts of the profiles of files, and where in its prompt."""
+"""What the model is told of the data: which parts of the profiles of files, and where in its prompt.
+
+section      the prompt's section within its budget, as the question's `words` choose
+folders      the files, folder by folder; `tables` what is in each of them
+groups       files and tables that are alike; `keys` the columns by which they can be joined
+"""

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
-from nbagent.agent.dataset.section import COLUMNS, FULL, DataView, file_lines, fitted, quote, table_lines
+from nbagent.agent.dataset.section import DataView, fitted
+from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines
 from nbagent.kernel.find_text import Hits
 
 ROOM = 8_000

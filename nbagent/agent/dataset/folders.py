@@ -1,0 +1,76 @@
+"""Tells which files there are, folder by folder, within a budget. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+
+from nbagent.agent.dataset.groups import Family
+from nbagent.agent.dataset.tables import many, quote, size_of
+
+ALIKE, DIFFERING, ALIKE_FOLDERS = 4, 3, 40
+"""Files that two folders have of the same names at least where one is told by the other, those that only one may have,
+and folders up to which they are compared."""
+MIN_FOLDER, REST = 200, 24
+"""Characters that a folder's files have at least, and those of a count of the rest."""
+LARGE = 100_000
+"""Bytes of a file whose size is told also where there is little room."""
+PLAIN_NAME = re.compile(r"([A-Za-z0-9]{1,40})([\w.+-]{0,40})(\.[A-Za-z0-9]{1,8})")
+"""A file's name that needs no quotation marks: how it begins, how it goes on, its ending."""
+
+
+def folder_line(folder: str, below: Sequence[Family]) -> str:
+    """The files of a folder on one line, each with its size."""
+    named = (f"{quote(each.name, limit=90)}{many(each)} {size_of(each.size)}" for each in below)
+    return f"{quote(folder + '/', limit=200)}: {', '.join(named)}"
+
+
+def named_alike(by_folder: Mapping[str, Sequence[Family]]) -> dict[str, str]:
+    """What is told of folders whose files are named like those of a larger one, as pages that explain tables are."""
+    found: dict[str, str] = {}
+    names = {folder: {each.name.partition(".")[0] for each in below} for folder, below in by_folder.items()}
+    ordered = sorted(names, key=lambda each: -sum(family.size for family in by_folder[each]))[:ALIKE_FOLDERS]
+    for other, folder in itertools.combinations(ordered, 2):
+        own, others = names[folder], names[other]
+        if not {folder, other} & found.keys() and len(own & others) >= ALIKE and len(own ^ others) <= DIFFERING:
+            parts = (("but for", others - own), ("and", own - others))
+            more = "".join(f" {word} {', '.join(map(quote, sorted(part)))}" for word, part in parts if part)
+            endings = ", ".join(sorted({quote(each.name.partition(".")[2]) for each in by_folder[folder]}))
+            found[folder] = f"; {endings}: the names of {quote(other + '/', limit=200)}{more}"
+    return found
+
+
+def brief_folder_line(folder: str, below: Sequence[Family], room: int, like: Mapping[str, str]) -> str:
+    """The files of a folder by their endings, with the sizes of large ones; those without room are counted."""
+    line = f"{quote(folder + '/', limit=200)}: {size_of(sum(each.size for each in below))}"
+    if folder in like:
+        return line + like[folder]
+    left = sum(len(each.files) for each in below)
+    for ending, names in _by_ending(below).items():
+        before = f"; {ending}: " if ending else "; "
+        for name, count in names:
+            if len(line) + len(before) + len(name) + REST > room:
+                return f"{line}, … and {left:,} more"
+            line += before + name
+            left, before = left - count, ", "
+    return line
+
+
+def _by_ending(below: Sequence[Family]) -> dict[str, list[tuple[str, int]]]:
+    """The names without their endings, by these, each with its number of files: `birds{,_2019,_survey}` is three."""
+    heads: dict[str, dict[str, list[tuple[str, str, int]]]] = {}
+    for each in below:
+        name = PLAIN_NAME.fullmatch(each.name)
+        size = f" ({size_of(each.size)})" if each.size >= LARGE else ""
+        head, rest, ending = name.groups() if name else (f"{quote(each.name, limit=90)}{many(each)}", "", "")
+        heads.setdefault(ending, {}).setdefault(head, []).append((rest, size, len(each.files)))
+    found: dict[str, list[tuple[str, int]]] = {}
+    for ending, by_head in heads.items():
+        for head, rests in by_head.items():
+            if len(rests) < 3 or not ending:
+                found.setdefault(ending, []).extend((f"{head}{rest}{size}", count) for rest, size, count in rests)
+            else:
+                entry = ",".join(f"{rest}{size}" for rest, size, _ in rests)
+                found.setdefault(ending, []).append((f"{head}{{{entry}}}", sum(count for _, _, count in rests)))
+    return found

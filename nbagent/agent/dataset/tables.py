@@ -1,0 +1,245 @@
+"""Tells a file, a table or a column of the data in lines of the prompt.
+
+Names and values are written as JSON strings, so that none can end the section or look like a heading. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+from msgspec.structs import replace
+
+from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded
+from nbagent.agent.dataset.keys import ROW_NUMBERS
+from nbagent.agent.dataset.words import common, words
+from nbagent.core.text import visible
+from nbagent.kernel.profile import Column, FileProfile, Table
+
+VALUE, TYPE, NOTE = 40, 80, 300
+"""Characters of a name or value, of a type with what is odd about it, and of a note."""
+CALL, VALUES = 400, 240
+"""Characters of a call, and of a column's values."""
+COLUMNS, TOUCHED = 60, 6
+"""Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
+WIDE = 8
+"""Columns up to which a table of few rows is told row by row."""
+FULL, BRIEF = 2, 1
+SCALED = 3
+"""Columns with other scales that are told."""
+SCALE = 8
+"""How many times as great the greatest value of some files is where another unit is likely."""
+_NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+_NULLS = re.compile(rf", null_values=\[{_QUOTED.pattern}(?:, {_QUOTED.pattern})*\]")
+"""The words that a call reads as null."""
+
+
+def many(family: Family) -> str:
+    """How many files a family has, behind its name; nothing for one."""
+    return f" ×{len(family.files):,}" if len(family.files) > 1 else ""
+
+
+def file_lines(family: Family) -> list[str]:
+    """A file that has no table."""
+    file = family.files[0]
+    facts = ", ".join(each for each in (quote(file.kind).strip('"'), size_of(file.size) if file.size else "") if each)
+    lines = [f"- {quote(family.path, limit=200)}{many(family)}" + (f" ({facts})" if facts else "")]
+    if file.note:
+        lines.append(f"    note: {quote(file.note, limit=NOTE)}")
+    if file.text and not file.is_note:
+        lines.append(f"    begins with: {quote(file.text, limit=200)}")
+    return lines
+
+
+def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
+    """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
+    file, table = group.tables[0]
+    most = 4 if len(group.families) <= 4 else 2
+    names = [quote(each.path, limit=200) for each in group.families[:most]]
+    more = f" and {len(group.families) - most} more" if len(group.families) > most else ""
+    width = max(table.width, len(group.columns))
+    facts = [quote(file.kind).strip('"')] if file.kind else []
+    if table.name:
+        facts.append(quote(group.table_name))
+    if table.rows is not None:
+        facts.append(f"{'about ' if table.sampled else ''}{group.rows:,} rows")
+    facts.append(f"{width:,} columns")
+    many = f" ×{len(group.tables)}" if len(group.tables) > 1 else ""
+    lines = [f"- {', '.join(names)}{more}{many} ({', '.join(facts)})"]
+    told = folded(group.columns)
+    left_out = width - len(group.columns) + len(told[columns:])
+    if level == BRIEF:
+        touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
+        named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
+        listed = ", ".join(_named(each, each in touched) for each in named[:columns])
+        more = f" and {left_out:,} more" if left_out else ""
+        return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
+    lines += _calls(group)
+    rows = _rows(group)
+    lines += [column_line(_without_values(each) if rows else each) for each in told[:columns]]
+    if left_out:
+        lines.append(f"    … and {left_out:,} more columns")
+    lines += rows
+    lines += _scales(group)
+    notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
+    lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
+    if table.raw:
+        lines.append(f"    first lines: {' '.join(quote(each, limit=100) for each in table.raw[:6])}")
+    return lines
+
+
+def _rows(group: Group) -> list[str]:
+    """A small table row by row, since from each column's values nobody knows which belong together."""
+    table = group.tables[0][1]
+    whole = [each.rows for each in table.columns]
+    if len(group.tables) > 1 or not 1 < table.width <= WIDE or any(len(each) != table.rows for each in whole):
+        return []
+    return [f"    row: {', '.join(map(quote, each))}" for each in zip(*whole, strict=True)]
+
+
+def _scales(group: Group) -> list[str]:
+    """Columns whose values are far greater in some files than in others, as they are in another unit."""
+    lines = []
+    for side in group.sides if len(group.tables) == len(max(group.sides, key=len, default=[])) else ():
+        ends = [
+            (float(each.high), float(each.low), quote(base_name(file.path), limit=80))
+            for each, (file, _) in zip(side, group.tables, strict=False)
+            if isinstance(each.high, int | float) and each.high > 0 and isinstance(each.low, int | float)
+        ]
+        ends.sort(key=lambda each: each[0])
+        gap = max(range(1, len(ends)), key=lambda at: ends[at][0] / ends[at - 1][0], default=0)
+        if gap and ends[gap][0] > SCALE * ends[gap - 1][0]:
+            parts = [
+                f"{part[0][2]}{f' and {len(part) - 1} more' if len(part) > 1 else ''}: "
+                f"{_plain(min(low for _, low, _ in part))} to {_plain(part[-1][0])}"
+                for part in (ends[:gap], ends[gap:])
+            ]
+            lines.append(f"    {quote(side[0].name)} has other scales: {'; '.join(parts)}")
+    return lines if len(lines) <= SCALED else [*lines[:1], f"    and {len(lines) - 1} more columns in these files, too"]
+
+
+def _without_values(column: Column) -> Column:
+    return replace(column, values={}, sample=[], distinct=0, low=None, high=None)
+
+
+def _calls(group: Group) -> list[str]:
+    """The calls that read tables, without those that anybody would write."""
+    found: dict[str, list[FileProfile]] = {}
+    nulls: dict[str, set[str]] = {}
+    for file, table in group.tables:
+        call = table.call.replace(repr(file.path), "path")
+        if (table.name and table.name != group.tables[0][1].name) or len({each.name for _, each in group.tables}) > 1:
+            call = call.replace(repr(table.name), "name")
+        # What means a missing value in one file may stand in the others, too: one call reads them all.
+        if words := _NULLS.search(call):
+            call = _NULLS.sub("", call)
+            nulls.setdefault(call, set()).update(_QUOTED.findall(words[0]))
+        found.setdefault(call, []).append(file)
+    for call, together in nulls.items():
+        found[f"{call[:-1]}, null_values=[{', '.join(sorted(together))}])"] = found.pop(call)
+    if all(is_plain(call, group.tables[0][1]) for call in found) and len({file.kind for file, _ in group.tables}) == 1:
+        return []  # of several kinds, it is said which call reads which
+    lines = []
+    for call, files in sorted((each for each in found.items() if each[0]), key=lambda each: -len(each[1]))[:3]:
+        where = "" if len(found) == 1 else f" of {quote(base_name(files[0].path), limit=80)}"
+        many = f" and {len(files) - 1} more" if where and len(files) > 1 else ""
+        lines.append(f"    read{where}{many}: {_code(call)}")
+    return lines
+
+
+def _code(call: str) -> str:
+    """A call as code, if it can't end the section; else as text."""
+    is_harmless = call.isprintable() and "<" not in call and len(call) <= CALL
+    return call if is_harmless else quote(call, limit=CALL)
+
+
+def is_plain(call: str, table: Table) -> bool:
+    """Whether a call is what anybody would write first."""
+    plain = ("pl.read_csv(path)", "pl.read_parquet(path)", "pl.read_ipc(path)", "")
+    return call in plain and not table.raw
+
+
+def _is_trap(column: Column) -> bool:
+    """Whether its call misleads: values come out a thousandth of what they are, or the line of a sum is among them."""
+    return column.form.startswith("thousands points") or (column.form == "numbers" and bool(column.others))
+
+
+def _named(column: Column, is_told: bool) -> str:
+    """A column's name with its type, where that is neither a plain text nor told anyway."""
+    kind = "" if is_told else quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
+    label = f" ({quote(column.label)})" if column.label and not is_told else ""
+    return f"{quote(column.name)}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
+
+
+def column_line(column: Column) -> str:
+    """A column, with what is odd about its values."""
+    facts = [quote(_NO_ZONE.sub("", column.dtype), limit=TYPE).strip('"') or "?"]
+    if column.form:
+        facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
+    if column.label:
+        facts.append(f"header goes on {quote(column.label)}")
+    if column.unit and f"({column.unit})" not in column.name:
+        facts.append(f"unit {quote(column.unit)}")
+    is_number = column.dtype.startswith(("Int", "UInt"))
+    values = {value: count for value, count in column.values.items() if value not in column.missing}
+    if values and not (is_number and len(values) > 5):
+        facts.append(_counted(values))
+    elif column.low is not None and (not column.dtype.startswith("String") or column.form in WRITTEN_NUMBERS):
+        facts.append(f"{_plain(column.low)} to {_plain(column.high)}")
+    if not column.values and column.distinct and not column.dtype.startswith(("Float", "Decimal", "Date")):
+        if column.sample and (column.low is None or column.dtype.startswith(("String", "TEXT", "VARCHAR", "CHAR"))):
+            most = [f"{quote(value)} ×{count:,}" for value, count in column.top.items()]
+            facts.append(f"most {', '.join(most)}" if most else f"e.g. {', '.join(map(quote, column.sample[:2]))}")
+        if not (is_number and column.about):
+            facts.append(f"{'about ' if column.about else ''}{column.distinct:,} different")
+            if column.alike:
+                facts[-1] += f", {column.alike:,} without case and spaces"
+    is_null = "read as null" if column.dtype in ("Int64", "Float64") else "also"
+    for what, counts in ((is_null, column.others), ("missing", column.missing), ("missing?", column.sentinels)):
+        if counts:
+            facts.append(f"{what} {_counted(dict(list(counts.items())[:5]))}")
+    if column.empty:
+        facts.append(f"{column.empty:,} empty")
+    if column.padded:
+        facts.append(f"{column.padded:,} with spaces around")
+    return f"    {quote(column.name)}: {', '.join(facts)}"
+
+
+def _counted(counts: dict[str, int]) -> str:
+    told: list[str] = []
+    size = 0
+    for value, count in counts.items():
+        entry = f"{quote(value)} ×{count:,}" if count > 1 else quote(value)
+        size += len(entry) + 2
+        if size > VALUES and told:
+            told.append(f"… {len(counts) - len(told)} more")
+            break
+        told.append(entry)
+    return ", ".join(told)
+
+
+def _plain(value: Any) -> str:
+    short = float(f"{value:.7g}") if isinstance(value, float) and abs(value) < 1e15 else value
+    return quote(short).strip('"')
+
+
+def size_of(size: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+def quote(value: Any, *, limit: int = VALUE) -> str:
+    """A value as JSON on one line: a number or a truth value as it is, anything else as a shortened string."""
+    if value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**limit):
+        return json.dumps(value)
+    text = str(value).encode("utf-8", "replace").decode()
+    shortened = text if len(text) <= limit else f"{text[:limit]}…"
+    # `<` could otherwise close the section.
+    return visible(json.dumps(shortened, ensure_ascii=False).replace("<", "\\u003c"))
