@@ -11,11 +11,11 @@ from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
 from playwright.sync_api import Route, expect
 from program import call, replies
 
-PASTE = """text => {
+PASTE = """(field, text) => {
     const clipboardData = new DataTransfer();
     clipboardData.setData('text/plain', text);
     const event = new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true});
-    document.querySelector('.nba-Text').dispatchEvent(event);
+    field.dispatchEvent(event);
 }"""
 MUCH = "line = 'x' * 99\nfor _ in range(100_000):\n    print(line)"
 
@@ -71,7 +71,7 @@ def test_long_text_is_a_file_or_has_a_sentence(lab: Lab, panel: Panel) -> None:
     length = call("print(len(open('/workspace/pasted.txt').read()))")
     replies(lab.root / "long.jsonl", length, "Read.")
     panel.choose(model="replay:long.jsonl", approvals="ask")
-    panel.page.evaluate(PASTE, "row,1\n" * 100_000)
+    panel.question.evaluate(PASTE, "row,1\n" * 100_000)
     panel.place.locator(".nba-Chip", has_text="pasted.txt").wait_for()
     long = "x" * 250_000
     panel.question.fill(long)
@@ -82,10 +82,8 @@ def test_long_text_is_a_file_or_has_a_sentence(lab: Lab, panel: Panel) -> None:
     panel.ask("How long is it?")
     asked = panel.place.get_by_label("Approval")
     asked.get_by_role("button", name="Edit").click()
-    panel.page.evaluate(
-        """text => document.querySelector('.nba-Editor .cm-content').cmView.view.dispatch(
-            {changes: {from: 0, insert: text}})""",
-        "# a line\n" * 300_000,
+    asked.locator(".nba-Editor .cm-content").evaluate(
+        "(editor, text) => editor.cmView.view.dispatch({changes: {from: 0, insert: text}})", "# a line\n" * 300_000
     )
     asked.get_by_role("button", name="Run this instead").click()
     expect(alert).to_contain_text("This is too long to be sent.")
