@@ -147,6 +147,11 @@ class Panel:
     def ask(self, question: str) -> None:
         """Write a question, and send it."""
         self.question.fill(question)
+        self.send()
+
+    def send(self) -> None:
+        """Send what is written, once the answer before has ended: a part of it may have been seen earlier."""
+        self.place.get_by_role("button", name="Ask", exact=True).wait_for()
         self.question.press("Enter")
 
     @property
