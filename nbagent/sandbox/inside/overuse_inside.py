@@ -17,8 +17,8 @@ import time
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks, in which code takes some 50 MB of locks a core."""
-IDLE_LOOK_SECONDS = 0.5
-"""Seconds between two looks at an idle sandbox: with these, fifty of them take some 1.5 % of a core."""
+IDLE_LOOK_SECONDS = 1.0
+"""Seconds between two looks at an idle sandbox, which with these wakes about as often as ipykernel by itself does."""
 IDLE_SECONDS = 0.002
 """A sandbox is idle if its processes ran for no more than so many seconds since the last look.
 

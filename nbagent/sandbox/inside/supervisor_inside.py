@@ -154,7 +154,7 @@ class Supervisor:
     def wait(self) -> None:
         """Wait until something happens or a check is due, except for looks at a sandbox that was idle."""
         happened = self.something.poll(self.seconds_to_wait())
-        # Beside every kernel that waits, this turns twice a second, in cold caches: each line costs microseconds.
+        # Beside every kernel that waits, this turns once a second, in cold caches: each line costs microseconds.
         while not happened and self.watch_over is not None and self.watch_over.is_idle():
             left = self.seconds_left()
             if left == 0:
