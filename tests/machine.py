@@ -20,7 +20,7 @@ from nbagent.sandbox.engines.bubblewrap import LEASE_VARIABLE
 from nbagent.sandbox.engines.docker import LABEL
 from nbagent.sandbox.leases import origin, users
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.limits.cgroup.own import OwnGroups
+from nbagent.sandbox.limits.cgroup.cgroupfs import OwnGroups
 from nbagent.sandbox.registry import engines
 
 ISOLATING = ("bubblewrap", "docker")

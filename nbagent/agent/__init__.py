@@ -13,7 +13,7 @@
     middleware/     what surrounds each request and each call
     messages/       the conversation: history, replies, nbagent's own notes
     providers/      models: found, opened, watched, priced, recorded
-    published       `KernelMiddleware` and `kernel_tools`, for agents of other people
+    kernel_middleware  `KernelMiddleware` and `kernel_tools`, for agents of other people
 
 `GeneratedCode` is what a model without tool calls replies with, see `messages/generated` and `middleware/structured`.
 """
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core.compat import hush_langchain
 
 if TYPE_CHECKING:
+    from nbagent.agent.kernel_middleware import KernelMiddleware, kernel_tools
     from nbagent.agent.messages.generated import GeneratedCode
-    from nbagent.agent.published import KernelMiddleware, kernel_tools
 
 __all__ = ["GeneratedCode", "KernelMiddleware", "kernel_tools"]
 
@@ -40,6 +40,6 @@ def __getattr__(name: str) -> Any:
         from nbagent.agent.messages.generated import GeneratedCode
 
         return GeneratedCode
-    from nbagent.agent import published
+    from nbagent.agent import kernel_middleware
 
-    return getattr(published, name)
+    return getattr(kernel_middleware, name)

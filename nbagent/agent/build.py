@@ -15,7 +15,6 @@ from nbagent.agent.dataset.section import DataView
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.history import remember, with_note
 from nbagent.agent.middleware.approve import ApprovalMiddleware
-from nbagent.agent.middleware.attempts import Attempts
 from nbagent.agent.middleware.evaluate import Evaluation, Numbers, reads_several
 from nbagent.agent.middleware.exchange import ProviderExchange
 from nbagent.agent.middleware.in_order import InOrder
@@ -23,6 +22,7 @@ from nbagent.agent.middleware.offering import Offering
 from nbagent.agent.middleware.outgoing import Outgoing
 from nbagent.agent.middleware.reflexion import Reflexion
 from nbagent.agent.middleware.replies import Replies
+from nbagent.agent.middleware.retries import Retries
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.middleware.stack import Stack
 from nbagent.agent.middleware.types import Middleware
@@ -209,7 +209,7 @@ def build_agent(
         *middleware,
         spending,
         *([ModelFallbackMiddleware(*(each.chat for each in fallback))] if fallback else []),
-        Attempts(models, spending),
+        Retries(models, spending),
         exchange,
         *([outgoing] if outgoing else []),
     ]

@@ -12,5 +12,5 @@ fresh     runs a notebook's cells in sandboxes of their own; `sweep` on other te
 verify    runs a notebook again and compares; `proof` has the values, `report` tells them
 compare/  what differs between two runs, and why
 rerun     the same analysis with other data or parameters
-story     who asked what, and what ran for it
+provenance  who asked what, and what ran for it
 """

@@ -5,7 +5,7 @@ attach              `Attached`, a session that another process owns; `owner_conn
 protocol            `AnySession`: the calls that both have, each described once
 plan                the options of a session, checked before anything starts; `checks` checks what a person gives
 startup             starts a new session, or resumes one; `Plan.resumed` says what may change then
-running             the parts of a session that runs
+parts               what a started session consists of, from its logs to its agent
 conversation        one question at a time
 session_kernel      one cell at a time, with its files
 files               uploads, downloads, results; `sandbox_files` has the values

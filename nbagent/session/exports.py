@@ -15,15 +15,15 @@ from nbagent.core.events import DataSeen, FileSaved
 
 if TYPE_CHECKING:
     from nbagent.sandbox.spec import SandboxSpec
+    from nbagent.session.parts import Parts
     from nbagent.session.protocol import AnySession
-    from nbagent.session.running import Running
 
 NOTEBOOK_FILE = "notebook.ipynb"
 """The name of a notebook that nobody named, in the session's folder."""
 
 
 async def export(
-    work: Running,
+    parts: Parts,
     place: Path,
     *,
     spec: SandboxSpec,
@@ -35,7 +35,7 @@ async def export(
     """Write the notebook of a session, as `AnySession.export` says.
 
     Args:
-        work: The parts of the session.
+        parts: The parts of the session.
         place: Where the notebook goes.
         spec: The session's, for a run in a fresh sandbox.
         is_running: Whether the session has a kernel, and a log that takes events; it may end meanwhile.
@@ -45,16 +45,16 @@ async def export(
     """
     from nbagent.notebook.export import export, write
 
-    await work.data_hashed()
-    if work.files is not None and is_running():
-        await work.files.keep_given(work.log.folder / "variables")
+    await parts.data_hashed()
+    if parts.files is not None and is_running():
+        await parts.files.keep_given(parts.log.folder / "variables")
     if keep_attempts is None:
-        made = partial(write, work.recording.snapshot(), place, force=force, environment=environment)
+        made = partial(write, parts.recording.snapshot(), place, force=force, environment=environment)
         written = await asyncio.to_thread(made)
     else:
-        cells = work.cells if is_running() and work.kernel.is_alive else None
+        cells = parts.cells if is_running() and parts.kernel.is_alive else None
         done = await export(
-            work.recording,
+            parts.recording,
             place,
             spec=lambda: spec,
             keep_attempts=keep_attempts,
@@ -63,9 +63,9 @@ async def export(
             learn=cells.learn_schemas if cells else None,
         )
         written = done.path
-    saved = await asyncio.to_thread(_remember, written, work.recording.needed)
+    saved = await asyncio.to_thread(_remember, written, parts.recording.needed)
     if is_running():
-        work.log.emit(saved)
+        parts.log.emit(saved)
     return written
 
 

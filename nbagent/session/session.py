@@ -1,7 +1,7 @@
 """A session: questions in, a stream of events out, a notebook at the end.
 
 Each call of a face is described in `protocol.py`. What the session is to be is a `Plan`, and what it works with once it
-is started is `Running`; both are imported when they are needed, so that importing this module costs little.
+is started are its `Parts`; both are imported when they are needed, so that importing this module costs little.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
     from nbagent.session.files import Attachment
+    from nbagent.session.parts import Parts
     from nbagent.session.plan import Plan
-    from nbagent.session.running import Running
     from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
     from nbagent.session.server import SessionServer
 
@@ -77,7 +77,7 @@ class Session(AnySession):
     def _prepare(self, plan: Plan, pool: KernelPool | None) -> None:
         self._plan = plan
         self._pool = pool
-        self._work: Running | None = None
+        self._parts: Parts | None = None
         self._telemetry = plan.telemetry()
         self._ending: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
@@ -105,7 +105,7 @@ class Session(AnySession):
 
     @property
     def engine(self) -> str:
-        return self._work.kernel.engine.name if self._work else self._plan.engine or ""
+        return self._parts.kernel.engine.name if self._parts else self._plan.engine or ""
 
     @property
     def trust(self) -> str:
@@ -113,7 +113,7 @@ class Session(AnySession):
 
     @property
     def isolation(self) -> str:
-        started = self._work.recording.started if self._work else None
+        started = self._parts.recording.started if self._parts else None
         return started.isolation if started else ""
 
     @property
@@ -135,7 +135,7 @@ class Session(AnySession):
 
     @property
     def news(self) -> list[Record]:
-        return self._work.news if self._work else []
+        return self._parts.news if self._parts else []
 
     @property
     def last(self) -> int:
@@ -201,15 +201,15 @@ class Session(AnySession):
         return resumed
 
     async def _begin(self) -> None:
-        from nbagent.session.running import Running
+        from nbagent.session.parts import Parts
 
         self._plan.model.check()
-        engine = await Running.engine_for(self._plan, self._pool)
+        engine = await Parts.engine_for(self._plan, self._pool)
         self._plan.spec = engine.settled(self._plan.spec, strict=self._plan.names_trust)
         self._still_starting()
 
-        def open_logs() -> Running:
-            self._work = Running(
+        def open_logs() -> Parts:
+            self._parts = Parts(
                 self._plan,
                 engine,
                 consent=self.consent,
@@ -217,24 +217,24 @@ class Session(AnySession):
                 hosts=self.hosts,
                 ask_hosts=self.ask_hosts,
             )
-            return self._work
+            return self._parts
 
         # A long log takes seconds to read; a new one is made faster than a thread.
-        work = await to_the_end(open_logs) if self._plan.found else open_logs()
+        parts = await to_the_end(open_logs) if self._plan.found else open_logs()
         self._still_starting()
-        await work.begin(self._pool)
+        await parts.begin(self._pool)
 
     @property
     def outlasts_login(self) -> bool:
-        return self._work is None or self._work.kernel.engine.lasting
+        return self._parts is None or self._parts.kernel.engine.lasting
 
     async def detach(self) -> None:
-        if self._work is not None and self.status == "running":
+        if self._parts is not None and self.status == "running":
             try:
-                await self._work.kernel.detach()
+                await self._parts.kernel.detach()
             except asyncio.CancelledError:
                 # A call that is cancelled while it waits for a cell keeps the session.
-                if self._work.kernel.is_detached:
+                if self._parts.kernel.is_detached:
                     await self.stop()
                 raise
         await self.stop()
@@ -248,24 +248,24 @@ class Session(AnySession):
         await asyncio.shield(self._ending)
 
     async def _end(self, reason: str, *, ran: bool, by: asyncio.Task[Any] | None) -> None:
-        work = self._work
+        parts = self._parts
         async with contextlib.AsyncExitStack() as ends:  # from the last one to the first, whatever fails on the way
             ends.callback(self._closed.set)
             ends.callback(self._telemetry.close)
-            if work is not None:
-                ends.callback(work.close)
+            if parts is not None:
+                ends.callback(parts.close)
                 if self.server is not None:
                     ends.callback(self.server.close)
                 if ran:
-                    ends.callback(self._tell_end, work, reason)
+                    ends.callback(self._tell_end, parts, reason)
             ends.push_async_callback(self._plan.model.aclose)
-            if work is not None:
-                ends.push_async_callback(work.end, by=by)
+            if parts is not None:
+                ends.push_async_callback(parts.end, by=by)
 
-    def _tell_end(self, work: Running, reason: str) -> None:
-        if not work.kernel.is_detached:
+    def _tell_end(self, parts: Parts, reason: str) -> None:
+        if not parts.kernel.is_detached:
             with contextlib.suppress(NbagentError):
-                work.log.emit(SessionEnded(reason=reason))
+                parts.log.emit(SessionEnded(reason=reason))
 
     async def closed(self) -> None:
         await self._closed.wait()
@@ -302,11 +302,11 @@ class Session(AnySession):
         self.consent.attended = answers
 
     def interrupt(self) -> None:
-        if self._work is not None:
-            self._work.interrupt()
+        if self._parts is not None:
+            self._parts.interrupt()
 
     def interrupt_cell(self) -> bool:
-        stopped = self._work is not None and self._work.kernel.interrupt()
+        stopped = self._parts is not None and self._parts.kernel.interrupt()
         if stopped:
             self.consent.close()  # it may be waiting for one
         return stopped
@@ -315,16 +315,16 @@ class Session(AnySession):
 
     @property
     def turns(self) -> int:
-        return self._work.conversation.turns if self._work and self._work.conversation else 0
+        return self._parts.conversation.turns if self._parts and self._parts.conversation else 0
 
     @property
     def history(self) -> list[Answer]:
         """The answers so far."""
-        return self._work.conversation.history if self._work and self._work.conversation else []
+        return self._parts.conversation.history if self._parts and self._parts.conversation else []
 
     @property
     def unfinished(self) -> Answer | None:
-        return self._work.conversation.unfinished if self._work and self._work.conversation else None
+        return self._parts.conversation.unfinished if self._parts and self._parts.conversation else None
 
     async def ledger(self) -> Ledger:
         """What this session has sent to models: which bytes of which outputs, to which model, and what was hidden.
@@ -349,15 +349,15 @@ class Session(AnySession):
     async def system_prompt(self, *, images: bool = False) -> str:
         from nbagent.agent.prompts import system_prompt
 
-        work = self._running()
-        seen = await self._ready(work.cells).describe()
-        return await asyncio.to_thread(system_prompt, seen, images=images, outside=work.tools is not None)
+        parts = self._running()
+        seen = await self._ready(parts.cells).describe()
+        return await asyncio.to_thread(system_prompt, seen, images=images, outside=parts.tools is not None)
 
     # -- cells, packages, files ---------------------------------------------------------------------------------
 
     async def run(self, code: str, *, timeout: float | None = None) -> Cell:  # noqa: ASYNC109 - the kernel's own
-        work = self._running()
-        return await work.run(self._ready(work.cells), code, timeout=timeout)
+        parts = self._running()
+        return await parts.run(self._ready(parts.cells), code, timeout=timeout)
 
     async def install(self, requirements: list[str]) -> list[Package]:
         return await self._running().install(requirements)
@@ -447,18 +447,18 @@ class Session(AnySession):
 
     # -- parts --------------------------------------------------------------------------------------------------
 
-    def _started(self) -> Running:
+    def _started(self) -> Parts:
         """What the start has made, also while it still starts and once it was stopped."""
-        if self._work is None:
+        if self._parts is None:
             raise UsageError("This session was not started.", mend="Use it in `async with`, or call start().")
-        return self._work
+        return self._parts
 
-    def _running(self) -> Running:
+    def _running(self) -> Parts:
         """As `_started`, but an error once the session was stopped."""
-        work = self._started()
+        parts = self._started()
         if self.status == "stopped":
             raise UsageError("This session was stopped.", mend="Use it in `async with`, or call start() first.")
-        return work
+        return parts
 
     @staticmethod
     def _ready(part: Part | None) -> Part:

@@ -119,7 +119,7 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
   }
 };
 
-/** Leave cards out of the launcher for kernels of which the server says that they can't start; see lab/absent.py. */
+/** Leave cards out of the launcher for kernels that the server says can't start; see lab/kernelspecs.py. */
 function leaveOut(launcher: ILauncher | null): void {
   const model = launcher as (ILauncher & { items?(): Iterable<ILauncher.IItemOptions> }) | null;
   const items = model?.items?.bind(model);

@@ -260,7 +260,7 @@ told.stdout.strip() == sys.version, told.stderr"""
 
 async def test_a_limit_that_linux_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux's reason is told, and no group stays."""
-    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.own.PERIOD", 50)  # microseconds: too short
+    monkeypatch.setattr("nbagent.sandbox.limits.cgroup.cgroupfs.PERIOD", 50)  # microseconds: too short
     with pytest.raises(SandboxError, match="limits can't be set"):
         await Kernel(works("bubblewrap"), SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, cpus=0.5))).start()
 

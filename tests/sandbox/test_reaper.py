@@ -29,7 +29,7 @@ from nbagent.sandbox.engines.image import default_tag
 from nbagent.sandbox.leases import lease, scratch
 from nbagent.sandbox.leases.origin import PathOrigin
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.limits.cgroup.own import OwnGroups
+from nbagent.sandbox.limits.cgroup.cgroupfs import OwnGroups
 from nbagent.sandbox.machine import reaper, supervisor
 from nbagent.sandbox.machine.reaper import sweep
 

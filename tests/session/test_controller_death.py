@@ -50,7 +50,7 @@ def show(record):
 async def main(engine, state):
     session = Session(engine=engine, state_dir=state, session="dies", restore="replay")
     started = asyncio.create_task(session.start())
-    while session._work is None and not started.done():
+    while session._parts is None and not started.done():
         await asyncio.sleep(0)
     session.follow(show)
     await started

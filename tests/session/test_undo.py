@@ -109,7 +109,7 @@ async def test_a_variable_that_can_not_be_kept_stops_no_export(tmp_path: Path) -
     async with Session(engine="bubblewrap", state_dir=str(tmp_path / "state"), mcp=False) as session:
         await give(session, pack("x", numpy.ones(1_000_000)))  # type: ignore[arg-type]  # of an attached one's calls
         await session.run("x.sum()")
-        folder, quota = session.folder / "variables", session._work.files._quota  # type: ignore[union-attr]
+        folder, quota = session.folder / "variables", session._parts.files._quota  # type: ignore[union-attr]
         folder.write_text("in the way")
         before = quota.used
         for _ in range(2):

@@ -120,7 +120,7 @@ PROVIDERS = {
 
 
 def options(name: str) -> dict[str, Any]:
-    """Settings of a provider's chat models. The client doesn't retry: `Attempts` does, in one way for all providers."""
+    """Settings of a provider's chat models. The client doesn't retry: `Retries` does, in one way for all providers."""
     if name not in PROVIDERS:
         return {}
     known = PROVIDERS[name]

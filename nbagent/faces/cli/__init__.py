@@ -8,7 +8,7 @@ attach, chat  `attach` and `host`; `chat`
 resume        `resume`; `sessions` lists sessions and their files, `manage` is `shell` and `clean`
 export        `export`; `verify`, `rerun` and `log` for any notebook
 doctor        `doctor`, with `selfcheck`; `models`, `audit` and `tools`
-objects       what `--json` prints
+json_output   what `--json` prints
 """
 
 EXIT_STOPPED = 130

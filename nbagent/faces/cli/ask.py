@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nbagent.core.budget import amount, dollars
 from nbagent.core.events import Answer, Usage
-from nbagent.faces.cli import EXIT_STOPPED, objects
+from nbagent.faces.cli import EXIT_STOPPED, json_output
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.console import show_answer
@@ -40,7 +40,7 @@ async def ask(question: str, make: Callable[[], AnySession], *, wanted: CommandF
     if answer is None and unfinished is not None and unfinished.success:
         answer = unfinished  # it was stopped while its answer was checked
     if wanted.as_json:
-        objects.show(objects.answered(answer, ended))
+        json_output.show(json_output.answered(answer, ended))
     else:
         if answer is not None:
             show_answer(answer)

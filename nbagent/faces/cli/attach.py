@@ -13,7 +13,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
-from nbagent.faces.cli import EXIT_STOPPED, objects
+from nbagent.faces.cli import EXIT_STOPPED, json_output
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.console import complain, show_answer
@@ -254,7 +254,7 @@ async def _follow(guest: Guest, waiting: asyncio.Task[int], keyboard: Keyboard) 
 async def _ask(guest: Guest, question: str, *, as_json: bool) -> int:
     answer = await guest.ask(question)
     if as_json:
-        objects.show(answer)
+        json_output.show(answer)
     else:
         show_answer(answer)
     return 0 if answer.success else 1
@@ -263,7 +263,7 @@ async def _ask(guest: Guest, question: str, *, as_json: bool) -> int:
 async def _run(session: AnySession, code: str, *, as_json: bool) -> int:
     cell: Cell = await session.run(code)
     if as_json:
-        objects.show(cell)
+        json_output.show(cell)
     return 0 if cell.success else EXIT_STOPPED if cell.status == "interrupted" else 1
 
 

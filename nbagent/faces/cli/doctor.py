@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbagent.core import settings
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import json_output
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import EngineReport
 from nbagent.sandbox.registry import Survey
@@ -30,7 +30,7 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
     found = registry.survey(spec, name=chosen.engine)
     if as_json:
         level = {"trust": spec.trust.level.value}
-        objects.show(
+        json_output.show(
             {
                 name: _report(each.report)
                 | level

@@ -14,7 +14,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.policy import Network, TrustLevel
 from nbagent.core.text import safe
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import json_output
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import Ending, work
 from nbagent.faces.terminal.view import View
@@ -66,7 +66,7 @@ async def execute(
         print(safe(told), file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"
     if wanted.as_json:
-        objects.show(objects.executed(run, ended, seconds=time.monotonic() - started))
+        json_output.show(json_output.executed(run, ended, seconds=time.monotonic() - started))
     elif wanted.quiet:
         print(safe("\n".join(cell.text for cell in run.cells if cell.text)))
     ended_with = ended.code(wanted, succeeded=run.status == "ok")

@@ -1,4 +1,4 @@
-"""`nbagent log`: the story of a notebook."""
+"""`nbagent log`: the provenance of a notebook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from nbagent.core.errors import UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli.verify import read
-from nbagent.notebook.story import story
+from nbagent.notebook.provenance import provenance
 
 
 def show(path: Path) -> int:
@@ -18,7 +18,7 @@ def show(path: Path) -> int:
     """
     document = read(path)
     try:
-        lines = list(story(document))
+        lines = list(provenance(document))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"What {path} says of how it came about can't be read: {error!r:.200}.") from error
     for line in lines:

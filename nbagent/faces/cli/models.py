@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nbagent.agent.providers.known import PROVIDERS
 from nbagent.agent.providers.model_lists import UnlistedError, default_among, models_of, strangers_ollama
 from nbagent.core.text import safe
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import json_output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ async def models(text: str, *, as_json: bool) -> int:
     if as_json:
         default = next((each.default for each in listed if each.default), None)
         providers = [{"name": each.name, "key": each.key, "problem": each.problem} for each in listed]
-        objects.show({"models": found, "default": default, "providers": providers})
+        json_output.show({"models": found, "default": default, "providers": providers})
         return 0 if found else 1
     for model in found:
         print(safe(model))

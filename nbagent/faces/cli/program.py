@@ -81,9 +81,9 @@ def _complain(arguments: list[str], error: NbagentError) -> NoReturn:
     from nbagent.faces.terminal.console import complain
 
     if "--json" in arguments:
-        from nbagent.faces.cli import objects
+        from nbagent.faces.cli import json_output
 
-        objects.refused(arguments[0], error)
+        json_output.refused(arguments[0], error)
     complain(error)
     sys.exit(error.exit_code)
 

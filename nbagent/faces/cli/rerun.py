@@ -12,7 +12,7 @@ from nbagent.core import fileio, folders
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 from nbagent.core.text import safe
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import json_output
 from nbagent.faces.cli.verify import engine_for, load, read
 from nbagent.notebook import place, rerun
 from nbagent.notebook.compare.pictures import Pictures
@@ -65,7 +65,7 @@ async def run(
         seen = [DataSeen(each.target, str(each.source), 0) for each in given.mounts]
         folders.remember_export(root, out, seen)
     if as_json:
-        objects.show({"notebook": str(out), "changes": changes, "failed": failed, "problems": given.problems})
+        json_output.show({"notebook": str(out), "changes": changes, "failed": failed, "problems": given.problems})
     else:
         _show(changes, failed, given.problems, cells=len(ran.cells))
         print(safe(str(out)))

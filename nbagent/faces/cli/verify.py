@@ -16,7 +16,7 @@ from nbagent.core.errors import NbagentError, StoreError, UsageError, contained
 from nbagent.core.options import Options
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import one_line, safe
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import json_output
 from nbagent.notebook import document as documents
 from nbagent.notebook import report
 from nbagent.notebook.compare.masks import read_masks
@@ -93,7 +93,7 @@ async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
     if wanted.junit:
         fileio.save(wanted.junit, report.junit(proofs))
     if wanted.as_json:
-        objects.show({"notebooks": [report.plain(each, tolerance=wanted.tolerance) for each in proofs]})
+        json_output.show({"notebooks": [report.plain(each, tolerance=wanted.tolerance) for each in proofs]})
     else:
         _show(proofs, wanted)
     return max((each.exit_code for each in proofs), default=0)

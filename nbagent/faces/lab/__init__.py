@@ -7,7 +7,7 @@
     calls.py     what a page may call                        contents.py   paths that a page gives
     records.py   a session's records as pages get them     exporters.py  what the server's own exports may import
     distrust.py  makes harmless, for all pages of the server, what sandboxed kernels say (kernel_messages.py) and save
-    absent.py    which sandboxed kernels can't start here
+    kernelspecs.py   marks sandboxed kernels that can't start here
 
 Sessions live in host processes. This one reads their logs and relays calls to them, so it imports neither models nor
 kernels, and loses nothing when it ends.

@@ -8,7 +8,7 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Integer, Unicode
 
-from nbagent.faces.lab import absent, available, distrust, exporters, jobs
+from nbagent.faces.lab import available, distrust, exporters, jobs, kernelspecs
 from nbagent.faces.lab.available import Available
 from nbagent.faces.lab.channel import PageChannel
 from nbagent.faces.lab.config import SETTING, Config
@@ -69,7 +69,7 @@ class NbagentApp(ExtensionApp):
         exporters.guard()
         assert self.serverapp is not None  # noqa: S101 - which begins this
         distrust.guard(self.serverapp, self.settings)
-        absent.mark(self.serverapp.kernel_spec_manager)
+        kernelspecs.mark(self.serverapp.kernel_spec_manager)
         self.settings |= {SETTING: lab, available.SETTING: Available(lab), jobs.SETTING: self._jobs}
 
     def initialize_handlers(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from faces.lab.conftest import Server
 
-from nbagent.faces.lab.absent import marked
+from nbagent.faces.lab.kernelspecs import marked
 
 
 async def kernel(server: Server, name: str) -> str:

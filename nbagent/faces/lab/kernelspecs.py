@@ -1,7 +1,8 @@
-"""Which sandboxed kernels surely can't start here: JupyterLab's launcher leaves them out, and its other lists say so.
+"""Marks the kernelspecs of sandboxed kernels that surely can't start here.
 
-They stay in these: a notebook whose kernel is in no list is given another by JupyterLab, maybe without a question, and
-that could be one without a sandbox. Whoever starts one that can't start is told why.
+JupyterLab's launcher leaves those out. Its other lists keep them and say so: a notebook whose kernel is in no list is
+given another by JupyterLab, maybe without a question, and that could be one without a sandbox. Whoever starts one that
+can't start is told why.
 """
 
 from __future__ import annotations

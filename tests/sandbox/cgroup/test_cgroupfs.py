@@ -15,8 +15,8 @@ from nbagent.core.errors import SandboxError
 from nbagent.core.limits import Limits
 from nbagent.core.policy import MIB
 from nbagent.sandbox.limits import cgroup
-from nbagent.sandbox.limits.cgroup import own, usage
-from nbagent.sandbox.limits.cgroup.own import LEAF, OwnGroup, OwnGroups
+from nbagent.sandbox.limits.cgroup import cgroupfs, usage
+from nbagent.sandbox.limits.cgroup.cgroupfs import LEAF, OwnGroup, OwnGroups
 
 NAME = Path("test-of-cgroup")
 
@@ -24,7 +24,7 @@ NAME = Path("test-of-cgroup")
 @pytest.fixture
 def hierarchy() -> OwnGroups:
     """Where groups are made here."""
-    found = own.find()
+    found = cgroupfs.find()
     assert found is not None, "this user may make no control groups: run the tests as root"
     return found
 
@@ -92,8 +92,8 @@ def test_processes_that_can_t_be_seen_are_not_ours_to_kill(group: OwnGroup) -> N
     group.settle(sleeper)
     code = f"""
 import pathlib
-from nbagent.sandbox.limits.cgroup import own
-group = own.find().take(pathlib.Path({str(NAME)!r}))
+from nbagent.sandbox.limits.cgroup import cgroupfs
+group = cgroupfs.find().take(pathlib.Path({str(NAME)!r}))
 group.kill()
 print(group.processes())"""
     command = ["unshare", "--pid", "--fork", sys.executable, "-c", code]
@@ -106,7 +106,7 @@ print(group.processes())"""
 
 def test_what_linux_refuses_leaves_no_group(hierarchy: OwnGroups, monkeypatch: pytest.MonkeyPatch) -> None:
     """A period below a millisecond is refused, and the folders that were made are gone."""
-    monkeypatch.setattr(own, "PERIOD", 50)
+    monkeypatch.setattr(cgroupfs, "PERIOD", 50)
     with pytest.raises(SandboxError, match="Invalid argument") as caught:
         hierarchy.make(NAME, Limits(cpus=0.5))
     assert "cpu_limit" in caught.value.mend
@@ -117,9 +117,9 @@ QUOTA = """
 import sys
 from pathlib import Path
 from nbagent.core.limits import Limits
-from nbagent.sandbox.limits.cgroup import own
+from nbagent.sandbox.limits.cgroup import cgroupfs
 Path(sys.argv[1], "cgroup.procs").write_text("0")
-found = own.find()
+found = cgroupfs.find()
 group = found.make(Path("below-a-quota"), Limits(cpus=2.0))
 folder = found.folders["cpu"] / "below-a-quota"
 print([name for each in ("cpu.cfs_quota_us", "cpu.max") if (folder / each).exists()
@@ -150,7 +150,7 @@ def test_a_group_below_a_quota_has_no_more_than_that(hierarchy: OwnGroups) -> No
 def test_threads_find_it_at_the_same_time() -> None:
     """Looking from many threads at once gives each the same answer."""
     found: list[OwnGroups | None] = []
-    threads = [threading.Thread(target=lambda: found.extend(own.find() for _ in range(20))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.extend(cgroupfs.find() for _ in range(20))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -204,11 +204,11 @@ def delegated(group: Path, *processes: int) -> Path:
 def test_a_delegated_group_without_processes_gives_its_controllers(root: Path) -> None:
     """Which Linux refuses, with EBUSY, as long as it has some. What was not delegated isn't asked."""
     group = delegated(root / "ours")
-    own._enable_controllers(group)
+    cgroupfs._enable_controllers(group)
     assert (group / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
     foreign = delegated(root / "theirs")
     os.removexattr(foreign, "user.delegate")
-    assert not own._enable_controllers(foreign)
+    assert not cgroupfs._enable_controllers(foreign)
     assert (foreign / "cgroup.subtree_control").read_text() == ""
 
 
@@ -216,9 +216,9 @@ def test_only_our_own_processes_are_moved(root: Path) -> None:
     """A shell that shares the group with us, or a process of an outer namespace, stays where it is."""
     for number, other in enumerate((1, 0, os.getppid())):
         group = delegated(root / f"shared-{number}", os.getpid(), other)
-        assert not own._enable_controllers(group)
+        assert not cgroupfs._enable_controllers(group)
         assert not (group / LEAF).exists()
     with subprocess.Popen(["sleep", "60"]) as child:
-        assert own._is_ours(child.pid)
-        assert own._is_ours(os.getpid())
+        assert cgroupfs._is_ours(child.pid)
+        assert cgroupfs._is_ours(os.getpid())
         child.kill()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nbagent.state import StateManager
 
 
-class Running:
+class Parts:
     """The parts of one session, made by `begin` and ended by `end`.
 
     Args:

@@ -28,7 +28,7 @@ from nbagent.core.errors import ModelCallError, NbagentError
 from nbagent.core.events import ModelFailed, Usage
 
 
-class Attempts(Middleware):
+class Retries(Middleware):
     """Calls a model until it replies, or until another attempt makes no sense.
 
     With a fallback, a model that has failed for good is not asked again in the same turn.

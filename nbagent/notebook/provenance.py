@@ -14,8 +14,8 @@ LONGEST = 100
 ROLES = frozenset({"question", "remark", "answer", "upload", "cell", "stopped"})
 
 
-def story(document: Document) -> Iterator[str]:
-    """The lines of a notebook's story; of anybody else's notebook, its cells are all that is known."""
+def provenance(document: Document) -> Iterator[str]:
+    """The lines that tell a notebook's provenance; of anybody else's notebook, its cells are all that is known."""
     facts = document.facts
     if "version" not in facts:
         yield f"{document.name} is not nbagent's: only of cells that nbagent put in is known how they came about."

@@ -8,7 +8,7 @@ import pytest
 from program import ANSWER_KEYS
 
 from nbagent.core.errors import UsageError
-from nbagent.faces.cli import objects
+from nbagent.faces.cli import json_output
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_command_that_never_began_has_its_object(
     capsys: pytest.CaptureFixture[str], command: str, keys: list[str]
 ) -> None:
     """One line, the command's own keys and the error, whatever characters are in it."""
-    objects.refused(command, UsageError("No file 'caf\udce9'.", mend="Look\nagain."))
+    json_output.refused(command, UsageError("No file 'caf\udce9'.", mend="Look\nagain."))
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     found = json.loads(out)
