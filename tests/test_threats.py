@@ -197,6 +197,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken "
         "sandbox/test_socket_options.py::test_options_that_cost_memory_are_not_there "
         "sandbox/test_socket_options.py::test_buffers_of_connections_stay_small "
+        "sandbox/test_socket_options.py::test_few_connections_that_have_ended_are_remembered "
+        "sandbox/test_socket_options.py::test_options_of_a_process_that_cost_something_do_not_exist "
         "sandbox/test_socket_options.py::test_sockets_without_an_address_count",
     ),
     33: (
