@@ -539,6 +539,23 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
     assert compare(links[:1], links[1:], context).differences[0].where == "style or link"
 
 
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("10<sup>2</sup> rows", "102 rows"),
+        ("<div>5</div><div>0</div>", "<div>50</div>"),
+        ("1<br>2", "12"),
+        ("<del>5</del> 7", "5 7"),
+        ("<object data='data:text/html,7'></object>5", "5"),
+        ("5<progress max='9'></progress>", "5<progress max='3'></progress>"),
+    ],
+)
+def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
+    """What is raised, struck out, drawn, or in another line."""
+    pages = [result(text_html=each, text_plain="<HTML>") for each in (stored, fresh)]
+    assert compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences
+
+
 def test_errors_and_missing_outputs_are_found() -> None:
     """An error by its type and message, and by its traceback if the same programs ran; an output by its MIME type."""
     context = Context(moments=MOMENTS)

@@ -20,9 +20,11 @@ from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 _STYLED = re.compile(
-    r"""\b(?:style|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
+    r"""\b(?:style|title|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
 )
-_DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
+_DRAWN = re.compile(
+    r"<(?:svg|canvas|img|style|script|iframe|object|embed|video|audio|input|meter|progress|link|math)\b", re.I
+)
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
@@ -127,7 +129,7 @@ def _pieces(outputs: Iterable[Output], *, traces: bool) -> dict[tuple[str, str],
                 found["traceback", ""] = found.get(("traceback", ""), "") + "\n".join(output.get("traceback", ()))
         for mime, value in output.get("data", {}).items():
             # Which model a view shows is a made-up name; that there is one counts.
-            found[f"output {number}", mime] = _text(value) if mime != VIEW_MIME else ""
+            found[f"output {number}", mime] = _text(value) if mime != VIEW_MIME else "there"
     if ("stderr", "") in found:
         found["stderr", ""] = _NOT_DELIVERED.sub("", found["stderr", ""])
     return {key: text for key, text in found.items() if text or key[1]}
