@@ -197,6 +197,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "sandbox/test_overuse_inside.py::test_locks_of_one_process_are_said_to_be_taken "
         "sandbox/test_socket_options.py::test_options_that_cost_memory_are_not_there "
         "sandbox/test_socket_options.py::test_buffers_of_connections_stay_small "
+        "sandbox/test_socket_options.py::test_few_connections_that_have_ended_are_remembered "
+        "sandbox/test_socket_options.py::test_options_of_a_process_that_cost_something_do_not_exist "
         "sandbox/test_socket_options.py::test_sockets_without_an_address_count",
     ),
     33: (
@@ -271,6 +273,15 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/lab/browser/test_hostile.py::test_no_address_draws_what_code_has_saved "
         "faces/lab/browser/test_hostile.py::test_widgets_in_a_notebook_of_a_sandboxed_kernel_are_not_restored "
         "faces/lab/test_notebooks.py::test_the_servers_own_export_runs_nothing_that_code_has_saved",
+    ),
+    40: (
+        "a notebook that shows something else than its cells is called the same",
+        "notebook/test_compare.py::test_nothing_can_be_said_within_what_is_masked "
+        "notebook/test_compare.py::test_a_widget_that_no_run_leaves_there_is_told "
+        "notebook/test_compare.py::test_errors_and_missing_outputs_are_found "
+        "notebook/test_verify.py::test_what_stands_below_cells_that_give_no_results_is_compared "
+        "notebook/test_verify.py::test_what_browsers_draw_of_a_picture_is_compared "
+        "notebook/test_verify.py::test_nothing_that_a_notebook_says_looks_like_a_line_of_ours",
     ),
 }
 """What it is, and tests beside the self-check's attacks."""
@@ -348,13 +359,17 @@ FAULTS: dict[int, tuple[str, str]] = {
         "kernel/test_kernel.py::test_a_progress_bar_ends_as_its_last_state "
         "kernel/test_streams.py::test_text_of_100_mb_leaves_memory_flat",
     ),
-    15: ("a notebook no longer gives the same", ""),
+    15: (
+        "a notebook no longer gives the same",
+        "notebook/test_verify.py::test_changed_code_text_data_and_lock_are_named "
+        "notebook/test_verify.py::test_another_package_than_the_locks_is_not_installed "
+        "notebook/test_verify.py::test_a_sweep_names_what_a_cell_depends_on",
+    ),
 }
 """What it is, and its tests."""
 
 LATER = {
     "F7": "the gateway engine",
-    "F15": "`nbagent verify`",
 }
 
 

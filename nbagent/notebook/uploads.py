@@ -13,7 +13,7 @@ from nbagent.sandbox.paths import OUTPUT, RUN
 
 _AGAIN = """\
 def _upload(name, path, sha256, unpack):
-    import hashlib, pathlib, shutil
+    import hashlib, pathlib, shutil, tarfile
 
     for found in (pathlib.Path("/tmp/data", name), pathlib.Path(name)):
         if found.is_file():
@@ -26,7 +26,11 @@ def _upload(name, path, sha256, unpack):
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_symlink():
         place.unlink()  # a sandbox's link to data of this name, which nobody can write
-    shutil.unpack_archive(found, path) if unpack else shutil.copyfile(found, path)
+    if unpack:  # outside of a sandbox, too: nothing lands beside the folder
+        has_filter = hasattr(tarfile, "data_filter") and tarfile.is_tarfile(found)
+        shutil.unpack_archive(found, path, **({{"filter": "data"}} if has_filter else {{}}))
+    else:
+        shutil.copyfile(found, path)
     if pathlib.Path({run!r}).exists() and "get_ipython" in globals():
         get_ipython().execution_count -= 1  # so that the cells below keep their numbers
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
+from nbagent.core.events import Output
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
@@ -186,6 +187,11 @@ class Verification:
         found, skipped = [], [each.id for each in self._document.skipped]
         if skipped:
             found.append(f"Tagged to be skipped, and not verified: {', '.join(skipped)}.")
+        if installs := [each.id for each in self._document.cells if each.installs and each.outputs]:
+            found.append(f"What is printed while packages are installed isn't compared: {', '.join(installs)}.")
+        if not self._is_exact(fresh):
+            failed = [each.id for each in self._document.cells if any(map(_is_error, each.outputs))]
+            found += [f"Where an error came from isn't compared: {', '.join(failed)}."] if failed else []
         if self._document.has_views and not self._document.widgets:
             found.append("It has widgets without their state, which is not compared.")
         lock = self._lock
@@ -246,9 +252,16 @@ class Verification:
             proof.pictures += [seen.shown] if seen.shown else []
 
     def _is_exact(self, fresh: Ran) -> bool:
-        """Whether figures have to be the same in each pixel: the same programs drew them, with the same fonts."""
-        lock = self._lock
-        return lock is not None and lock.environment == fresh.environment
+        return is_exact(self._document, fresh)
+
+
+def is_exact(document: Document, fresh: Ran) -> bool:
+    """Whether the same programs ran: figures have to be the same in each pixel then, and tracebacks in each line."""
+    return document.lock is not None and document.lock.environment == fresh.environment
+
+
+def _is_error(output: Output) -> bool:
+    return bool(output["output_type"] == "error")
 
 
 def compared(
@@ -260,20 +273,31 @@ def compared(
     for cell in document.cells:
         if cell.facts.get("installed"):
             twice |= changes(cell.code)
-        if cell.number not in fresh.outputs or cell.installs or not cell.has_run:
+        is_left_out = cell.is_block and document.lock is not None  # it isn't run, so it shows nothing
+        if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
-        stored = document.comparable(cell)
-        ours = fresh.outputs[cell.number]
+        stored, ours = document.comparable(cell), fresh.outputs.get(cell.number, [])
         more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
+        if cell.installs:
+            stored, ours, *more = (
+                [each for each in run if each["output_type"] != "stream"] for run in (stored, ours, *more)
+            )
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
-        began, elapsed = fresh.moments[cell.number]
+        began, elapsed = fresh.moments.get(cell.number, (0.0, 0.0))
         moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=(cell.at or 0.0) - first)
         if document.lock and not reads[cell.number].zoned:
             known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
             moments = replace(moments, zones=known)
         masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
         strict = replace(strictness, masks=masks)
-        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strict)
+        context = Context(
+            moments=moments,
+            reads=reads[cell.number],
+            process=fresh.process,
+            strictness=strict,
+            # A cell that missed a module went on at its import.
+            exact=is_exact(document, fresh) and not cell.facts.get("installed"),
+        )
         found[cell.number] = compare(stored, ours, context, again=more)
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences

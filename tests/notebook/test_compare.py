@@ -83,6 +83,24 @@ def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("The slowest run took 5 times longer than the fastest. Revenue: 5 M.\n3 rows", "3 rows"),
+        ("Wall time: revenue was 5,000,000 dollars", "Wall time: 3 ms"),
+        ("CPU times: user 3 µs, sys: 1 µs, total: profits", "CPU times: user 3 µs, sys: 1 µs, total: 4 µs"),
+        ("100%|Revenue 5,000,000 USD| 3/3 [00:01<00:00]", "100%|███| 3/3 [00:01<00:00]"),
+        ("100%|███| 3/3 [00:01 revenue 5,000,000]", "100%|███| 3/3 [00:01<00:00]"),
+        ("3/3 [00:01 revenue 5,000,000]", "3/3 [00:01]"),
+        ("12 it [00:01, revenue 5000000 USD/year]", "12 it [00:01, 3it/s]"),
+        ("Device: 5-million-dollars-of-revenue", "Device: 5"),
+    ],
+)
+def test_nothing_can_be_said_within_what_is_masked(stored: str, fresh: str) -> None:
+    """Else a notebook could show a result that its cells never gave, and be called the same."""
+    assert compared(stored, fresh).differences
+
+
+@pytest.mark.parametrize(
     ("code", "stored", "fresh", "again"),
     [
         ("os.times()", "posix.times_result(user=0.38, elapsed=9.5)", "posix.times_result(user=1.14, elapsed=8.1)",
@@ -521,14 +539,35 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
     assert compare(links[:1], links[1:], context).differences[0].where == "style or link"
 
 
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("10<sup>2</sup> rows", "102 rows"),
+        ("<div>5</div><div>0</div>", "<div>50</div>"),
+        ("1<br>2", "12"),
+        ("<del>5</del> 7", "5 7"),
+        ("<object data='data:text/html,7'></object>5", "5"),
+        ("5<progress max='9'></progress>", "5<progress max='3'></progress>"),
+    ],
+)
+def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
+    """What is raised, struck out, drawn, or in another line."""
+    pages = [result(text_html=each, text_plain="<HTML>") for each in (stored, fresh)]
+    assert compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences
+
+
 def test_errors_and_missing_outputs_are_found() -> None:
-    """An error by its type and message, not by its traceback; an output by its MIME type."""
+    """An error by its type and message, and by its traceback if the same programs ran; an output by its MIME type."""
     context = Context(moments=MOMENTS)
 
     def error(name: str, value: str, *trace: str) -> dict[str, Any]:
         return {"output_type": "error", "ename": name, "evalue": value, "traceback": list(trace)}
 
     assert compare([error("E", "x", "a")], [error("E", "x", "b")], context).differences == []
+    exact = replace(context, exact=True)
+    assert compare([error("E", "x", "a")], [error("E", "x", "b")], exact).differences[0].what == "traceback"
+    traces = [f"\x1b[31mCell \x1b[32mIn[{count}]\x1b[39m, line 2" for count in (3, 17)]
+    assert compare([error("E", "x", traces[0])], [error("E", "x", traces[1])], exact).differences == []
     assert compare([error("E", "x")], [error("E", "y")], context).differences
     assert compare([error("E", "x")], [error("F", "x")], context).differences
     assert compare([result(text_plain="1")], [], context).differences[0].where == "missing"
@@ -537,6 +576,14 @@ def test_errors_and_missing_outputs_are_found() -> None:
     assert compare(two, [stream("ab"), stream("w", "stderr")], context).differences == []
     (pair,) = compare([result(image_png="aa")], [result(image_png="bb")], context).pictures
     assert (pair.stored, pair.fresh, pair.again) == ("aa", "bb", ())
+
+
+def test_digits_that_changed_places_are_no_other_order() -> None:
+    """Where threads print in whatever order, lines and words may change places, not parts of a number."""
+    code = "with ThreadPoolExecutor() as pool:\n    list(pool.map(show, names))"
+    one, other = "a 1\nprofit 1009", "profit 1009\na 1"
+    assert compared(one, other, other, code=code).differences == []
+    assert compared("a 1\nprofit 9001", one, other, code=code).differences
 
 
 def test_a_persons_masks_are_nbvals(tmp_path: Path) -> None:
@@ -657,6 +704,16 @@ def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
     one, two = with_state(view, view, (state, other))
     assert one[0]["data"][WIDGET] != two[0]["data"][WIDGET]
     assert len(one[0]["data"][WIDGET]) < 2_000
+
+
+def test_a_widget_that_no_run_leaves_there_is_told() -> None:
+    """Code that closes its widget leaves the view alone, for which a notebook may have any state; or one more view."""
+    context = Context(moments=MOMENTS)
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+    forged = {"w": {"model_name": "HTMLModel", "state": {"value": "Revenue: 5,000,000"}}}
+    assert WIDGET in compare(*with_state(view, view, (forged, {})), context).differences[0].what
+    assert compare(*with_state(view, view, ({}, {})), context).differences == []
+    assert compare(*with_state(view * 2, view, (forged, forged)), context).differences
 
 
 def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:

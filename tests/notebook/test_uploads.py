@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,22 @@ import pytest
 from nbagent.core.events import FileUploaded
 from nbagent.notebook import nodes, uploads
 from nbagent.notebook.uploads import upload_cells
+
+
+def test_an_archive_stays_in_its_folder(beside: Path) -> None:
+    """Such a notebook is run outside of sandboxes, too, where an archive of a stranger's could write anywhere."""
+    with tarfile.open(beside / "all.tar", "w") as packed:
+        packed.addfile(tarfile.TarInfo("../outside.txt"))
+    with zipfile.ZipFile(beside / "all.zip", "w") as zipped:
+        zipped.writestr("inside.txt", "x")
+    digests = {name: hashlib.sha256((beside / name).read_bytes()).hexdigest() for name in ("all.tar", "all.zip")}
+    (beside / "in").mkdir()
+    for name, digest in digests.items():
+        upload = FileUploaded(path=str(beside / "in" / "all"), name=name, size=1, sha256=digest, unpacked=1)
+        with pytest.raises(tarfile.TarError) if name == "all.tar" else contextlib.nullcontext():
+            run(upload, Shell())
+    assert (beside / "in" / "all" / "inside.txt").read_text() == "x"
+    assert not (beside / "in" / "outside.txt").exists()
 
 
 class Shell:

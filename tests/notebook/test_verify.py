@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -18,6 +19,7 @@ import machine
 import msgspec
 import nbformat
 import pytest
+from PIL import Image
 from program import TABLE, nbagent
 
 from nbagent import Session
@@ -290,6 +292,29 @@ async def test_pictures_are_compared_by_their_pixels() -> None:
         assert "can't be read" in (await pictures.compare(PICTURE, "AAAA", exact=False)).told
 
 
+async def test_what_browsers_draw_of_a_picture_is_compared() -> None:
+    """Not only its first frame, nor its pixels without what turns and colours them."""
+
+    def moving(*greys: int) -> str:
+        frames = [Image.new("L", (40, 20), grey) for grey in greys]
+        frames[0].save(file := io.BytesIO(), "PNG", save_all=True, append_images=frames[1:], duration=9)
+        return base64.b64encode(file.getvalue()).decode()
+
+    def still(**more: Any) -> str:
+        Image.new("RGB", (40, 20), "navy").save(file := io.BytesIO(), more.pop("format", "PNG"), **more)
+        return base64.b64encode(file.getvalue()).decode()
+
+    turned = Image.Exif()
+    turned[274] = 3
+    async with Pictures(machine.works("bubblewrap")) as pictures:
+        assert (await pictures.compare(moving(5, 90), moving(5, 90) + "\n", exact=True)).same
+        assert not (await pictures.compare(moving(5, 90), moving(5), exact=False)).same
+        assert not (await pictures.compare(moving(5, 90, 5), moving(5, 200, 5), exact=False)).same
+        assert not (await pictures.compare(still(icc_profile=b"x" * 200), still(), exact=False)).same
+        jpeg = [still(format="JPEG"), still(format="JPEG", exif=turned)]
+        assert not (await pictures.compare(jpeg[1], jpeg[0], exact=False)).same
+
+
 async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
     """Two runs of the same minute differ in its last digit, the notebook in all of it; not where no text can be.
 
@@ -432,6 +457,18 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     assert [each.differences[0].cause for each in told.values()] == [TWICE, TWICE, ""]
 
 
+@pytest.mark.parametrize("code", ["%pip install cycler", "# /// script\n# dependencies = []\n# ///"])
+def test_what_stands_below_cells_that_give_no_results_is_compared(code: str) -> None:
+    """Below one that installs packages, or names them and isn't run, a notebook could show anything."""
+    shown = {"output_type": "display_data", "data": {"text/plain": "Revenue: 5,000,000"}, "metadata": {}}
+    cell = nbformat.v4.new_code_cell(code, outputs=[shown], execution_count=1)
+    lock = {"nbagent": {"version": "1", "lock": msgspec.to_builtins(Lock())}}
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=[cell], metadata=lock)), name="n")
+    ran = Ran() if found.cells[0].is_block else Ran(outputs={1: []}, moments={1: (0.0, 1.0)})
+    told = compared(found, ran, reads=all_reads(found), strictness=Strictness())
+    assert [each.where for each in told[1].differences] == ["missing"]
+
+
 @pytest.mark.parametrize(
     ("code", "stored", "fresh", "same"),
     [
@@ -440,6 +477,13 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
         ("!pip install cycler\nprint(3)", "Collecting cycler\nUsing cached cycler-0.12.1.whl\n3\n", "3\n", True),
         ("%pip install cycler\nprint(3)", "Installed cycler 0.12.1.\n2\n", "Already there: cycler.\n3\n", False),
         ("print('Installed', n)", "Installed 2.\n", "Installed 3.\n", False),
+        ("%pip install cycler\nf(n)", "Found 2 rows.\n", "Found 3 rows.\n", False),
+        (
+            "!pip install cycler",
+            "Found existing installation: cycler 0.11.0\n  Attempting uninstall: cycler\n",
+            "",
+            True,
+        ),
     ],
 )
 def test_what_an_install_says_is_no_result(code: str, stored: str, fresh: str, same: bool) -> None:

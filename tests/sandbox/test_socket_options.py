@@ -89,8 +89,47 @@ for _ in range(200):
     kept = max(kept, struct.unpack("@I", client.getsockopt(1, 55, 4))[0])
 print(json.dumps([open("/proc/sys/net/ipv4/tcp_rmem").read().split(), 0 < kept < 300_000]))
 """
-    (settings,) = NETWORK_SETTINGS.values()
-    assert await value(isolated, code) == [settings.split(), True]
+    assert await value(isolated, code) == [NETWORK_SETTINGS["net.ipv4.tcp_rmem"].split(), True]
+
+
+async def test_few_connections_that_have_ended_are_remembered(isolated: Kernel) -> None:
+    """They are no sockets, so that nothing else bounds them, and Linux charges nobody for their memory."""
+    code = """
+import json, socket
+for number in range(2, 9):
+    with socket.create_server((f"127.0.0.{number}", 0)) as server:
+        for _ in range(1_000):
+            with socket.create_connection(server.getsockname()) as client:
+                other = server.accept()[0]
+                client.shutdown(socket.SHUT_WR)
+            other.close()
+words = next(line.split() for line in open("/proc/net/sockstat") if line.startswith("TCP:"))
+print(json.dumps(int(words[words.index("tw") + 1])))
+"""
+    assert 0 < await value(isolated, code) <= 4_200
+
+
+async def test_options_of_a_process_that_cost_something_do_not_exist(isolated: Kernel) -> None:
+    """A table of locks of its own, names for memory, pages that are merged with others'; names of threads do."""
+    code = """
+import ctypes, json, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+def error(call, *given):
+    ctypes.set_errno(0)
+    return 0 if call(*given) >= 0 else ctypes.get_errno()
+
+memory = mmap.mmap(-1, 1 << 16)
+place = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+merged = error(libc.madvise, place, 1 << 16, 12)
+tables = error(libc.prctl, 78, 2, 0, 0, 0)
+named = error(libc.prctl, 0x53564D41, 0, ctypes.c_ulong(place), ctypes.c_ulong(4096), b"name")
+fine = [error(libc.prctl, 15, b"worker", 0, 0, 0), error(libc.prctl, 3, 0, 0, 0, 0)]
+fine.append(error(libc.madvise, place, 4096, 3))
+print(json.dumps([merged, tables, named, fine]))
+"""
+    assert await value(isolated, code) == [22, 22, 22, [0, 0, 0]]
 
 
 async def test_sockets_without_an_address_count(isolated: Kernel) -> None:

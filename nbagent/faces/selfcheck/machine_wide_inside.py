@@ -340,6 +340,25 @@ def take_memory_by_unsent_datagrams(host: Any) -> object:
 
 @_attack(
     "32",
+    "Hide memory from the limit in what Linux remembers of connections that have ended",
+    expected="no such sockets, or few are remembered",
+    levels=BELOW_TRUSTED,
+)
+def take_memory_by_ended_connections(host: Any) -> object:
+    for number in range(2, 8):
+        with socket.create_server((f"127.0.0.{number}", 0)) as server:
+            for _ in range(1_000):
+                with socket.create_connection(server.getsockname()) as client:
+                    other = server.accept()[0]
+                    client.shutdown(socket.SHUT_WR)
+                other.close()
+    words = next(line.split() for line in open("/proc/net/sockstat") if line.startswith("TCP:"))
+    remembered = int(words[words.index("tw") + 1])
+    return f"{remembered:,} connections" if remembered > 5_000 else None
+
+
+@_attack(
+    "32",
     "Hide memory from the limit in copies of what was sent, which Linux keeps up to the size of a buffer",
     expected="no such sockets, or their buffers stay small",
     levels=BELOW_TRUSTED,

@@ -20,9 +20,11 @@ from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 _STYLED = re.compile(
-    r"""\b(?:style|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
+    r"""\b(?:style|title|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
 )
-_DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
+_DRAWN = re.compile(
+    r"<(?:svg|canvas|img|style|script|iframe|object|embed|video|audio|input|meter|progress|link|math)\b", re.I
+)
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
@@ -70,7 +72,7 @@ def compare(
         context: What is known of the cell.
         again: Those of further fresh runs; where these differ too, the notebook can't agree with all of them.
     """
-    one, other, more = _pieces(stored), _pieces(fresh), [_pieces(each) for each in again]
+    one, other, *more = (_pieces(each, traces=context.exact) for each in (stored, fresh, *again))
     found = Comparison()
     for key in dict.fromkeys((*one, *other)):
         if one.get(key, "") == other.get(key, ""):
@@ -108,8 +110,8 @@ def _told(difference: Difference) -> tuple[str, ...]:
     return difference.what.partition(",")[0], difference.stored, difference.fresh, difference.cause
 
 
-def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
-    """What a cell shows, by what it is and its MIME type."""
+def _pieces(outputs: Iterable[Output], *, traces: bool) -> dict[tuple[str, str], str]:
+    """What a cell shows, by what it is and its MIME type; with `traces`, also where its error came from."""
     found: dict[tuple[str, str], str] = {}
     number = 0
     for output in outputs:
@@ -123,9 +125,11 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
         number += 1
         if kind == "error":
             found["error", ""] = f"{found.get(('error', ''), '')}{output.get('ename')}: {output.get('evalue')}\n"
+            if traces:
+                found["traceback", ""] = found.get(("traceback", ""), "") + "\n".join(output.get("traceback", ()))
         for mime, value in output.get("data", {}).items():
-            if mime != VIEW_MIME:
-                found[f"output {number}", mime] = _text(value)
+            # Which model a view shows is a made-up name; that there is one counts.
+            found[f"output {number}", mime] = _text(value) if mime != VIEW_MIME else "there"
     if ("stderr", "") in found:
         found["stderr", ""] = _NOT_DELIVERED.sub("", found["stderr", ""])
     return {key: text for key, text in found.items() if text or key[1]}

@@ -14,8 +14,13 @@ LONGEST = 1024 * 1024
 """Characters of a file of rules."""
 _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
 # Numbers, words and repetitions have bounds, so that the time to look for them grows with the text and no faster.
-_TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? {_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
+_TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
 _COUNT = r"[\d,]{1,20}"
+# Nothing below takes words of any kind: a notebook could say in them what its cells never showed.
+_BAR = r"[^|\w\n]{0,400}"
+_SINCE = r"\[\d{1,3}:\d\d[\d:]{0,6}(?:(?:<|&lt;)[\d:?]{1,12})?"
+_RATE = r"(?:, {1,20}[\d.?]{1,12} ?[A-Za-z]{0,20}/[A-Za-z]{1,20})"
+"""What tqdm says of time: `[00:01<00:03` and `, 9.8it/s`."""
 
 
 class Mask(NamedTuple):
@@ -38,21 +43,29 @@ BUILT_IN = tuple(
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
-        (r"\b(Device: |Inode: |[UG]id: \( {0,9})\d[^\s/]{0,40}", r"\1N"),
+        (r"\b(Device: |Inode: |[UG]id: \( {0,9})\d[\da-fhd,]{0,20}", r"\1N"),
         (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
         (r"\bIn ?\[\d{1,20}\]", "In [N]"),
         (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of {_COUNT} runs?, {_COUNT} loops? each\)", "TIMING"),
-        (r"^The slowest run took [\d.,]+ times longer than the fastest\..*\n?", ""),
-        (rf"^(?:CPU times|Compiler time|Parser|Wall time): .*{_UNIT}$", "TIMING"),
-        (r"(?<=%\|)[^|\n]{0,400}\|( {0,20}\S{1,80}) \[[^\],\n]{0,60}(?:, +[^\],\n]{0,60})?", r"BAR|\1 [TIMING"),
+        (
+            r"^The slowest run took [\d.,]{1,20} times longer than the fastest\. This could mean that an intermediate "
+            r"result is being cached\.\n?",
+            "",
+        ),
+        (
+            rf"^(?:CPU times|Compiler(?: time)?|Parser|Wall time) {{0,9}}: "
+            rf"(?:(?:user |sys: |total: )?{_TIME}(?:, |$)){{1,4}}$",
+            "TIMING",
+        ),
+        (rf"(?<=%\|){_BAR}+\d?{_BAR}+\|( {{0,20}}\S{{1,80}}) {_SINCE}{_RATE}?", r"BAR|\1 [TIMING"),
         (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})*", "BAR"),
         (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>)+(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
-        (r"(?<!\d)(\d{1,20}/\d{1,20}) \[\d\d:\d\d[^\],\n]{0,40}(?:, +[^\],\n]{0,40})?", r"\1 [TIMING"),
+        (rf"(?<!\d)(\d{{1,20}}/\d{{1,20}}) {_SINCE}{_RATE}?", r"\1 [TIMING"),
         (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
         (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),
-        (r"\b(\d{1,20} ?[A-Za-z]{1,20}) \[\d\d:\d\d[^\],\n]{0,20}, {1,20}[^\],\n]{0,40}/[^\],\n]{1,20}", r"\1 [TIMING"),
+        (rf"\b(\d{{1,20}} ?[A-Za-z]{{1,20}}) {_SINCE}{_RATE}", r"\1 [TIMING"),
         (r"/(?:tmp|var/folders/\S{1,60})/tmp[a-z0-9_]{8}\b", "TEMPORARY"),
         (r"(?:[A-Za-z]:)?[/\\][^\s'\":]{0,300}[/\\](?:site|dist)-packages[/\\]", "PACKAGES/"),
         (r"^Matplotlib is building the font cache; this may take a moment\.\n?", ""),
@@ -62,8 +75,11 @@ BUILT_IN = tuple(
 
 INSTALLED = Mask(
     re.compile(
-        r"^(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: .*|(?:Collecting|Downloading|Using cached|Installing|"
-        r"Found|Attempting|Uninstalling|Requirement already|Successfully|Note: you may need to restart) .*)\n?",
+        r"^ {0,9}(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: \S+(?:, \S+)*|"
+        r"(?:Collecting|Downloading|Using cached) \S+(?: \([^()\n]{1,80}\))*|"
+        r"Installing (?:collected packages|build dependencies): .*|Found existing installation: \S+ \S+|"
+        r"(?:Attempting uninstall|Uninstalling)(?:: \S+| \S+:)|Requirement already satisfied: .*|"
+        r"Successfully (?:uninstalled|installed)(?: \S+-\d\S*)+|Note: you may need to restart the kernel .*)$\n?",
         re.MULTILINE,
     ),
     "",

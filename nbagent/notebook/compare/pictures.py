@@ -53,6 +53,7 @@ class _Seen(msgspec.Struct):
     largest: _Count = 0
     within: bool = False
     shown: str = ""
+    unlike: bool = False
 
 
 class Pictures:
@@ -98,6 +99,8 @@ def _likeness(found: object, *, exact: bool) -> Likeness:
     except msgspec.ValidationError:
         return Likeness(same=False, told="the pictures can't be read")
     shown, (one, other) = _decoded(seen.shown), seen.sizes
+    if seen.unlike:
+        return Likeness(same=False, told="it moves, or is turned or coloured otherwise")
     if one != other:
         told = f"its size: {one[0]}×{one[1]} → {other[0]}×{other[1]} pixels"
         return Likeness(same=False, told=told, shown=shown, is_within=seen.within)

@@ -10,6 +10,9 @@ STRONG = 32
 """Of 255: the difference of a blurred pixel that an eye sees."""
 TEXT = 13
 """The width of a date with a time, in heights of its digits."""
+MOST_FRAMES = 100
+ORIENTATION = 274
+"""The number of that tag in EXIF."""
 WIDEST = 700
 """Pixels of each of the three parts of the picture that shows a difference."""
 
@@ -25,14 +28,40 @@ def main(stored: str, fresh: str, again: str) -> dict[str, Any]:
     Returns:
         `sizes`, `different` (pixels), `strong` (pixels that differ visibly), `largest` (of 255), `within`
         (whether the first two differ only within the frame in which the last two do), and `shown`: a PNG in base64 of
-        the first two and, in red, where they differ.
+        the first two and, in red, where they differ. Of moving pictures, that of the first frame that differs.
+        Or `unlike`: the first two move, turn or colour their pixels otherwise.
     """
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = 50_000_000
+    given = [base64.b64decode(each) for each in (stored, fresh, again) if each]
+    opened = [Image.open(io.BytesIO(each)) for each in given]
+    if _drawn(opened[0], given[0]) != _drawn(opened[1], given[1]):
+        return {"sizes": [list(each.size) for each in opened[:2]], "unlike": True}
+    found: dict[str, Any] = {}
+    for frame in range(min(_frames(opened[0]), MOST_FRAMES)):
+        for each in opened:
+            each.seek(min(frame, _frames(each) - 1))
+        found = _compared(*(_on_white(each.convert("RGBA")) for each in opened))
+        if found.get("different", 1):
+            break
+    return found
+
+
+def _frames(picture: Any) -> int:
+    return int(getattr(picture, "n_frames", 1))
+
+
+def _drawn(picture: Any, data: bytes) -> Any:
+    """What of a file decides how browsers draw its pixels, and which of them."""
+    colours = [picture.info.get(name) for name in ("icc_profile", "gamma", "chromaticity", "srgb")]
+    return _frames(picture), colours, b"cICP" in data, picture.getexif().get(ORIENTATION)
+
+
+def _compared(one: Any, other: Any, *third: Any) -> dict[str, Any]:
     import numpy as np
     from PIL import Image, ImageFilter
 
-    Image.MAX_IMAGE_PIXELS = 50_000_000
-    opened = [Image.open(io.BytesIO(base64.b64decode(each))).convert("RGBA") for each in (stored, fresh, again) if each]
-    one, other, *third = map(_on_white, opened)
     sizes = [list(one.size), list(other.size)]
     if one.size != other.size:
         # As wide as its labels, which two of three runs may have by chance.

@@ -11,7 +11,8 @@ import nh3
 
 MOST = 2 * 1024 * 1024
 """Characters of HTML that is read as tables."""
-_TAGS = {"table", "tr", "td", "th"}
+_TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
+"""What says which words are apart, or what they mean: without it, ten squared would read as a hundred and two."""
 _ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
 _CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
 _BORDER = re.compile(r"[│┆┃|║]")
@@ -30,7 +31,7 @@ class Spot(NamedTuple):
 
 
 def content(markup: str) -> str:
-    """The text and the tables of HTML, without any other tag."""
+    """The text and the tables of HTML, without tags that only style them."""
     return nh3.clean(markup[:MOST], tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
 
 

@@ -99,6 +99,7 @@ class Context:
         process: The number of the process in which the fresh run was, as it says; several runs may have the same.
         strictness: How its outputs are compared.
         ordered: Whether a set in another order is a difference.
+        exact: Whether the same programs ran, so that tracebacks are the same in each line.
     """
 
     moments: Moments
@@ -106,6 +107,7 @@ class Context:
     process: int = 0
     strictness: Strictness = field(default_factory=Strictness)
     ordered: bool = False
+    exact: bool = False
 
 
 def label(what: str, mime: str) -> str:
@@ -140,7 +142,7 @@ def differences(
         return found
     unstable = any(each.is_unstable for each in found)
     sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
-    if sets or (unstable and context.reads.concurrent):
+    if sets or (unstable and context.reads.concurrent and _is_reordered(stored, fresh)):
         excused.add("order")
         return []
     if not _is_reordered(stored, fresh):

@@ -47,9 +47,11 @@ def with_state(
     both = [*stored], [*fresh]
     places = [[n for n, each in enumerate(outputs) if VIEW_MIME in each.get("data", {})] for outputs in both]
     for pair in zip(*places, strict=False):
-        names = [_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True)]
-        if names[0] in states[0] and names[1] in states[1]:
-            for outputs, n, tree in zip(both, pair, _both((names[0], names[1]), states, DEEPEST, set()), strict=True):
+        one, other = (_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True))
+        if one in states[0]:
+            is_closed = other not in states[1]  # then the notebook shows what no run leaves there
+            trees = (_attributes(states[0][one]), "") if is_closed else _both((one, other), states, DEEPEST, set())
+            for outputs, n, tree in zip(both, pair, trees, strict=True):
                 data = {**outputs[n]["data"], WIDGET: json.dumps(tree, indent=0, sort_keys=True, ensure_ascii=False)}
                 outputs[n] = {**outputs[n], "data": data}
     return both

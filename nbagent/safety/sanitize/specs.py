@@ -1,7 +1,9 @@
 """Checks JSON that renderers draw: Plotly's figures. Pure.
 
 JupyterLab draws these in untrusted notebooks, too. A figure that could load something is removed whole, since its parts
-refer to each other; its static forms stay.
+refer to each other; its static forms stay. Its texts are made anew: Plotly reads them as a markup of its own, with
+styles and links, and its templates, formats and separators put them together from many strings. So no string keeps a
+`<` but those of a few elements without attributes, and there is nothing of which another element could be made.
 
 Vega's and Vega-Lite's charts are left out always: their grammar is a language. An input that it binds takes any
 attribute, such as `onfocus`, and an expression can put an address together for the cursor or a tip. Either acts in
@@ -21,10 +23,13 @@ PLOTLY = "application/vnd.plotly.v1+json"
 
 _ELSEWHERE = re.compile(r"//|\\|url\s*\(|@import|https?:", re.IGNORECASE)
 """What begins an address: browsers read `https:host/x` as one, too."""
-_MARKUP = re.compile(r"<(?!/?(?:b|i|em|strong|br|sub|sup|s|u|extra)\s*/?>|[\s\d=])", re.IGNORECASE)
-"""Anything that may begin another element than those: Plotly copies styles of texts, which templates put together."""
-_MADE = re.compile(r"<=[-+( ]?[$#]?\d+,?(?:\.\d+)?~?[xc]", re.IGNORECASE)
-"""A number's format that fills up with `<`, before what may begin with a letter: 11 becomes `<b`."""
+_OTHER = re.compile(r"<(?!/?(?:b|i|em|strong|br|sub|sup|s|u|extra)>|br ?/>)", re.IGNORECASE)
+"""A `<` that begins none of the elements that stay."""
+_LIKE_IT = "\u2039"
+_NESTED = 5
+"""How often a reference such as `&amp;lt;` is resolved."""
+_BINARY = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+"""An array's numbers in base64, in which two slashes are no address."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _ARGUMENTS = ("args", "args2")
 _OF_ALL = re.compile(r"__proto__|constructor\.prototype")
@@ -51,15 +56,34 @@ def draw(figure: object) -> dict[str, Any] | None:
     if any(_TILES.search(kind) and kind not in _NOT_TILES for kind in kinds):
         return None
     for key, written in _strings(kept):
-        # Plotly decodes references in the attributes of its texts; browsers skip control characters in addresses.
-        text = _CONTROLS.sub("", unescape(_CONTROLS.sub("", written)))
-        if is_data_image(text):
+        # Browsers skip control characters in addresses.
+        text = _CONTROLS.sub("", _resolved(_CONTROLS.sub("", written)))
+        if is_data_image(text) or (key == "bdata" and _BINARY.fullmatch(text)):
             continue
         name = _last(text if _last(key) in _ARGUMENTS else key)
-        if any(each.search(text) for each in (_ELSEWHERE, _MARKUP, _MADE, _OF_ALL)) or name in _ADDRESSES:
+        if _ELSEWHERE.search(text) or _OF_ALL.search(text) or name in _ADDRESSES:
             return None
     # `config` names servers, and isn't shown.
-    return kept
+    made: dict[str, Any] = _made_anew(kept)
+    return made
+
+
+def _made_anew(value: Any) -> Any:
+    """A value whose strings have no markup but elements without attributes."""
+    if isinstance(value, str):
+        return _OTHER.sub(_LIKE_IT, _resolved(value)) if "<" in value or "&" in value else value
+    if isinstance(value, list):
+        return [_made_anew(item) for item in value]
+    return {_made_anew(name): _made_anew(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def _resolved(text: str) -> str:
+    """A text without references such as `&lt;`, which Plotly resolves, and again where it reads what it has drawn."""
+    for _ in range(_NESTED):
+        if (resolved := unescape(text)) == text:
+            return text
+        text = resolved
+    return text.replace("&", "")
 
 
 def _last(key: str) -> str:

@@ -47,6 +47,7 @@ from nbagent.sandbox.limits.system_calls import (
     LINE_DISCIPLINE,
     LOCKS,
     LOW_BITS,
+    MADV_MERGEABLE,
     MOST_AWAITED,
     MS_SYNC,
     NEW_NAMESPACES,
@@ -58,7 +59,7 @@ from nbagent.sandbox.limits.system_calls import (
     OWNERLESS_LOCKS,
     OWNERS,
     PR_SET_DUMPABLE,
-    PR_SET_SECCOMP,
+    PROCESS_OPTIONS,
     PROTOCOLS,
     RWF_NOWAIT,
     SIGNALS,
@@ -282,7 +283,9 @@ def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
         filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
     # As on a Linux without filters, which programs can handle.
     filter_.add_rule(library.ERRNO(ENOSYS), "seccomp")
-    filter_.add_rule(library.ERRNO(EINVAL), "prctl", _low(0, PR_SET_SECCOMP))
+    for mask, value in others(PROCESS_OPTIONS):
+        filter_.add_rule(library.ERRNO(EINVAL), "prctl", library.Arg(0, library.MASKED_EQ, mask, value))
+    filter_.add_rule(library.ERRNO(EINVAL), "madvise", _low(2, MADV_MERGEABLE))
     # A thread with a table of open files of its own would have as many as a process.
     separate = library.Arg(0, library.MASKED_EQ, CLONE_THREAD | CLONE_FILES, CLONE_THREAD)
     filter_.add_rule(library.ERRNO(EPERM), "clone", separate)

@@ -81,7 +81,32 @@ TCP_ULP = 31
 SOCKET_FILTERS = (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs, like seccomp's filters, take room of
 which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
-PR_SET_DUMPABLE, PR_SET_SECCOMP = 4, 22
+PR_SET_DUMPABLE = 4
+PROCESS_OPTIONS = frozenset(
+    {
+        *range(1, 7),
+        *range(9, 17),
+        19,
+        20,
+        21,
+        23,
+        *range(25, 28),
+        29,
+        30,
+        *range(36, 40),
+        *range(41, 44),
+        *range(45, 48),
+    }
+    | {*range(50, 58), 60, 61, *range(63, 67)}
+)
+"""The options of `prctl` that cost nothing: signals, names, rounding, floating point, speculation, privileges given up.
+
+Not 22, a filter of code's own (see `SOCKET_FILTERS`); nor names for pieces of memory (0x53564d41), which Linux keeps
+and charges to nobody, 96 bytes each; nor what there is or will be beside.
+"""
+MADV_MERGEABLE = 12
+"""The advice of `madvise` by which Linux looks for pages with the same contents, also those of virtual machines on the
+host: how long a write takes then tells what is in these. It looks in its own time, which is charged to nobody."""
 HUGE_PAGES = {"mmap": (3, 0x40000), "memfd_create": (1, 4), "shmget": (2, 0o4000)}
 """Calls with the argument and the flag of it that ask for huge pages: those that an administrator has set aside, for a
 database say, are the whole machine's, and no limit on memory counts them."""

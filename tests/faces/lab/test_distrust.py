@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import os
 import re
 import uuid
 from collections.abc import AsyncIterator
@@ -17,6 +19,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from nbagent.core.folders import RESULTS
+from nbagent.faces.lab import distrust
 from nbagent.faces.lab.kernel_messages import SETTING
 
 CHART = "application/vnd.vegalite.v5+json"
@@ -141,6 +144,23 @@ async def test_no_result_holds_up_the_server_that_opens_it(server: Server) -> No
         assert "too large for a notebook" in answer.body.decode()
     assert (await server.fetch("GET", f"/api/contents/{RESULTS}/large.ipynb?content=0")).code == 200
     assert (await server.fetch("GET", f"/files/{RESULTS}/large.ipynb")).body.decode() == text
+
+
+async def test_what_is_no_file_among_results_holds_up_nobody(server: Server) -> None:
+    """A pipe that nobody writes to, and in a cloned repository a link to a device that never ends."""
+    folder = server.root / RESULTS
+    folder.mkdir(exist_ok=True)
+    os.mkfifo(pipe := folder / "pipe.ipynb")
+    (folder / "link.ipynb").symlink_to(pipe)
+    try:
+        for name in ("pipe", "link"):
+            async with asyncio.timeout(30):
+                assert (await server.fetch("GET", f"/api/contents/{RESULTS}/{name}.ipynb")).code == 400
+        assert not distrust._is_heavy(Path("/dev/zero"))
+        assert distrust._is_heavy(Path("/proc/self/pagemap"))
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
 
 
 async def test_no_kernel_begins_among_results_that_nothing_isolates(server: Server) -> None:
