@@ -19,8 +19,10 @@ _FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
 PROCESS = """
 def main():
     import os
-    return os.getpid()
+    with open("/proc/loadavg") as file:
+        return [os.getpid(), int(file.read().split()[-1])]
 """
+"""The numbers of the kernel's process and of the newest process or thread."""
 DISPATCH = """
 def main():
     import sys

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
+from nbagent.core.text import one_line
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare
@@ -22,7 +23,7 @@ from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Moments, zones
+from nbagent.notebook.compare.volatile import Moments, Processes, zones
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
 from nbagent.notebook.lock import Lock
@@ -225,6 +226,11 @@ class Verification:
             proof.result = "differs"
         if ran is not None and ran.status not in RUNS_ON:
             proof.result, proof.note = "differs", ran.note or f"It ended with {ran.status}."
+        elif ran is not None and (was := cell.facts.get("status", ran.status)) != ran.status:
+            proof.result, proof.note = (
+                "differs",
+                f"It ended with {ran.status}, and the notebook says {one_line(str(was), 40)}.",
+            )
         if cell.is_edited:
             proof.result, proof.note = "differs", EDITED
         return proof
@@ -232,12 +238,12 @@ class Verification:
     async def _judge_picture(
         self, pair: Pair, proof: CellProof, found: Comparison, fresh: Ran, pictures: Pictures
     ) -> None:
-        exact = self._is_exact(fresh)
+        exact = is_same_environment(self._lock, fresh)
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again[:1], exact=exact)
         reads = self._reads[proof.number]
         if seen.same:
             proof.note = proof.note if exact else f"{pair.what}: {seen.told}"
-        elif pair.again and seen.is_within and reads.is_volatile:
+        elif pair.again and seen.is_within and reads.is_volatile and not reads.shows_draws:
             # It differs where two fresh runs differ, since it shows what a clock said, or an id.
             found.excused.add("timing" if reads.clock else "id")
         else:
@@ -245,10 +251,10 @@ class Verification:
             proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
-    def _is_exact(self, fresh: Ran) -> bool:
-        """Whether figures have to be the same in each pixel: the same programs drew them, with the same fonts."""
-        lock = self._lock
-        return lock is not None and lock.environment == fresh.environment
+
+def is_same_environment(lock: Lock | None, fresh: Ran) -> bool:
+    """Whether the same programs ran, with the same fonts: figures have to be the same in each pixel."""
+    return lock is not None and lock.environment == fresh.environment
 
 
 def compared(
@@ -273,7 +279,14 @@ def compared(
             moments = replace(moments, zones=known)
         masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
         strict = replace(strictness, masks=masks)
-        context = Context(moments=moments, reads=reads[cell.number], process=fresh.process, strictness=strict)
+        processes = Processes(fresh.process, fresh.started)
+        context = Context(
+            moments=moments,
+            reads=reads[cell.number],
+            processes=processes,
+            strictness=strict,
+            same_programs=is_same_environment(document.lock, fresh),
+        )
         found[cell.number] = compare(stored, ours, context, again=more)
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences

@@ -133,15 +133,29 @@ async def test_every_changed_output_is_named(made: Path, tmp_path: Path) -> None
         replace_output(cells["cell-5"], "out of range", "out of reach")
         replace_output(cells["cell-6"], ">46.1<", ">46.2<")
         replace_output(cells["cell-8"], PICTURE, OTHER)
+        cells["cell-7"]["metadata"]["nbagent"]["status"] = "timeout"
 
     proof = await verified(changed(made, tmp_path, change))
     found = differing(proof)
     assert proof.result == "differs"
-    assert list(found) == [f"cell-{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
+    assert list(found) == [f"cell-{number}" for number in range(1, 9)]
+    assert found["cell-7"] == ["It ended with ok, and the notebook says timeout."]
     assert found["cell-1"][0] == "stdout, line 1: '6' → '5'"
     assert found["cell-6"][0] == "output 1, text/html, row 3, column bill: '46.2' → '46.1'"
     assert "1 of 50 pixels differ, by up to 1 of 255" in found["cell-8"][0]
     assert [bool(cell.pictures) for cell in proof.cells if cell.id == "cell-8"] == [True]
+
+
+async def test_a_changed_traceback_is_named(made: Path, tmp_path: Path) -> None:
+    """It is what a reader sees of an error, whose type and message may be the same."""
+
+    def change(_: Any, cells: dict[str, Any]) -> None:
+        (error,) = cells["cell-5"]["outputs"]
+        error["traceback"] = [each.replace("out of range", "out of reach") for each in error["traceback"]]
+
+    found = differing(await verified(changed(made, tmp_path, change)))
+    assert list(found) == ["cell-5"]
+    assert "traceback" in found["cell-5"][0]
 
 
 async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ _STYLED = re.compile(
     r"""\b(?:style|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
 )
 _DRAWN = re.compile(r"<(?:svg|canvas|img|style|script|iframe)\b", re.I)
+TRACEBACK = "traceback"
+"""What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
@@ -78,6 +80,8 @@ def compare(
         if len(found.differences) >= MOST:
             break  # nobody is told of more
         what, mime = key
+        if what == TRACEBACK and (not context.same_programs or any(each.what == "error" for each in found.differences)):
+            continue
         if key not in one or key not in other:
             cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
             lost, new = ("missing", "") if key not in other else ("", "new")
@@ -123,6 +127,7 @@ def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
         number += 1
         if kind == "error":
             found["error", ""] = f"{found.get(('error', ''), '')}{output.get('ename')}: {output.get('evalue')}\n"
+            found[TRACEBACK, ""] = "\n".join([found.get((TRACEBACK, ""), ""), *map(str, output.get("traceback", ()))])
         for mime, value in output.get("data", {}).items():
             if mime != VIEW_MIME:
                 found[f"output {number}", mime] = _text(value)

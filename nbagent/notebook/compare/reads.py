@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nbagent.notebook.lock import COMMANDS, SEED_NAMES, SEEDS, statements, unparsed
@@ -39,6 +39,18 @@ _RANDOM = re.compile(
     r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
     r"\w*rvs|resample|permutation_test|monte_carlo_test|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
 )
+_DRAWS = re.compile(
+    r"\b(?:random|rand|randn|randint|randrange|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|"
+    r"gauss|standard_normal|\w*rvs|resample|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*)\("
+)
+"""Calls that surely draw random numbers."""
+_SHOWS = re.compile(
+    r"\b(?:print|display|\w*plot|hist\w*|scatter\w*|barh?|imshow|pcolormesh|contourf?|errorbar|step|pie|heatmap)$"
+)
+_COUNTS = re.compile(r"(?:len|type|id|isinstance)\(|.*\.(?:shape|size|dtype|ndim|columns)$", re.DOTALL)
+"""What code shows of random numbers that isn't random."""
+_BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
+"""A loop's progress bar, which reads a clock for itself."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
@@ -61,6 +73,7 @@ class Code:
         randoms: Names that hold or return what depends on random numbers without a seed.
         processes: Names that hold or return numbers of processes that the kernel started.
         workers: Names that do so where other processes call them.
+        draws: Names that hold random numbers that surely have no seed.
     """
 
     clocks: set[str] = field(default_factory=set)
@@ -69,11 +82,13 @@ class Code:
     randoms: set[str] = field(default_factory=set)
     processes: set[str] = field(default_factory=set)
     workers: set[str] = field(default_factory=set)
+    draws: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._modules: set[str] = set()
         self._seeded: set[str] = set()
         self._siblings: dict[str, set[str]] = {}
+        self._all_seeded = False
         self._zoned = False
 
     def take(self, code: str) -> Reads:
@@ -87,8 +102,10 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
+            self._all_seeded |= isinstance(statement, ast.Expr) and _sets_seed(statement)
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
+        draws = self._reads(code, _DRAWS, self.draws) and not self._all_seeded
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
@@ -100,7 +117,15 @@ class Code:
             unset=_shows_unset(code),
             concurrent=concurrent,
             zoned=self._zoned,
+            shows_draws=draws and any(map(self._is_drawn, _shown(statements(code)))),
         )
+
+    def _is_drawn(self, shown: ast.expr) -> bool:
+        """Whether what is shown is random numbers: not how many they are, nor how long something took with them."""
+        text = unparsed(shown)
+        if _COUNTS.match(text) or _CLOCKS.search(text) or _words(text) & self.clocks:
+            return False
+        return _DRAWS.search(text) is not None or bool(_words(text) & self.draws)
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
@@ -108,7 +133,7 @@ class Code:
         for statement in statements(code):
             text = unparsed(statement)
             reads = pattern.search(_without_imports(statement, text)) is not None
-            if pattern is _RANDOM and self._is_seeded(statement, text):
+            if pattern in (_RANDOM, _DRAWS) and self._is_seeded(statement, text):
                 reads = False
             if reads or _words(text) & names:
                 found = True
@@ -116,7 +141,8 @@ class Code:
                 given = {
                     name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & within
                 }
-                changed = {*_bound(statement), *(given - self._modules)}
+                bar = pattern is _CLOCKS and isinstance(statement, ast.For) and _BAR.match(unparsed(statement.iter))
+                changed = {*(() if bar else _bound(statement)), *(given - self._modules)}
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         rest = "\n".join(COMMANDS.findall(code)) if statements(code) else code
         return found or pattern.search(rest) is not None
@@ -160,6 +186,7 @@ class Reads:
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
         zoned: What time it is in zones that it names, or a cell before it.
+        shows_draws: Random numbers that it shows, and that surely have no seed.
     """
 
     clock: bool = False
@@ -171,6 +198,7 @@ class Reads:
     unset: bool = False
     concurrent: bool = False
     zoned: bool = False
+    shows_draws: bool = False
 
     @property
     def is_volatile(self) -> bool:
@@ -207,6 +235,30 @@ def changes(code: str) -> set[str]:
 def _without_imports(statement: ast.stmt, text: str) -> str:
     """A statement's text; nothing if it only imports, which reads no clock."""
     return "" if isinstance(statement, ast.Import | ast.ImportFrom) else text
+
+
+def _shown(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
+    """What code shows, as far as it is plain: what it prints, draws and ends with, part by part."""
+    rest = [body[-1].value] if body and isinstance(body[-1], ast.Expr) else []
+    for node in (each for statement in body for each in ast.walk(statement)):
+        if isinstance(node, ast.Call) and _SHOWS.search(unparsed(node.func)):
+            rest += [*node.args, *(each.value for each in node.keywords)]
+    while rest:
+        match rest.pop():
+            case ast.JoinedStr(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+                rest += parts
+            case ast.Dict(values=parts):
+                rest += parts
+            case ast.FormattedValue(value=part) | ast.Starred(value=part):
+                rest.append(part)
+            case ast.BinOp(left=ast.Constant(), op=ast.Mod(), right=part):
+                rest.append(part)
+            case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=parts):
+                rest += parts
+            case ast.Call(func=function) if _SHOWS.search(unparsed(function)):
+                pass
+            case part:
+                yield part
 
 
 def _bound(statement: ast.stmt) -> Iterable[str]:
