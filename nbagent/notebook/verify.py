@@ -18,7 +18,7 @@ from nbagent.core.errors import NbagentError
 from nbagent.core.text import one_line
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
-from nbagent.notebook.compare.cell import Comparison, Pair, compare
+from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
@@ -62,6 +62,7 @@ class Verification:
         self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
         self._strictness = strictness or Strictness()
         self._reads = all_reads(document)
+        self._former: Ran | None = None
         self.proof = Proof(
             name=document.name,
             engine=engine.name,
@@ -127,6 +128,13 @@ class Verification:
             await self._sweep(fresh, again[0])
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
+
+    async def _as_before(self, fresh: Ran) -> Ran:
+        """A run whose figures tell the time of the notebook: all fresh runs agree on a date, and often on a minute."""
+        if self._former is None:
+            moments = [each.ended for each in self._document.cells if each.number in fresh.cells]
+            self._former = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.AS_BEFORE, [moments]))
+        return self._former
 
     async def _once_more(self, fresh: Ran) -> Ran:
         """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
@@ -246,10 +254,18 @@ class Verification:
         elif pair.again and seen.is_within and reads.is_volatile and not reads.shows_draws:
             # It differs where two fresh runs differ, since it shows what a clock said, or an id.
             found.excused.add("timing" if reads.clock else "id")
+        elif reads.clock and await self._tells_its_time(pair, proof.number, fresh, pictures):
+            found.excused.add("date")
         else:
             why = cause(reads, again=bool(pair.again))
             proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
+
+    async def _tells_its_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures) -> bool:
+        """Whether a figure is another one only since it shows when it was drawn."""
+        former = pieces((await self._as_before(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
+        exact = is_same_environment(self._lock, fresh)
+        return former is not None and (await pictures.compare(pair.stored, former, exact=exact)).same
 
 
 def is_same_environment(lock: Lock | None, fresh: Ran) -> bool:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.inputs import inputs
-from nbagent.notebook.lock import Lock, digest_of
+from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import Proof
 from nbagent.notebook.verify import Verification, all_reads, compared
 from nbagent.sandbox.spec import SandboxSpec
@@ -156,6 +157,31 @@ async def test_a_changed_traceback_is_named(made: Path, tmp_path: Path) -> None:
     found = differing(await verified(changed(made, tmp_path, change)))
     assert list(found) == ["cell-5"]
     assert "traceback" in found["cell-5"][0]
+
+
+async def test_a_figure_that_tells_the_day_is_that_of_its_day(tmp_path: Path) -> None:
+    """All fresh runs show another one. A point that was changed in it is named all the same."""
+    figure = """from datetime import datetime
+import matplotlib.pyplot as plt
+plt.figure(figsize=(3, 2))
+plt.plot([1, 3, {}])
+plt.title(f"{{datetime.{}:%d %B %Y, %H:%M}}")
+plt.show()"""
+    moment = time.time() - 40 * 86_400
+    async with Session(engine="bubblewrap") as session:
+        await session.run(figure.format(2, "now()"))
+        await session.export(tmp_path / "made.ipynb")
+        shown = [await session.run(figure.format(last, f"fromtimestamp({moment})")) for last in (2, 2.1)]
+    for cell, result in zip(shown, ("same", "differs"), strict=True):
+        (output,) = cell.outputs
+
+        def change(_: Any, cells: dict[str, Any], output: Any = output) -> None:
+            cells["cell-1"]["outputs"][0]["data"] = output["data"]
+            cells["cell-1"]["metadata"]["nbagent"] |= {"time": utc(moment), "seconds": 0.1}
+
+        proof = await verified(changed(tmp_path / "made.ipynb", tmp_path, change))
+        assert (proof.result, proof.problems, proof.runs) == (result, [], 3)
+        assert [cell.excused for cell in proof.cells if cell.id == "cell-1"] == [["date"] if result == "same" else []]
 
 
 async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def compare(
         context: What is known of the cell.
         again: Those of further fresh runs; where these differ too, the notebook can't agree with all of them.
     """
-    one, other, more = _pieces(stored), _pieces(fresh), [_pieces(each) for each in again]
+    one, other, more = pieces(stored), pieces(fresh), [pieces(each) for each in again]
     found = Comparison()
     for key in dict.fromkeys((*one, *other)):
         if one.get(key, "") == other.get(key, ""):
@@ -112,7 +112,7 @@ def _told(difference: Difference) -> tuple[str, ...]:
     return difference.what.partition(",")[0], difference.stored, difference.fresh, difference.cause
 
 
-def _pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
+def pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
     """What a cell shows, by what it is and its MIME type."""
     found: dict[tuple[str, str], str] = {}
     number = 0

@@ -35,14 +35,15 @@ _CONCURRENT = re.compile(
     r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
     r"multiprocessing|Process|TaskGroup)\b"
 )
-_RANDOM = re.compile(
-    r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
-    r"\w*rvs|resample|permutation_test|monte_carlo_test|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
+_DRAWN = (
+    r"random|rand|randn|randint|randrange|choices?|shuffle|permutation|sample|default_rng|normal|uniform|gauss|bootstrap|"
+    r"standard_\w+|\w*rvs|resample|permutation_\w+|monte_carlo_test|differential_evolution|dual_annealing|basinhopping|"
+    r"train_test_split|\w*ShuffleSplit|\w*KMeans|\w*Forest\w*|ExtraTrees\w*|Bagging\w*|\w*GaussianMixture|NMF|FastICA|"
+    r"LatentDirichletAllocation|SGD\w*|TSNE|UMAP|MLP\w*|make_(?:blobs|classification|moons|circles|regression)|"
+    r"spring_layout|random_layout|\w*random_graph|louvain\w*"
 )
-_DRAWS = re.compile(
-    r"\b(?:random|rand|randn|randint|randrange|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|"
-    r"gauss|standard_normal|\w*rvs|resample|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*)\("
-)
+_RANDOM = re.compile(rf"\b(?:{_DRAWN}|regplot|lmplot|barplot|pointplot|lineplot)\b")
+_DRAWS = re.compile(rf"\b(?:{_DRAWN})\(")
 """Calls that surely draw random numbers."""
 _SHOWS = re.compile(
     r"\b(?:print|display|\w*plot|hist\w*|scatter\w*|barh?|imshow|pcolormesh|contourf?|errorbar|step|pie|heatmap)$"
