@@ -365,6 +365,9 @@ def test_a_line_with_what_changes_hides_no_other_change() -> None:
     code = "import time, uuid\ntime.time(); uuid.uuid4()"
     then, now = (datetime.fromtimestamp(each, UTC).strftime("%a %b %d %H:%M:%S UTC %Y") for each in (THEN, NOW))
     assert compared(then.replace("2026", "2526"), now, now.replace(":22", ":25"), code=code).differences
+    then, now = (datetime.fromtimestamp(each, UTC).strftime("report_%Y%m%d_%H%M.csv") for each in (THEN, NOW))
+    assert compared(then, now, now.replace("1403", "1404"), code=code).differences == []
+    assert compared(then.replace("2026", "2025"), now, now.replace("1403", "1404"), code=code).differences
     assert compared("0.1 s on 2019-03-04", "0.2 s", "0.3 s", code=code).differences
     assert compared("run ab12cd3, 5 rows", "run ef45gh6, 6 rows", "run ij78kl9, 6 rows", code=code).differences
     assert compared(f"{THEN + 8e9:.0f}", f"{NOW:.0f}", f"{NOW + 1:.0f}", code=code).differences

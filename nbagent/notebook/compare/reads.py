@@ -42,7 +42,9 @@ _DRAWN = (
     r"LatentDirichletAllocation|SGD\w*|TSNE|UMAP|MLP\w*|make_(?:blobs|classification|moons|circles|regression)|"
     r"spring_layout|random_layout|\w*random_graph|louvain\w*"
 )
-_RANDOM = re.compile(rf"\b(?:{_DRAWN}|regplot|lmplot|barplot|pointplot|lineplot)\b")
+_RANDOM = re.compile(
+    rf"\b(?:{_DRAWN}|regplot|lmplot|relplot|catplot|barplot|pointplot|lineplot|stripplot|nx\.draw\w*)\b"
+)
 _DRAWS = re.compile(rf"\b(?:{_DRAWN})\(")
 """Calls that surely draw random numbers."""
 _SHOWS = re.compile(
@@ -103,7 +105,7 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
-            self._all_seeded |= isinstance(statement, ast.Expr) and _sets_seed(statement)
+            self._all_seeded |= "seed" in code and any("seed" in name for name in _called(statement))
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         draws = self._reads(code, _DRAWS, self.draws) and not self._all_seeded
@@ -124,9 +126,10 @@ class Code:
     def _is_drawn(self, shown: ast.expr) -> bool:
         """Whether what is shown is random numbers: not how many they are, nor how long something took with them."""
         text = unparsed(shown)
-        if _COUNTS.match(text) or _CLOCKS.search(text) or _words(text) & self.clocks:
+        if _COUNTS.match(text) or _CLOCKS.search(text):
             return False
-        return _DRAWS.search(text) is not None or bool(_words(text) & self.draws)
+        names = _mentioned(shown)
+        return _DRAWS.search(text) is not None or bool(names & self.draws and not names & self.clocks)
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
@@ -136,7 +139,7 @@ class Code:
             reads = pattern.search(_without_imports(statement, text)) is not None
             if pattern in (_RANDOM, _DRAWS) and self._is_seeded(statement, text):
                 reads = False
-            if reads or _words(text) & names:
+            if reads or _mentioned(statement) & names:
                 found = True
                 within = _given(statement, pattern, names)
                 given = {
@@ -156,9 +159,23 @@ class Code:
         if _WITHOUT_SEED.search(text):
             return False
         if _sets_seed(statement):
-            self._seeded |= set(_bound(statement))
+            if not isinstance(statement, ast.Assign) or _makes_generators(statement.value):
+                self._seeded |= set(_bound(statement))
             return True
-        return bool(_words(text) & self._seeded)
+        return bool(_mentioned(statement) & self._seeded)
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    """The last names of the functions that code calls."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            yield each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
+
+
+def _makes_generators(value: ast.expr) -> bool:
+    """Whether a value is generators of random numbers, and not something that one has drawn."""
+    parts = [*getattr(value, "elts", []), getattr(value, "elt", value)]
+    return any(isinstance(each, ast.Call) and next(_called(each)) in {*SEEDS, "Generator"} for each in parts)
 
 
 def _sets_seed(statement: ast.stmt) -> bool:
@@ -291,6 +308,17 @@ def _changed(statement: ast.stmt) -> Iterable[tuple[str, str]]:
                 yield _root(call.func), " ".join(map(unparsed, given)) or "()"
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             yield _root(node), ""
+
+
+def _mentioned(node: ast.AST) -> set[str]:
+    """The names in code, and the words of its sentences, such as those in SQL."""
+    found: set[str] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and " " in each.value:
+            found |= _words(each.value)
+    return found
 
 
 def _words(text: str) -> set[str]:

@@ -73,7 +73,7 @@ class Processes(NamedTuple):
     """The numbers of the processes of a fresh run.
 
     Attributes:
-        kernel: That of its kernel; 0 if it isn't known.
+        kernel: That of its kernel; 0 if it isn't known, or is the same in each run.
         started: Those of the processes and threads that its cells started.
     """
 
@@ -334,17 +334,12 @@ def is_id(token: Token) -> bool:
 
 
 def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool) -> bool:
-    """Whether both are the number of a process: that of the kernel, or of one that its cells started.
+    """Whether both are the number of a process: that of the kernel, or of `others` that its cells started.
 
     A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run.
-
-    Args:
-        stored: What was shown before.
-        fresh: What is shown now.
-        processes: Those of the fresh run.
-        others: Whether other processes than the kernel's count.
     """
-    if not (processes.kernel and stored.text.isdecimal() and fresh.text.isdecimal()):
+    if not (stored.text.isdecimal() and fresh.text.isdecimal()):
         return False
     one, other = int(stored.text[:20]), int(fresh.text[:20])
-    return other == processes.kernel or (others and other in processes.started and abs(one - other) <= NEAR)
+    started = others and other in processes.started and abs(one - other) <= NEAR
+    return started or other == processes.kernel > 0
