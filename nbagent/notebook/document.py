@@ -94,6 +94,12 @@ class DocumentCell:
         return bool(self.outputs) or self.count is not None or "status" in self.facts
 
     @property
+    def ended(self) -> float | None:
+        """When its run ended, in seconds since the epoch, as far as that is known."""
+        seconds = self.facts.get("seconds")
+        return self.at and self.at + (seconds if isinstance(seconds, float) and 0 < seconds < LATEST else 0.0)
+
+    @property
     def may_fail(self) -> bool:
         """Whether an error of its code is expected: by its tag, or since it showed one before."""
         return MAY_FAIL in self.tags or any(each["output_type"] == "error" for each in self.outputs)

@@ -40,7 +40,8 @@ class Ran:
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.
         widgets: The models of its widgets at the end, by their names.
-        process: The number of the kernel's process, as it says.
+        process: The number of the kernel's process, as it says; 0 if that is no number.
+        started: The numbers of the processes and threads that its cells started.
     """
 
     outputs: dict[int, list[Output]] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class Ran:
     features: list[str] = field(default_factory=list)
     widgets: Mapping[str, Any] = field(default_factory=dict)
     process: int = 0
+    started: range = range(0)
 
 
 class FreshRuns:
@@ -107,10 +109,11 @@ class FreshRuns:
             if first is not None:
                 await first(kernel)
             ran.environment, ran.machine = kernel.about.environment, kernel.machine
+            _, before = _numbers(await kernel.evaluate(sweep.PROCESS, []))
             await self._run_cells(kernel, ran, stable=stable)
             ran.features = words(await kernel.evaluate(sweep.DISPATCH, []))
-            said = await kernel.evaluate(sweep.PROCESS, [])
-            ran.process = said if type(said) is int else 0
+            ran.process, after = _numbers(await kernel.evaluate(sweep.PROCESS, []))
+            ran.started = range(before + 1, after + 1)
             ran.versions = kernel.versions
             ran.widgets = models(kernel.take_widget_state())
         # An export keeps the views of those widgets only that were there at the end.
@@ -149,6 +152,14 @@ class FreshRuns:
 def words(value: object) -> list[str]:
     """The words in a list that a notebook or its code claims."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _numbers(said: object) -> tuple[int, int]:
+    """Two numbers of processes, which a notebook's code may have made up."""
+    match said:
+        case [int(one), int(other)] if 0 < one < 2**31 and 0 < other < 2**31:
+            return one, other
+    return 0, 0
 
 
 def is_machinery(name: str) -> bool:

@@ -16,14 +16,15 @@ from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Output
+from nbagent.core.text import one_line
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
-from nbagent.notebook.compare.cell import Comparison, Pair, compare
+from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Moments, zones
+from nbagent.notebook.compare.volatile import Moments, Processes, zones
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
 from nbagent.notebook.lock import Lock
@@ -32,6 +33,8 @@ from nbagent.packages.requirements import script_requirements
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
+FEW = 100
+"""Processes that a sandbox has before its kernel, and by far not as many as a machine has."""
 EDITED = "edited since nbagent wrote it"
 
 
@@ -62,6 +65,7 @@ class Verification:
         self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
         self._strictness = strictness or Strictness()
         self._reads = all_reads(document)
+        self._former: Ran | None = None
         self.proof = Proof(
             name=document.name,
             engine=engine.name,
@@ -128,6 +132,13 @@ class Verification:
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
 
+    async def _as_before(self, fresh: Ran) -> Ran:
+        """A run whose figures tell the time of the notebook: all fresh runs agree on a date, and often on a minute."""
+        if self._former is None:
+            moments = [each.ended for each in self._document.cells if each.number in fresh.cells]
+            self._former = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.AS_BEFORE, [moments]))
+        return self._former
+
     async def _once_more(self, fresh: Ran) -> Ran:
         """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
         ran = await self._runs.once()
@@ -189,7 +200,7 @@ class Verification:
             found.append(f"Tagged to be skipped, and not verified: {', '.join(skipped)}.")
         if installs := [each.id for each in self._document.cells if each.installs and each.outputs]:
             found.append(f"What is printed while packages are installed isn't compared: {', '.join(installs)}.")
-        if not self._is_exact(fresh):
+        if not is_same_environment(self._lock, fresh):
             failed = [each.id for each in self._document.cells if any(map(_is_error, each.outputs))]
             found += [f"Where an error came from isn't compared: {', '.join(failed)}."] if failed else []
         if self._document.has_views and not self._document.widgets:
@@ -231,6 +242,11 @@ class Verification:
             proof.result = "differs"
         if ran is not None and ran.status not in RUNS_ON:
             proof.result, proof.note = "differs", ran.note or f"It ended with {ran.status}."
+        elif ran is not None and (was := cell.facts.get("status", ran.status)) != ran.status:
+            proof.result, proof.note = (
+                "differs",
+                f"It ended with {ran.status}, and the notebook says {one_line(str(was), 40)}.",
+            )
         if cell.is_edited:
             proof.result, proof.note = "differs", EDITED
         return proof
@@ -238,26 +254,39 @@ class Verification:
     async def _judge_picture(
         self, pair: Pair, proof: CellProof, found: Comparison, fresh: Ran, pictures: Pictures
     ) -> None:
-        exact = self._is_exact(fresh)
-        seen = await pictures.compare(pair.stored, pair.fresh, *pair.again[:1], exact=exact)
+        exact = is_same_environment(self._lock, fresh)
+        seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, exact=exact)
         reads = self._reads[proof.number]
+        excusable = reads.is_volatile and not reads.shows_draws
         if seen.same:
             proof.note = proof.note if exact else f"{pair.what}: {seen.told}"
-        elif pair.again and seen.is_within and reads.is_volatile:
+        elif pair.again and seen.is_within and excusable:
             # It differs where two fresh runs differ, since it shows what a clock said, or an id.
             found.excused.add("timing" if reads.clock else "id")
+        elif reads.clock and (why := await self._told_time(pair, proof.number, fresh, pictures, excusable)):
+            found.excused.add(why)
         else:
             why = cause(reads, again=bool(pair.again))
             proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
-    def _is_exact(self, fresh: Ran) -> bool:
-        return is_exact(self._document, fresh)
+    async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
+        """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
+        exact = is_same_environment(self._lock, fresh)
+        former = pieces((await self._as_before(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
+        if former is None:
+            return ""
+        if (await pictures.compare(pair.stored, former, exact=exact)).same:
+            return "date"
+        if not pair.again or not excusable:
+            return ""
+        seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
+        return "timing" if seen.is_within else ""
 
 
-def is_exact(document: Document, fresh: Ran) -> bool:
-    """Whether the same programs ran: figures have to be the same in each pixel then, and tracebacks in each line."""
-    return document.lock is not None and document.lock.environment == fresh.environment
+def is_same_environment(lock: Lock | None, fresh: Ran) -> bool:
+    """Whether the same programs ran, with the same fonts: figures have to be the same in each pixel."""
+    return lock is not None and lock.environment == fresh.environment
 
 
 def _is_error(output: Output) -> bool:
@@ -268,7 +297,7 @@ def compared(
     document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
 ) -> dict[int, Comparison]:
     """What differs, by the number of each cell that has run before and now."""
-    found, twice = {}, set[str]()
+    found, twice, same = {}, set[str](), is_same_environment(document.lock, fresh)
     first = min((each.at for each in document.cells if each.at is not None), default=0.0)
     for cell in document.cells:
         if cell.facts.get("installed"):
@@ -290,13 +319,15 @@ def compared(
             moments = replace(moments, zones=known)
         masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
         strict = replace(strictness, masks=masks)
+        # A sandbox's kernel has the same small number each time, which a result may be, too.
+        kernel = 0 if same and fresh.process < FEW else fresh.process
         context = Context(
             moments=moments,
             reads=reads[cell.number],
-            process=fresh.process,
+            processes=Processes(kernel, fresh.started),
             strictness=strict,
             # A cell that missed a module went on at its import.
-            exact=is_exact(document, fresh) and not cell.facts.get("installed"),
+            same_programs=same and not cell.facts.get("installed"),
         )
         found[cell.number] = compare(stored, ours, context, again=more)
         if more and twice & set(re.findall(r"\w+", cell.code)):

@@ -18,7 +18,7 @@ from nbagent.notebook.compare.masks import read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import ZONES, Moments, zones
+from nbagent.notebook.compare.volatile import ZONES, Moments, Processes, zones
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
@@ -244,13 +244,14 @@ def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
     told = "[(1, {}), (2, {})]"
 
     def found(stored: str, fresh: str, code: str = code) -> list[Any]:
-        context = Context(moments=MOMENTS, reads=Code().take(code), process=8)
+        context = Context(moments=MOMENTS, reads=Code().take(code), processes=Processes(8, range(15, 90)))
         return compare([stream(stored)], [stream(fresh)], context, again=[[stream(fresh)]]).differences
 
     assert found(told.format(20, 21), told.format(19, 20)) == []
     assert found("[(1, 20), (3, 21)]", told.format(19, 20))
     assert found(told.format(20, 61), told.format(19, 20))
     assert found("20 rows", "19 rows", "print(len(rows), 'rows')")
+    assert found("[(9, 20)]", "[(10, 20)]")
 
 
 def test_tasks_that_end_in_another_order_may_take_another_time() -> None:
@@ -284,7 +285,7 @@ def test_what_fits_no_clock_is_a_difference_where_code_reads_one() -> None:
 def test_small_numbers_beside_threads_are_no_processes() -> None:
     """Only where the code asks for the numbers of processes or threads."""
     reads = Code().take("with ThreadPoolExecutor(4) as ex:\n    print(*ex.map(cube, range(6)))")
-    context = Context(moments=MOMENTS, reads=reads, process=7)
+    context = Context(moments=MOMENTS, reads=reads, processes=Processes(7, range(30, 300)))
     assert compare([stream("64 126")], [stream("64 125")], context, again=[[stream("64 125")]]).differences
 
 
@@ -382,10 +383,54 @@ def test_a_line_with_what_changes_hides_no_other_change() -> None:
     code = "import time, uuid\ntime.time(); uuid.uuid4()"
     then, now = (datetime.fromtimestamp(each, UTC).strftime("%a %b %d %H:%M:%S UTC %Y") for each in (THEN, NOW))
     assert compared(then.replace("2026", "2526"), now, now.replace(":22", ":25"), code=code).differences
+    then, now = (datetime.fromtimestamp(each, UTC).strftime("report_%Y%m%d_%H%M.csv") for each in (THEN, NOW))
+    assert compared(then, now, now.replace("1403", "1404"), code=code).differences == []
+    assert compared(then.replace("2026", "2025"), now, now.replace("1403", "1404"), code=code).differences
     assert compared("0.1 s on 2019-03-04", "0.2 s", "0.3 s", code=code).differences
     assert compared("run ab12cd3, 5 rows", "run ef45gh6, 6 rows", "run ij78kl9, 6 rows", code=code).differences
     assert compared(f"{THEN + 8e9:.0f}", f"{NOW:.0f}", f"{NOW + 1:.0f}", code=code).differences
     assert compared("{'montH': 11}", "{'month': 11}", "{'month': 11}", code=code).differences
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "t = time.time()\nw = np.random.randn(8)\nprint('weights', w.round(3), time.time() - t)",
+        "%%time\nforest = RandomForestClassifier().fit(X, y)\nprint('score', forest.score(X, y))",
+        "for n in tqdm(range(3)):\n    loss = random.random()\nloss",
+        "with NamedTemporaryFile() as file:\n    pass\nprint(f'{np.random.rand():.3f}', file.name)",
+        "t = time.time()\n{'mean': df.sample(3).x.mean(), 'took': time.time() - t}",
+    ],
+)
+def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
+    """Where no seed is set and they are shown; their count, and how long something took with them, are none."""
+    for shown in ("weights {} 0.0123", "[{}]"):
+        found = compared(*(shown.format(each) for each in ("0.531", "0.112", "0.907")), code=code).differences
+        assert [each.cause for each in found] == [NO_SEED]
+    texts = ["sorted 900 in 0.0123", "sorted 900 in 0.0211", "sorted 900 in 0.0109"]
+    for honest in (
+        "x = [random.random() for _ in y]\nt = time.time()\nsorted(x)\nprint('sorted', len(x), time.time() - t)",
+        "np.random.seed(0)\nt = time.time()\nprint('sorted', np.random.randint(900), time.time() - t)",
+        "for n in y:\n    x = np.random.rand(n)\n    t = time.time()\n    x.sort()\n    s += [time.time() - t]\ns",
+    ):
+        assert compared(*texts, code=honest).differences == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["/items/{}?page=3", '{{"key":"{}","n":3}}', "Bearer {};n=3", "{}/part-3.csv", "{}:3,{}:3", "<a id='{}'>3</a>",
+     "s3://{}/3/report_2024.csv"],
+)  # fmt: skip
+def test_what_stands_beside_an_id_without_a_space_is_no_part_of_it(told: str) -> None:
+    """In addresses, in JSON and in paths; an id goes over signs that it may have itself, and bytes over all."""
+    code = "import secrets\nprint(secrets.token_urlsafe())"
+    one, two, three = (told.format(*[each] * 3) for each in ("xY-cd_e", "9bc-d-e", "k_Cdefg"))
+    assert compared(one, two, three, code=code).differences == []
+    for old in ("3", "part", "report_2024", "page"):
+        if old in one:
+            assert compared(one.replace(old, "4"), two, three, code=code).differences, old
+    one, two, three = (f"b'{each}'" for each in (r"\x8f?&=3\x77", r"\x33&?\x12", r"\x9a=4\x12"))
+    assert compared(one, two, three, code="os.urandom(8)").differences == []
 
 
 def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
@@ -674,11 +719,11 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
 
 def test_the_number_of_a_process_may_be_the_same_in_all_fresh_runs() -> None:
     """It is one of few in a sandbox. A number that is not that of the fresh run's process is a result."""
-    context = Context(moments=MOMENTS, reads=Code().take("print(os.getpid(), total)"), process=7)
+    context = Context(moments=MOMENTS, reads=Code().take("print(os.getpid(), total)"), processes=Processes(7))
     same = [stream("7 42")]
     assert compare([stream("6 42")], same, context, again=[same]).excused == {"id"}
     assert compare([stream("6 41")], same, context, again=[same]).differences
-    nothing = Context(moments=MOMENTS, reads=Code().take("print(total)"), process=7)
+    nothing = Context(moments=MOMENTS, reads=Code().take("print(total)"), processes=Processes(7))
     assert compare([stream("6")], [stream("7")], nothing, again=[[stream("7")]]).differences
 
 

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.inputs import inputs
-from nbagent.notebook.lock import Lock, digest_of
+from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import Proof
 from nbagent.notebook.verify import Verification, all_reads, compared
 from nbagent.sandbox.spec import SandboxSpec
@@ -135,15 +136,54 @@ async def test_every_changed_output_is_named(made: Path, tmp_path: Path) -> None
         replace_output(cells["cell-5"], "out of range", "out of reach")
         replace_output(cells["cell-6"], ">46.1<", ">46.2<")
         replace_output(cells["cell-8"], PICTURE, OTHER)
+        cells["cell-7"]["metadata"]["nbagent"]["status"] = "timeout"
 
     proof = await verified(changed(made, tmp_path, change))
     found = differing(proof)
     assert proof.result == "differs"
-    assert list(found) == [f"cell-{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
+    assert list(found) == [f"cell-{number}" for number in range(1, 9)]
+    assert found["cell-7"] == ["It ended with ok, and the notebook says timeout."]
     assert found["cell-1"][0] == "stdout, line 1: '6' → '5'"
     assert found["cell-6"][0] == "output 1, text/html, row 3, column bill: '46.2' → '46.1'"
     assert "1 of 50 pixels differ, by up to 1 of 255" in found["cell-8"][0]
     assert [bool(cell.pictures) for cell in proof.cells if cell.id == "cell-8"] == [True]
+
+
+async def test_a_changed_traceback_is_named(made: Path, tmp_path: Path) -> None:
+    """It is what a reader sees of an error, whose type and message may be the same."""
+
+    def change(_: Any, cells: dict[str, Any]) -> None:
+        (error,) = cells["cell-5"]["outputs"]
+        error["traceback"] = [each.replace("out of range", "out of reach") for each in error["traceback"]]
+
+    found = differing(await verified(changed(made, tmp_path, change)))
+    assert list(found) == ["cell-5"]
+    assert "traceback" in found["cell-5"][0]
+
+
+async def test_a_figure_that_tells_the_day_is_that_of_its_day(tmp_path: Path) -> None:
+    """All fresh runs show another one. A point that was changed in it is named all the same."""
+    figure = """from datetime import datetime
+import matplotlib.pyplot as plt
+plt.figure(figsize=(3, 2))
+plt.plot([1, 3, {}])
+plt.title(f"{{datetime.{}:%d %B %Y, %H:%M}}")
+plt.show()"""
+    moment = time.time() - 40 * 86_400
+    async with Session(engine="bubblewrap") as session:
+        await session.run(figure.format(2, "now()"))
+        await session.export(tmp_path / "made.ipynb")
+        shown = [await session.run(figure.format(last, f"fromtimestamp({moment})")) for last in (2, 2.1)]
+    for cell, result in zip(shown, ("same", "differs"), strict=True):
+        (output,) = cell.outputs
+
+        def change(_: Any, cells: dict[str, Any], output: Any = output) -> None:
+            cells["cell-1"]["outputs"][0]["data"] = output["data"]
+            cells["cell-1"]["metadata"]["nbagent"] |= {"time": utc(moment), "seconds": 0.1}
+
+        proof = await verified(changed(tmp_path / "made.ipynb", tmp_path, change))
+        assert (proof.result, proof.problems, proof.runs) == (result, [], 3)
+        assert [cell.excused for cell in proof.cells if cell.id == "cell-1"] == [["date"] if result == "same" else []]
 
 
 async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ _STYLED = re.compile(
 _DRAWN = re.compile(
     r"<(?:svg|canvas|img|style|script|iframe|object|embed|video|audio|input|meter|progress|link|math)\b", re.I
 )
+TRACEBACK = "traceback"
+"""What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
@@ -72,7 +74,7 @@ def compare(
         context: What is known of the cell.
         again: Those of further fresh runs; where these differ too, the notebook can't agree with all of them.
     """
-    one, other, *more = (_pieces(each, traces=context.exact) for each in (stored, fresh, *again))
+    one, other, more = pieces(stored), pieces(fresh), [pieces(each) for each in again]
     found = Comparison()
     for key in dict.fromkeys((*one, *other)):
         if one.get(key, "") == other.get(key, ""):
@@ -80,6 +82,8 @@ def compare(
         if len(found.differences) >= MOST:
             break  # nobody is told of more
         what, mime = key
+        if what == TRACEBACK and (not context.same_programs or any(each.what == "error" for each in found.differences)):
+            continue
         if key not in one or key not in other:
             cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
             lost, new = ("missing", "") if key not in other else ("", "new")
@@ -110,8 +114,8 @@ def _told(difference: Difference) -> tuple[str, ...]:
     return difference.what.partition(",")[0], difference.stored, difference.fresh, difference.cause
 
 
-def _pieces(outputs: Iterable[Output], *, traces: bool) -> dict[tuple[str, str], str]:
-    """What a cell shows, by what it is and its MIME type; with `traces`, also where its error came from."""
+def pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
+    """What a cell shows, by what it is and its MIME type."""
     found: dict[tuple[str, str], str] = {}
     number = 0
     for output in outputs:
@@ -125,8 +129,7 @@ def _pieces(outputs: Iterable[Output], *, traces: bool) -> dict[tuple[str, str],
         number += 1
         if kind == "error":
             found["error", ""] = f"{found.get(('error', ''), '')}{output.get('ename')}: {output.get('evalue')}\n"
-            if traces:
-                found["traceback", ""] = found.get(("traceback", ""), "") + "\n".join(output.get("traceback", ()))
+            found[TRACEBACK, ""] = "\n".join([found.get((TRACEBACK, ""), ""), *map(str, output.get("traceback", ()))])
         for mime, value in output.get("data", {}).items():
             # Which model a view shows is a made-up name; that there is one counts.
             found[f"output {number}", mime] = _text(value) if mime != VIEW_MIME else "there"

@@ -32,7 +32,7 @@ class Likeness(NamedTuple):
         same: Whether they count as the same.
         told: In words.
         shown: A PNG with both and where they differ; None if there is none.
-        is_within: Whether they differ only where the second differs from a third one.
+        is_within: Whether they differ only where the second differs from the others.
     """
 
     same: bool
@@ -70,13 +70,13 @@ class Pictures:
     async def __aexit__(self, *exception: object) -> None:
         await self._kernel.stop()
 
-    async def compare(self, stored: str, fresh: str, again: str = "", *, exact: bool) -> Likeness:
+    async def compare(self, stored: str, fresh: str, *again: str, exact: bool) -> Likeness:
         """Compare two pictures in base64.
 
         Args:
             stored: The one that a notebook has.
             fresh: The one of a fresh run.
-            again: The one of another fresh run, if that is another one.
+            again: Those of other fresh runs that drew other ones.
             exact: Whether each pixel has to be the same; else a part of them within `BOUND` may differ.
 
         Raises:
@@ -87,7 +87,7 @@ class Pictures:
                 await self._kernel.start()
                 self._started = True
         source = (Path(__file__).parent / "pictures_inside.py").read_text()
-        given = ["".join(each.split()) for each in (stored, fresh, again)]
+        given = ["".join(each.split()) for each in (stored, fresh, *again)]
         found = await self._kernel.evaluate(source, given, seconds=PAIR_SECONDS)
         return _likeness(found, exact=exact)
 

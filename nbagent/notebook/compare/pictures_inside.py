@@ -17,24 +17,24 @@ WIDEST = 700
 """Pixels of each of the three parts of the picture that shows a difference."""
 
 
-def main(stored: str, fresh: str, again: str) -> dict[str, Any]:
+def main(stored: str, fresh: str, *again: str) -> dict[str, Any]:
     """Compare two pictures in base64.
 
     Args:
         stored: One.
         fresh: The other.
-        again: A third, which may be empty.
+        again: More of the second's kind, such as those of further runs.
 
     Returns:
         `sizes`, `different` (pixels), `strong` (pixels that differ visibly), `largest` (of 255), `within`
-        (whether the first two differ only within the frame in which the last two do), and `shown`: a PNG in base64 of
-        the first two and, in red, where they differ. Of moving pictures, that of the first frame that differs.
-        Or `unlike`: the first two move, turn or colour their pixels otherwise.
+        (whether the first two differ only within the frame in which the second and the others do), and `shown`: a PNG
+        in base64 of the first two and, in red, where they differ. Of moving pictures, that of the first frame that
+        differs. Or `unlike`: the first two move, turn or colour their pixels otherwise.
     """
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = 50_000_000
-    given = [base64.b64decode(each) for each in (stored, fresh, again) if each]
+    given = [base64.b64decode(each) for each in (stored, fresh, *again)]
     opened = [Image.open(io.BytesIO(each)) for each in given]
     if _drawn(opened[0], given[0]) != _drawn(opened[1], given[1]):
         return {"sizes": [list(each.size) for each in opened[:2]], "unlike": True}
@@ -58,14 +58,14 @@ def _drawn(picture: Any, data: bytes) -> Any:
     return _frames(picture), colours, b"cICP" in data, picture.getexif().get(ORIENTATION)
 
 
-def _compared(one: Any, other: Any, *third: Any) -> dict[str, Any]:
+def _compared(one: Any, other: Any, *others: Any) -> dict[str, Any]:
     import numpy as np
     from PIL import Image, ImageFilter
 
     sizes = [list(one.size), list(other.size)]
     if one.size != other.size:
         # As wide as its labels, which two of three runs may have by chance.
-        return {"sizes": sizes, "shown": _side_by_side([one, other]), "within": bool(third) and _is_near(*sizes)}
+        return {"sizes": sizes, "shown": _side_by_side([one, other]), "within": bool(others) and _is_near(*sizes)}
     left, right = (np.asarray(each, dtype=np.int16) for each in (one, other))
     apart = np.abs(left - right).max(axis=2)
     blurred = [np.asarray(each.filter(ImageFilter.BoxBlur(1)), dtype=np.int16) for each in (one, other)]
@@ -75,7 +75,7 @@ def _compared(one: Any, other: Any, *third: Any) -> dict[str, Any]:
         "different": int((apart > 0).sum()),
         "strong": int(strong.sum()),
         "largest": int(apart.max(initial=0)),
-        "within": bool(third) and _is_within(one, other, third[0]),
+        "within": bool(others) and _is_within(one, other, others),
     }
     if found["different"]:
         marked = np.asarray(other.convert("L").convert("RGB"), dtype=np.uint8) // 2 + 127
@@ -89,15 +89,17 @@ def _is_near(one: list[int], other: list[int]) -> bool:
     return all(abs(left - right) <= 0.1 * right for left, right in zip(one, other, strict=True))
 
 
-def _is_within(stored: Any, fresh: Any, again: Any) -> bool:
-    """Whether a picture differs from another only where that one differs from a third, or close to it."""
+def _is_within(stored: Any, fresh: Any, again: list[Any]) -> bool:
+    """Whether a picture differs from another only where that one differs from the others, or close to it."""
     from PIL import ImageChops
 
-    if fresh.size != again.size:
+    if any(each.size != fresh.size for each in again):
         return True
-    found, frame = (ImageChops.difference(*pair).getbbox() for pair in ((stored, fresh), (fresh, again)))
-    if found is None or frame is None:
+    found, *frames = (ImageChops.difference(fresh, each).getbbox() for each in (stored, *again))
+    frames = [each for each in frames if each is not None]
+    if found is None or not frames:
         return found is None
+    frame = [pick(ends) for pick, ends in zip((min, min, max, max), zip(*frames, strict=True), strict=True)]
     room, height = max(8, max(fresh.size) // 25), frame[3] - frame[1]
     # Within a second only the last digit of a line of text changes, within a day all of it.
     wide = max(room, TEXT * height) if height <= room else room

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nbagent.notebook.lock import COMMANDS, SEED_NAMES, SEEDS, statements, unparsed
@@ -35,10 +35,25 @@ _CONCURRENT = re.compile(
     r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
     r"multiprocessing|Process|TaskGroup)\b"
 )
-_RANDOM = re.compile(
-    r"\b(?:random|rand|randn|randint|choice|choices|shuffle|permutation|sample|default_rng|normal|uniform|bootstrap|"
-    r"\w*rvs|resample|permutation_test|monte_carlo_test|KMeans|train_test_split|RandomForest\w*|TSNE|UMAP|MLP\w*|regplot|lmplot|barplot|pointplot|lineplot)\b"
+_DRAWN = (
+    r"random|rand|randn|randint|randrange|choices?|shuffle|permutation|sample|default_rng|normal|uniform|gauss|bootstrap|"
+    r"standard_\w+|\w*rvs|resample|permutation_\w+|monte_carlo_test|differential_evolution|dual_annealing|basinhopping|"
+    r"train_test_split|\w*ShuffleSplit|\w*KMeans|\w*Forest\w*|ExtraTrees\w*|Bagging\w*|\w*GaussianMixture|NMF|FastICA|"
+    r"LatentDirichletAllocation|SGD\w*|TSNE|UMAP|MLP\w*|make_(?:blobs|classification|moons|circles|regression)|"
+    r"spring_layout|random_layout|\w*random_graph|louvain\w*"
 )
+_RANDOM = re.compile(
+    rf"\b(?:{_DRAWN}|regplot|lmplot|relplot|catplot|barplot|pointplot|lineplot|stripplot|nx\.draw\w*)\b"
+)
+_DRAWS = re.compile(rf"\b(?:{_DRAWN})\(")
+"""Calls that surely draw random numbers."""
+_SHOWS = re.compile(
+    r"\b(?:print|display|\w*plot|hist\w*|scatter\w*|barh?|imshow|pcolormesh|contourf?|errorbar|step|pie|heatmap)$"
+)
+_COUNTS = re.compile(r"(?:len|type|id|isinstance)\(|.*\.(?:shape|size|dtype|ndim|columns)$", re.DOTALL)
+"""What code shows of random numbers that isn't random."""
+_BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
+"""A loop's progress bar, which reads a clock for itself."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
@@ -61,6 +76,7 @@ class Code:
         randoms: Names that hold or return what depends on random numbers without a seed.
         processes: Names that hold or return numbers of processes that the kernel started.
         workers: Names that do so where other processes call them.
+        draws: Names that hold random numbers that surely have no seed.
     """
 
     clocks: set[str] = field(default_factory=set)
@@ -69,11 +85,13 @@ class Code:
     randoms: set[str] = field(default_factory=set)
     processes: set[str] = field(default_factory=set)
     workers: set[str] = field(default_factory=set)
+    draws: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._modules: set[str] = set()
         self._seeded: set[str] = set()
         self._siblings: dict[str, set[str]] = {}
+        self._all_seeded = False
         self._zoned = False
 
     def take(self, code: str) -> Reads:
@@ -87,8 +105,10 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
+            self._all_seeded |= "seed" in code and any("seed" in name for name in _called(statement))
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
+        draws = self._reads(code, _DRAWS, self.draws) and not self._all_seeded
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
@@ -100,7 +120,16 @@ class Code:
             unset=_shows_unset(code),
             concurrent=concurrent,
             zoned=self._zoned,
+            shows_draws=draws and any(map(self._is_drawn, _shown(statements(code)))),
         )
+
+    def _is_drawn(self, shown: ast.expr) -> bool:
+        """Whether what is shown is random numbers: not how many they are, nor how long something took with them."""
+        text = unparsed(shown)
+        if _COUNTS.match(text) or _CLOCKS.search(text):
+            return False
+        names = _mentioned(shown)
+        return _DRAWS.search(text) is not None or bool(names & self.draws and not names & self.clocks)
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
@@ -108,15 +137,16 @@ class Code:
         for statement in statements(code):
             text = unparsed(statement)
             reads = pattern.search(_without_imports(statement, text)) is not None
-            if pattern is _RANDOM and self._is_seeded(statement, text):
+            if pattern in (_RANDOM, _DRAWS) and self._is_seeded(statement, text):
                 reads = False
-            if reads or _words(text) & names:
+            if reads or _mentioned(statement) & names:
                 found = True
                 within = _given(statement, pattern, names)
                 given = {
                     name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & within
                 }
-                changed = {*_bound(statement), *(given - self._modules)}
+                bar = pattern is _CLOCKS and isinstance(statement, ast.For) and _BAR.match(unparsed(statement.iter))
+                changed = {*(() if bar else _bound(statement)), *(given - self._modules)}
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         rest = "\n".join(COMMANDS.findall(code)) if statements(code) else code
         return found or pattern.search(rest) is not None
@@ -129,9 +159,23 @@ class Code:
         if _WITHOUT_SEED.search(text):
             return False
         if _sets_seed(statement):
-            self._seeded |= set(_bound(statement))
+            if not isinstance(statement, ast.Assign) or _makes_generators(statement.value):
+                self._seeded |= set(_bound(statement))
             return True
-        return bool(_words(text) & self._seeded)
+        return bool(_mentioned(statement) & self._seeded)
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    """The last names of the functions that code calls."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            yield each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
+
+
+def _makes_generators(value: ast.expr) -> bool:
+    """Whether a value is generators of random numbers, and not something that one has drawn."""
+    parts = [*getattr(value, "elts", []), getattr(value, "elt", value)]
+    return any(isinstance(each, ast.Call) and next(_called(each)) in {*SEEDS, "Generator"} for each in parts)
 
 
 def _sets_seed(statement: ast.stmt) -> bool:
@@ -160,6 +204,7 @@ class Reads:
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
         zoned: What time it is in zones that it names, or a cell before it.
+        shows_draws: Random numbers that it shows, and that surely have no seed.
     """
 
     clock: bool = False
@@ -171,6 +216,7 @@ class Reads:
     unset: bool = False
     concurrent: bool = False
     zoned: bool = False
+    shows_draws: bool = False
 
     @property
     def is_volatile(self) -> bool:
@@ -209,6 +255,30 @@ def _without_imports(statement: ast.stmt, text: str) -> str:
     return "" if isinstance(statement, ast.Import | ast.ImportFrom) else text
 
 
+def _shown(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
+    """What code shows, as far as it is plain: what it prints, draws and ends with, part by part."""
+    rest = [body[-1].value] if body and isinstance(body[-1], ast.Expr) else []
+    for node in (each for statement in body for each in ast.walk(statement)):
+        if isinstance(node, ast.Call) and _SHOWS.search(unparsed(node.func)):
+            rest += [*node.args, *(each.value for each in node.keywords)]
+    while rest:
+        match rest.pop():
+            case ast.JoinedStr(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+                rest += parts
+            case ast.Dict(values=parts):
+                rest += parts
+            case ast.FormattedValue(value=part) | ast.Starred(value=part):
+                rest.append(part)
+            case ast.BinOp(left=ast.Constant(), op=ast.Mod(), right=part):
+                rest.append(part)
+            case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=parts):
+                rest += parts
+            case ast.Call(func=function) if _SHOWS.search(unparsed(function)):
+                pass
+            case part:
+                yield part
+
+
 def _bound(statement: ast.stmt) -> Iterable[str]:
     """The names that a statement gives a value."""
     for node in ast.walk(statement):
@@ -238,6 +308,17 @@ def _changed(statement: ast.stmt) -> Iterable[tuple[str, str]]:
                 yield _root(call.func), " ".join(map(unparsed, given)) or "()"
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             yield _root(node), ""
+
+
+def _mentioned(node: ast.AST) -> set[str]:
+    """The names in code, and the words of its sentences, such as those in SQL."""
+    found: set[str] = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and " " in each.value:
+            found |= _words(each.value)
+    return found
 
 
 def _words(text: str) -> set[str]:

@@ -13,6 +13,7 @@ from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, tokens
 from nbagent.notebook.compare.volatile import (
     Moments,
+    Processes,
     is_age,
     is_clock,
     is_duration,
@@ -32,8 +33,10 @@ LARGE = 64 * 1024
 """Characters of a text from which on only the lines that differ are taken apart."""
 MOST = 20
 """Findings of a cell that are kept."""
-WIDEST = 200
-"""Tokens without a space between them that are taken as one."""
+WIDEST = 1_000
+"""Characters of bytes that are taken as one."""
+CHANCE = 3
+"""Characters at an end of an id that two runs may have in common by chance."""
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
@@ -45,6 +48,9 @@ ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
 REORDERED = f"{ORDER}; {EVERY_RUN}"
 _NAMED = re.compile(r"[A-Za-z]\W*$")
+_APART = frozenset("?&=:;,.<>()[]{}|\"'`")
+"""Signs that end an id."""
+_BYTES = re.compile(r"\bb['\"].*\\x")
 _SET = re.compile(r"\{([^{}:]{1,20000})\}")
 _ELEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+""")
 
@@ -96,18 +102,18 @@ class Context:
     Attributes:
         moments: When it ran.
         reads: What its code reads.
-        process: The number of the process in which the fresh run was, as it says; several runs may have the same.
+        processes: The numbers of those of the fresh run; several runs may have the same.
         strictness: How its outputs are compared.
         ordered: Whether a set in another order is a difference.
-        exact: Whether the same programs ran, so that tracebacks are the same in each line.
+        same_programs: Whether both ran in the same environment, so that tracebacks name the same lines of it.
     """
 
     moments: Moments
     reads: Reads = field(default_factory=Reads)
-    process: int = 0
+    processes: Processes = field(default_factory=Processes)
     strictness: Strictness = field(default_factory=Strictness)
     ordered: bool = False
-    exact: bool = False
+    same_programs: bool = False
 
 
 def label(what: str, mime: str) -> str:
@@ -200,16 +206,22 @@ def _lines_apart(texts: Sequence[str]) -> set[int] | None:
 
 
 def _whole(change: Change, found: Sequence[Token]) -> range:
-    """The tokens of a change; where signs differ, as in ids, all that stands there without a space."""
+    """The tokens of a change; where signs differ, as in ids, also what stands beside them and may agree by chance."""
     begin, end = change.place
     if len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh):
         return _tokens(begin, end)
-    first, last = max(0, begin - WIDEST), min(len(found), end + WIDEST)
-    while first < begin < len(found) and found[begin].is_glued:
+    room = [WIDEST if any(_BYTES.search(each.row) for each in found[begin : end + 1]) else CHANCE] * 2
+    while 0 < begin < len(found) and found[begin].is_glued and _crosses(found[begin - 1], room, 0):
         begin -= 1
-    while end < last and found[end].is_glued:
+    while end < len(found) and found[end].is_glued and _crosses(found[end], room, 1):
         end += 1
     return _tokens(begin, end)
+
+
+def _crosses(token: Token, room: list[int], side: int) -> bool:
+    """Whether an id may go on with a token, of which there is room for so many characters."""
+    room[side] -= len(token.text)
+    return room[side] >= 0 and (token.text not in _APART or _BYTES.search(token.row) is not None)
 
 
 def _tokens(begin: int, end: int) -> range:
@@ -248,7 +260,8 @@ def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tu
         parts = [sum(not each.is_glued for each in side[1:]) for side in (change.stored, change.fresh)]
         if again and parts[0] == parts[1] and (markup or reads.ident):
             return "id", ""
-        if again and reads.clock and all(each.kind in TIMED or each.kind == "sign" for each in both):
+        timed = reads.clock and not reads.shows_draws
+        if again and timed and all(each.kind in TIMED or each.kind == "sign" for each in both):
             return "timing", ""
     else:
         excuses = [
@@ -289,9 +302,12 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "date"
     if reads.clock and is_age(stored, fresh, moments):
         return "date"
-    if reads.ident and is_process(stored, fresh, context.process, others=reads.processes):
+    if reads.ident and is_process(stored, fresh, context.processes, others=reads.processes):
         return "id"
-    if again and (markup or reads.ident or is_id(stored) or is_id(fresh)):
+    if again and (markup or is_id(stored) or is_id(fresh)):
+        return "id"
+    again = again and not (reads.shows_draws and fresh.kind == "number")
+    if again and reads.ident:
         return "id"
     if dates:
         return ""

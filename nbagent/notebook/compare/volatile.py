@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from nbagent.notebook.compare.tokens import Token, number, seconds
@@ -26,8 +27,8 @@ EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
 SURE = 3
 """Significant digits from which on a factor that two fresh runs agree on is none of a clock's."""
-PROCESSES, NEAR = 256, 8
-"""Processes and threads that a kernel may have started before one; by how many two runs may differ there."""
+NEAR = 8
+"""By how many the numbers of a process may differ in two runs."""
 QUARTER = 900
 """Seconds: time zones are whole quarters of an hour apart."""
 ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
@@ -66,6 +67,18 @@ class Moments:
     elapsed: float
     zones: Sequence[int] = ZONES
     early: float = DAY
+
+
+class Processes(NamedTuple):
+    """The numbers of the processes of a fresh run.
+
+    Attributes:
+        kernel: That of its kernel; 0 if it isn't known, or is the same in each run.
+        started: Those of the processes and threads that its cells started.
+    """
+
+    kernel: int = 0
+    started: range = range(0)
 
 
 def zones(name: object, moments: Sequence[float]) -> Sequence[int]:
@@ -320,18 +333,13 @@ def is_id(token: Token) -> bool:
     )
 
 
-def is_process(stored: Token, fresh: Token, kernel: int, *, others: bool) -> bool:
-    """Whether both are the number of a process: that of the kernel, or of one that it started.
+def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool) -> bool:
+    """Whether both are the number of a process: that of the kernel, or of `others` that its cells started.
 
     A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run.
-
-    Args:
-        stored: What was shown before.
-        fresh: What is shown now.
-        kernel: The number of the kernel's process in the fresh run; 0 if it isn't known.
-        others: Whether other processes count.
     """
-    if not (kernel and stored.text.isdecimal() and fresh.text.isdecimal()):
+    if not (stored.text.isdecimal() and fresh.text.isdecimal()):
         return False
     one, other = int(stored.text[:20]), int(fresh.text[:20])
-    return other == kernel or (others and kernel < other <= kernel + PROCESSES and abs(one - other) <= NEAR)
+    started = others and other in processes.started and abs(one - other) <= NEAR
+    return started or other == processes.kernel > 0
