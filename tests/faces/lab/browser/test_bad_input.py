@@ -51,9 +51,13 @@ def test_no_model_and_files_that_can_not_go_along(lab: Lab, panel: Panel, tmp_pa
     panel.place.get_by_role("button", name="Leave out gone.txt").click()
     panel.place.get_by_role("button", name="New session").click()
     panel.choose(model="")
+    panel.place.get_by_text("No model yet").wait_for()
     panel.question.press("Enter")
-    expect(alert).to_contain_text("model")
+    expect(alert).to_contain_text("There is no model yet that could answer. Start JupyterLab with a key")
     assert panel.question.input_value() == "Which?"
+    # Nothing was started for it, and the demo is still a click away.
+    panel.place.get_by_role("button", name="Try the demo").wait_for()
+    assert panel.page.evaluate(f"() => {ASSISTANT}.session") is None
 
 
 def test_ten_megabytes_of_output(lab: Lab, panel: Panel) -> None:
@@ -157,6 +161,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_question(lab: Lab, panel: Pa
     expect(panel.place.get_by_role("alert")).to_have_count(0)
     shown = panel.place.locator(".nba-Outputs").inner_text().split("\n")
     assert [each for each in shown if each] == [f"step {step}" for step in range(150)], "nothing lost, nothing twice"
+    expect(panel.stop).to_have_count(0)
     panel.question.press("Enter")
     panel.place.get_by_text("Second.").wait_for()
 
