@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,6 +36,11 @@ class CellProof:
     pictures: list[bytes] = field(default_factory=list)
     seconds: float = 0.0
     depends: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: its place, if its id is one of Jupyter's random ones, which no page shows."""
+        return f"code cell {self.number}" if re.fullmatch(r"[0-9a-f-]{8,36}", self.id) else self.id
 
 
 @dataclass(kw_only=True)

@@ -123,6 +123,16 @@ export class Assistant {
     return created;
   }
 
+  /** See that a model can answer, before anything is started or downloaded for a question. */
+  private async findModel(pending: Asking): Promise<void> {
+    if (this.model === null) {
+      await pending.unlessStopped(this.machine.loadDefaultModel()); // there may be one by now
+    }
+    if (this.model === null) {
+      throw this.machine.noModel();
+    }
+  }
+
   /** What a new session begins with, and where its code runs. */
   private options(): Choices {
     if (!this.documents?.isShared) {
@@ -174,6 +184,7 @@ export class Assistant {
         );
       }
       if (!this.session) {
+        await this.findModel(pending);
         await this.create(pending, this.options());
         delete this.choices.data;
       }

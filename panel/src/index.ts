@@ -96,9 +96,9 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
       palette?.addItem({ command, category: 'nbagent' });
     }
     leaveOut(launcher);
-    launcher?.add({ command: CommandIDs.open, category: trans.__('Other'), rank: 0 });
+    launcher?.add({ command: CommandIDs.open, category: trans.__('Other'), rank: 0.1 });
     addNotebook(app, assistant, trans);
-    launcher?.add({ command: CommandIDs.notebook, category: trans.__('Other'), rank: 0.1 });
+    launcher?.add({ command: CommandIDs.notebook, category: trans.__('Other'), rank: 0.2 });
     palette?.addItem({ command: CommandIDs.notebook, category: 'nbagent' });
 
     void settings?.load(panel.id).then(loaded => {

@@ -62,7 +62,17 @@ export class Machine {
     return this.server.get<ModelList>('models', { search, limit });
   }
 
-  private async loadDefaultModel(): Promise<void> {
+  /** Why no question can be answered where there is no model. */
+  noModel(): Problem {
+    const { trans } = this.server;
+    const mend = this.modelCount
+      ? trans.__('Choose one below the question.')
+      : trans.__('Start JupyterLab with a key such as OPENAI_API_KEY in its environment, or start Ollama; then choose a model below. The demo needs none.');
+    return new Problem(trans.__('There is no model yet that could answer.'), mend);
+  }
+
+  /** Ask which model is meant if none is named. */
+  async loadDefaultModel(): Promise<void> {
     const told = await this.models('', 1).catch(() => null);
     this.defaultModel = told?.default;
     this.modelCount = told?.total ?? 0;

@@ -24,9 +24,9 @@ class _Stdin:
 
 
 def test_code_is_taken_as_it_is() -> None:
-    """One cell, that may not fail, even an empty one."""
-    assert sources(None, "1 +\t1\n") == [Source("1 +\t1\n")]
-    assert sources(None, "") == [Source("")]
+    """One cell, that may not fail, even an empty one; as with `python -c`, its `sys.exit` is heeded."""
+    assert sources(None, "1 +\t1\n") == [Source("1 +\t1\n", may_exit=True)]
+    assert sources(None, "") == [Source("", may_exit=True)]
 
 
 def test_standard_input_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

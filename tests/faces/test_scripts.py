@@ -26,11 +26,13 @@ ENGINE = machine.works("bubblewrap").name
 )
 def test_a_script_ends_as_it_says(tmp_path: Path, end: str, code: int, said: str | None) -> None:
     """The exit code is the one that it gives `sys.exit`, a text is told, and no traceback of IPython's is shown."""
-    (tmp_path / "script.py").write_text(f"import sys\nprint('done')\n{end}\nprint('never')\n")
-    ran = nbagent("exec", "script.py", "--engine", ENGINE, cwd=tmp_path)
-    assert (ran.code, ran.out) == (code, "done\n")
-    if said is not None:
-        assert ran.err == said
+    script = f"import sys\nprint('done')\n{end}\nprint('never')\n"
+    (tmp_path / "script.py").write_text(script)
+    for words in (["script.py"], ["-c", script]):
+        ran = nbagent("exec", *words, "--engine", ENGINE, cwd=tmp_path)
+        assert (ran.code, ran.out) == (code, "done\n")
+        if said is not None:
+            assert ran.err == said
 
 
 def test_a_script_knows_its_name(tmp_path: Path) -> None:

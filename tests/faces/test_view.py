@@ -337,6 +337,18 @@ def test_a_traceback_is_the_persons_own_frames(terminal: Callable[..., str]) -> 
     assert "/opt/kernel/lib/b.py:4" in terminal(failed, verbose=True)
 
 
+def test_a_long_line_of_a_traceback_goes_on_below_its_code(terminal: Callable[..., str]) -> None:
+    """Neither below its number nor alone beside it, however narrow the terminal is."""
+    frame = "Cell In[1], line 2\n      1 x = 1\n----> 2     return read(name, separator=';').by('region')"
+    frame += f"\n      3 {'y' * 50}"
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": [frame, "ValueError: no"]}
+    failed = CellFinished(cell=1, status="error", outputs=[error])
+    lines = plain(terminal(failed, columns=40)).splitlines()
+    assert lines[:3] == ["Cell In[1], line 2", "      1 x = 1", "----> 2     return read(name, "]
+    assert lines[3:5] == ["        separator=';').by('region')", f"      3 {'y' * 32}"]
+    assert lines[5] == f"        {'y' * 18}"
+
+
 def test_words_of_a_model_begin_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the spinner is the end of what it writes, from the beginning of a word; a text without blanks is cut."""
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -34,7 +34,7 @@ from nbagent.notebook.compare.texts import TWICE, Strictness
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
-from nbagent.notebook.proof import Proof
+from nbagent.notebook.proof import CellProof, Proof
 from nbagent.notebook.verify import Verification, all_reads, compared
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -371,6 +371,13 @@ async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
         wider = await pictures.compare(png(*[255] * 80), drawn(42), drawn(43), exact=True)
         alone = await pictures.compare(png(*[255] * 49), drawn(42), exact=True)
     assert [each.is_within for each in (near, far, wide, wider, alone)] == [True, False, True, False, False]
+
+
+def test_cells_are_called_as_a_person_knows_them() -> None:
+    """By the id that somebody chose; by their place where Jupyter made up one, which no page shows."""
+    ids = ("cell-2", "plot", "12b24d66-110d-4247-becb-d6c0779f38b9", "a1b2c3d4")
+    names = [CellProof(id=each, number=7).name for each in ids]
+    assert names == ["cell-2", "plot", "code cell 7", "code cell 7"]
 
 
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:

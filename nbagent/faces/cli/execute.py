@@ -80,7 +80,7 @@ def sources(source: str | None, code: str | None) -> list[Source]:
         UsageError: Neither or both are given, or the file can't be read as a script or a notebook.
     """
     if code is not None and source is None:
-        return [Source(code)]
+        return [Source(code, may_exit=True)]
     if source is None or code is not None:
         raise UsageError("Name one thing to run.", mend="A script, a notebook, - for standard input, or -c CODE.")
     if source == "-":

@@ -236,10 +236,10 @@ def _rows(proof: Proof, *, quiet: bool) -> list[tuple[str, str, str]]:
     for told, cells in itertools.groupby(proof.cells, key=lambda each: bool(report.told(each) or each.excused)):
         found = [*cells]
         if told:
-            rows += [(_told(each.id), each.result, _what(each)) for each in found if report.told(each) or not quiet]
+            rows += [(_told(each.name), each.result, _what(each)) for each in found if report.told(each) or not quiet]
         elif not quiet:
             first, last = found[0], found[-1]
-            name = first.id if first is last else f"{first.id} … {last.id}"
+            name = first.name if first is last else f"{first.name} … {last.name}"
             rows.append((_told(name), first.result, "" if first is last else f"{len(found)} cells"))
     return rows
 

@@ -1,7 +1,8 @@
-"""The terminal's colours, and what is printed when a session's own lines are over: an answer, or an error."""
+"""The terminal's colours and lines, and what is printed when a session's own are over: an answer, or an error."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Final, cast
 
@@ -13,6 +14,7 @@ from nbagent.core.text import safe
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.syntax import SyntaxTheme
+    from rich.text import Text
 
 OTHER_LOOKS: Final = {
     "bold": ("code", "h7", "item.bullet", "item.number", "kbd", "table.header"),
@@ -21,6 +23,8 @@ OTHER_LOOKS: Final = {
     "none": ("code_block", "hr", "list", "table.border"),
 }
 """What rich shows of Markdown in other colours, and how it looks here."""
+_NUMBER: Final = re.compile(r"(?:-+>)? *\d+ ")
+"""Of a line of code in a traceback, with the arrow before it."""
 
 
 def code_theme() -> SyntaxTheme:
@@ -42,6 +46,18 @@ def open_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
     looks = {f"markdown.{name}": look for look, names in OTHER_LOOKS.items() for name in names}
     theme = Theme(looks | {"progress.elapsed": "none", "progress.spinner": "none"})
     return Console(highlight=False, emoji=False, theme=theme, stderr=stderr, soft_wrap=soft_wrap)
+
+
+def hung(line: Text, console: Console) -> Text:
+    """A line of a traceback, whose code goes on below the code and not below its number."""
+    from rich.text import Text
+
+    number = _NUMBER.match(line.plain)
+    if number is None or line.cell_len <= console.width or number.end() > console.width // 2:
+        return line
+    head, code = line.divide([number.end()])
+    rest = Text("\n" + " " * number.end()).join(code.wrap(console, console.width - number.end()))
+    return head + rest
 
 
 def show_answer(answer: Answer) -> None:

@@ -76,7 +76,7 @@ function Choice({ item }: { item: Approval }): JSX.Element {
         <input
           className="nba-Input"
           autoFocus
-          placeholder={trans.__('Why not? The model reads it. (optional)')}
+          placeholder={trans.__('Why not? The model reads it.')}
           aria-label={trans.__('Why not?')}
           value={reason}
           onChange={event => setReason(event.target.value)}

@@ -86,14 +86,14 @@ function Safety({ done }: { done: () => void }): JSX.Element {
   const approvals = about?.approvals ?? (wanted.approvals || status?.approvals || 'never-ask');
   const renewed = session !== null && (trust !== about?.trust || (engine || about?.engine) !== about?.engine);
   const words: { [name: string]: string } = {
-    isolated: trans.__('no network; free inside. For data analysis.'),
-    sandboxed: trans.__('listed hosts only, no shell. For agents that face users.'),
-    untrusted: trans.__('no network, no shell, little memory. For code of unknown origin.'),
-    trusted: trans.__('the whole network. For code you wrote.'),
-    ask: trans.__('you are asked before each cell'),
-    'auto-edit': trans.__('asked before programs and installs'),
-    'allow-list': trans.__('asked about what is not allowed yet'),
-    'never-ask': trans.__('never asked; the sandbox alone protects you')
+    isolated: trans.__('No network; programs may run. For data analysis.'),
+    sandboxed: trans.__('Only hosts that you list, and no programs. For agents that face users.'),
+    untrusted: trans.__('No network, no programs, little memory. For code of unknown origin.'),
+    trusted: trans.__('The whole network. For code that you wrote yourself.'),
+    ask: trans.__('You are asked before each cell, program, file, install and tool.'),
+    'auto-edit': trans.__('You are asked before programs, installs and tools of others.'),
+    'allow-list': trans.__('You are asked about what you have not allowed yet.'),
+    'never-ask': trans.__('You are never asked; the sandbox alone protects you.')
   };
   const apply = (next: { trust?: string; engine?: string }) => {
     if (session === null) {
@@ -133,7 +133,7 @@ function Safety({ done }: { done: () => void }): JSX.Element {
         </select>
       </label>
       {engines.filter(each => each.kernel && each.name === engine).map(each => (
-        <p key={each.name} className="nba-Note">{trans.__('It runs on: %1', each.kernel)}</p>
+        <p key={each.name} className="nba-Note">{trans.__('Runs on %1', each.kernel)}</p>
       ))}
       {engines.filter(each => each.why_not).map(each => (
         <p key={each.name} className="nba-Note">{each.name}: {each.why_not} {each.mend}</p>
@@ -156,7 +156,7 @@ function Safety({ done }: { done: () => void }): JSX.Element {
               onBlur={event => assistant.choose({ budget: event.target.value.trim() || undefined })}
             />
           </label>
-          <p className="nba-Note">{trans.__('of each question, such as: 0.50usd, 20steps')}</p>
+          <p className="nba-Note">{trans.__('For each question, such as: 0.50usd, 20steps')}</p>
         </>
       ) : (
         about?.budget && <p className="nba-Note">{trans.__('A question may use: %1', about.budget)}</p>

@@ -106,7 +106,7 @@ function Row({ cell, job, trans }: Given & { cell: VerifiedCell }): JSX.Element 
   return (
     <tbody className={same ? '' : 'nba-mod-bad'}>
       <tr>
-        <th scope="row">{visible(cell.id)}</th>
+        <th scope="row">{RANDOM.test(cell.id) ? trans.__('Code cell %1', cell.number) : visible(cell.id)}</th>
         <td>{words[cell.result as keyof typeof words] ?? cell.result}</td>
         <td>{duration(cell.seconds)}</td>
       </tr>
@@ -146,6 +146,9 @@ function Difference({ found, trans }: { found: DifferenceEntry; trans: Translati
     </div>
   );
 }
+
+/** Ids that Jupyter gives, which no page shows. */
+const RANDOM = /^[0-9a-f-]{8,36}$/;
 
 /** The picture has both figures side by side, and where they differ. */
 function Picture({ name, job, trans }: Given & { name: string }): JSX.Element {

@@ -51,9 +51,13 @@ def test_no_model_and_files_that_can_not_go_along(lab: Lab, panel: Panel, tmp_pa
     panel.place.get_by_role("button", name="Leave out gone.txt").click()
     panel.place.get_by_role("button", name="New session").click()
     panel.choose(model="")
-    panel.send()
-    expect(alert).to_contain_text("model")
+    panel.place.get_by_text("No model yet").wait_for()
+    panel.question.press("Enter")
+    expect(alert).to_contain_text("There is no model yet that could answer. Start JupyterLab with a key")
     assert panel.question.input_value() == "Which?"
+    # Nothing was started for it, and the demo is still a click away.
+    panel.place.get_by_role("button", name="Try the demo").wait_for()
+    assert panel.page.evaluate(f"() => {ASSISTANT}.session") is None
 
 
 def test_ten_megabytes_of_output(lab: Lab, panel: Panel) -> None:

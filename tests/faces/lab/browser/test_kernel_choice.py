@@ -24,6 +24,8 @@ def test_a_session_runs_in_the_notebooks_own_kernel(tmp_path: Path, chromium: Br
         cards = panel.page.locator(".jp-LauncherCard")
         expect(cards.filter(has_text="Python (sandboxed, bubblewrap)")).to_have_count(2)  # a notebook, a console
         expect(cards.filter(has_text="Docker")).to_have_count(0)  # no daemon answers
+        named = [each.strip() for each in cards.all_inner_texts()]
+        assert named.index("Terminal") < named.index("nbagent"), "the first card gives its section the icon"
         beside(lab, panel, "own.ipynb", "mine = 'a variable of mine'\nprint(mine)")
         panel.page.wait_for_function(IDLE)
         panel.command("notebook:run-cell")
