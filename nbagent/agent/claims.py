@@ -65,6 +65,11 @@ _DATES = re.compile(
     rf"|\b[QH][1-4]\s?{_YEAR}\b|\b{_YEAR}[\s-]?[QH][1-4]\b|\b{_YEAR[:-2]}0s\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
 )
 """Days, months, quarters, decades, times and ordinals."""
+_BOUNDED = re.compile(
+    rf"(?:\b(?:[Ss]ince|[Ff]rom|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|[Bb]is)\s|\b{_YEAR}\s?[-\u2013]\s?)({_YEAR})\b"
+    rf"|\b({_YEAR})(?=\s?[-\u2013]\s?{_YEAR}\b)"
+)
+"""A year from or to which something is looked at."""
 _LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(
     rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau|[Ii]nterval|[Qq]uantil|percentile)"
@@ -117,7 +122,8 @@ def claims(
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
     shown = _Places(_read(outputs, literals, heard, denied))
-    parameters = room.read("\n".join(map(str, literals.parameters(denied))))
+    bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
+    parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
