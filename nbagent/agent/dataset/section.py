@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from nbagent.agent.dataset.folders import MIN_FOLDER, brief_folder_line, folder_line, named_alike
+from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
 from nbagent.agent.dataset.tables import BRIEF, FULL, NOTE, file_lines, quote, size_of, table_lines
@@ -124,20 +125,26 @@ class DataView:
         """Every file by folder, with its size; a true count where there is no room for names."""
         count = len(self.profiles.files)
         whole = f"{count + self.profiles.more:,} files, {size_of(sum(each.size for each in self.profiles.files))}"
-        lines = [f"{whole}, and {self.profiles.more:,} of them not looked at:" if self.profiles.more else f"{whole}:"]
         by_folder: dict[str, list[Family]] = {}
         for family in self.families:
             by_folder.setdefault(family.folder, []).append(family)
-        told = {folder: folder_line(folder, below) for folder, below in by_folder.items()}
+        # Of many folders, each is told below the one in which all are.
+        root = f"{posixpath.commonpath(by_folder)}/" if len(by_folder) > SEVERAL else ""
+        whole += f" below {quote(root, limit=200)}" if root else ""
+        lines = [f"{whole}, and {self.profiles.more:,} of them not looked at:" if self.profiles.more else f"{whole}:"]
+        names = {folder: folder.removeprefix(root) for folder in by_folder}
+        told = {folder: folder_line(names[folder], below) for folder, below in by_folder.items()}
         room = TREE - len(lines[0])
         most = share(map(len, told.values()), room)
         like = named_alike(by_folder)
         for folder, line in told.items():
-            is_short = len(line) <= most and len(by_folder[folder]) <= SEVERAL
-            told[folder] = line if is_short else brief_folder_line(folder, by_folder[folder], TREE, like)
-        most = max(share(map(len, told.values()), room), MIN_FOLDER)
+            if len(line) > most or len(by_folder[folder]) > SEVERAL:
+                told[folder] = brief_folder_line(names[folder], by_folder[folder], TREE, like.get(folder, ""))
+        least = min(MIN_FOLDER, max(room // max(1, len(told)), LEAST_FOLDER))
+        most = max(share(map(len, told.values()), room), least)
         for number, (folder, line) in enumerate(told.items()):
-            line = line if len(line) <= most else brief_folder_line(folder, by_folder[folder], most, like)
+            if len(line) > most:
+                line = brief_folder_line(names[folder], by_folder[folder], most, like.get(folder, ""))
             if len(line) > room:
                 rest = [len(each.files) for other in list(told)[number:] for each in by_folder[other]]
                 return [*lines, f"… and {len(told) - number:,} more folders with {sum(rest):,} files"]
