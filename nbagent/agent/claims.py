@@ -45,6 +45,7 @@ _INLINE = re.compile(r"`([^`\n]+)`")
 _TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", "output"))
 """Languages of fenced blocks that may show results."""
 _NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?")
+_PER_HUNDRED = re.compile(r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in)(?: every)? 100\b(?![.,]?\d)")
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
@@ -61,10 +62,14 @@ _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 _DATES = re.compile(
     rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
     rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
-    rf"|\b{_MONTH}\s{{1,2}}(?:{_YEAR}|(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?:,?\s{{1,2}}{_YEAR})?)\b"
+    rf"|\b{_MONTH}\s{{1,2}}(?:{_YEAR}|(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?:,?\s{{1,2}}{_YEAR})?)\b(?![.,]\d)"
     rf"|\b[QH][1-4]\s?{_YEAR}\b|\b{_YEAR}[\s-]?[QH][1-4]\b|\b{_YEAR[:-2]}0s\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
 )
 """Days, months, quarters, decades, times and ordinals."""
+_BOUNDED = re.compile(
+    rf"\b(?:({_YEAR})\s?[-\u2013]|(?:[Ss]ince|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|[Bb]is))\s?({_YEAR})\b"
+)
+"""A year from or to which something is looked at."""
 _LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(
     rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau|[Ii]nterval|[Qq]uantil|percentile)"
@@ -76,6 +81,7 @@ _BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?:[.,\u202f\u00a0 ]?000)*0*(?
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
     r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
+    r"|(?<![\d.,])[01]\s?°?[A-Za-zµ]{1,4}(?=\s?=\s?\d)"
     r"|F\)?\s?[-\u2212\u2013]\s?32\b|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
@@ -117,7 +123,8 @@ def claims(
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
     shown = _Places(_read(outputs, literals, heard, denied))
-    parameters = room.read("\n".join(map(str, literals.parameters(denied))))
+    bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
+    parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
@@ -153,7 +160,7 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
         in_digits(plain(answer).replace("{,}", ",").replace("\\,", "\u202f")),  # as LaTeX parts thousands
     )
     text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
-    text = _ITALIC.sub(r"\1", text)
+    text = _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text))
     last = 0
 
     def label(found: re.Match[str]) -> str:

@@ -142,7 +142,7 @@ def findable(value: Decimal) -> Decimal:
     return LongNumber(value) if len(value.normalize().as_tuple().digits) > SHORT else value
 
 
-_LISTED = re.compile(r"\w,\d")
+_LISTED = re.compile(r"\S,\d")
 SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
 """A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
 

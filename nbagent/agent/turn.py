@@ -35,6 +35,7 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
     which stand in most outputs, are among them only if there are no others.
     """
     given = set(_FIGURES.findall(question.replace(",", "")))
+    given |= {f"{float(each) / 100:g}" for each in given}  # 16 % may be called 0.16
     parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
     shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
     named: list[Claim] = []

@@ -112,7 +112,7 @@ def test_folders_that_differ_in_a_number_are_told() -> None:
     for each in files[3:]:
         each.tables[0].call = f"pl.read_csv({each.path!r}, separator=';')"
     told = section(files)
-    assert '- "/tmp/data/meters/A-{01…02}/{2021-01…2022-12}.csv" ×8 (CSV, 80 rows, 2 columns)' in told
+    assert '- "/tmp/data/meters/A-{01,02}/{2021-01…2022-12}.csv" ×8 (CSV, 80 rows, 2 columns)' in told
     assert "and 6 more: pl.read_csv(path, separator=';', null_values=['ERR', 'it\\'s', 'n/v'])" in told
 
 

@@ -12,8 +12,10 @@ from nbagent.agent.dataset.tables import many, quote, size_of
 ALIKE, DIFFERING, ALIKE_FOLDERS = 4, 3, 40
 """Files that two folders have of the same names at least where one is told by the other, those that only one may have,
 and folders up to which they are compared."""
-MIN_FOLDER, REST = 200, 24
-"""Characters that a folder's files have at least, and those of a count of the rest."""
+MIN_FOLDER, LEAST_FOLDER, REST = 200, 80, 24
+"""Characters that a folder's files have at least, those where folders are many, and those of a count of the rest."""
+TABLES = 20
+"""Tables of a database that are named."""
 LARGE = 100_000
 """Bytes of a file whose size is told also where there is little room."""
 PLAIN_NAME = re.compile(r"([A-Za-z0-9]{1,40})([\w.+-]{0,40})(\.[A-Za-z0-9]{1,8})")
@@ -22,8 +24,17 @@ PLAIN_NAME = re.compile(r"([A-Za-z0-9]{1,40})([\w.+-]{0,40})(\.[A-Za-z0-9]{1,8})
 
 def folder_line(folder: str, below: Sequence[Family]) -> str:
     """The files of a folder on one line, each with its size."""
-    named = (f"{quote(each.name, limit=90)}{many(each)} {size_of(each.size)}" for each in below)
+    named = (f"{quote(each.name, limit=90)}{many(each)} {size_of(each.size)}{_tables(each)}" for each in below)
     return f"{quote(folder + '/', limit=200)}: {', '.join(named)}"
+
+
+def _tables(family: Family) -> str:
+    """The names of a database's tables, without which nobody knows what is in it."""
+    file = family.files[0]
+    if not file.kind.startswith("SQLite") or len(file.tables) < 2:
+        return ""
+    named = [quote(each.name)[1:-1] for each in file.tables[:TABLES]]
+    return f" [{', '.join(named)}{', …' if len(file.tables) > TABLES else ''}]"
 
 
 def named_alike(by_folder: Mapping[str, Sequence[Family]]) -> dict[str, str]:
@@ -41,11 +52,18 @@ def named_alike(by_folder: Mapping[str, Sequence[Family]]) -> dict[str, str]:
     return found
 
 
-def brief_folder_line(folder: str, below: Sequence[Family], room: int, like: Mapping[str, str]) -> str:
-    """The files of a folder by their endings, with the sizes of large ones; those without room are counted."""
+def brief_folder_line(folder: str, below: Sequence[Family], room: int, like: str) -> str:
+    """The files of a folder by their endings, with the sizes of large ones; those without room are counted.
+
+    Args:
+        folder: What the folder is called.
+        below: Its files.
+        room: Characters for the line.
+        like: Another folder by which it is told instead.
+    """
     line = f"{quote(folder + '/', limit=200)}: {size_of(sum(each.size for each in below))}"
-    if folder in like:
-        return line + like[folder]
+    if like:
+        return line + like
     left = sum(len(each.files) for each in below)
     for ending, names in _by_ending(below).items():
         before = f"; {ending}: " if ending else "; "
@@ -63,6 +81,7 @@ def _by_ending(below: Sequence[Family]) -> dict[str, list[tuple[str, int]]]:
     for each in below:
         name = PLAIN_NAME.fullmatch(each.name)
         size = f" ({size_of(each.size)})" if each.size >= LARGE else ""
+        size += _tables(each)
         head, rest, ending = name.groups() if name else (f"{quote(each.name, limit=90)}{many(each)}", "", "")
         heads.setdefault(ending, {}).setdefault(head, []).append((rest, size, len(each.files)))
     found: dict[str, list[tuple[str, int]]] = {}

@@ -14,6 +14,8 @@ from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Tabl
 
 SURELY_FEWER = 0.85
 """The part of a number of different values by which another estimate is less than it for certain."""
+FEW_NAMES = 3
+"""Names up to which each is told."""
 RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
 WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
@@ -107,15 +109,16 @@ def families(files: Iterable[FileProfile]) -> list[Family]:
 
 
 def _common_name(names: Sequence[str]) -> str:
-    """The first and the last of names that differ in numbers only: `{2021-01…2022-12}.csv`."""
+    """Names that differ in numbers only: the first and the last, `{2021-01…2022-12}.csv`; or all of a few."""
     split = [_PARTS.findall(name) for name in names]  # texts and numbers by turns
     differing = [at for at, same in enumerate(zip(*split, strict=True)) if len(set(same)) > 1]
     if not differing:
         return names[0]
     start, end = differing[0], differing[-1] + 1
     ordered = sorted(split, key=lambda parts: [(len(parts[at]), parts[at]) for at in differing])
-    first, last = ("".join(parts[start:end]) for parts in (ordered[0], ordered[-1]))
-    return f"{''.join(split[0][:start])}{{{first}…{last}}}{''.join(split[0][end:])}"
+    told = list(dict.fromkeys("".join(parts[start:end]) for parts in ordered))
+    between = ",".join(told) if len(told) <= FEW_NAMES else f"{told[0]}…{told[-1]}"
+    return f"{''.join(split[0][:start])}{{{between}}}{''.join(split[0][end:])}"
 
 
 def _pattern(name: str) -> str:
@@ -194,7 +197,8 @@ def merged(columns: Sequence[Column]) -> Column:
     most = max([len(known) << level, *(each.distinct for each in columns)])
     whole.distinct = len(whole.values) or (most if counted else 0)
     whole.about = not whole.values
-    whole.sample, whole.unit, whole.label = first.sample, first.unit, first.label
+    whole.sample, whole.unit = first.sample, first.unit
+    whole.label = first.label if len({each.label for each in columns}) == 1 else ""
     whole.form = " or ".join(dict.fromkeys(each.form for each in columns if each.form))
     ends = [end for each in columns for end in (each.low, each.high) if end is not None]
     if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):
@@ -221,7 +225,8 @@ def folded(columns: Sequence[Column]) -> list[Column]:
 
 def _kind(column: Column) -> str:
     """What the values of a column are, as far as it matters for being told with others."""
-    is_number = column.dtype.startswith(("Int", "UInt", "Float", "Null")) or column.form in WRITTEN_NUMBERS
+    is_empty = not column.values and not column.distinct and column.low is None
+    is_number = column.dtype.startswith(("Int", "UInt", "Float", "Null")) or column.form in WRITTEN_NUMBERS or is_empty
     return "numbers" if is_number else f"{column.dtype} {column.form}"
 
 

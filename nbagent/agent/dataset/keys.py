@@ -32,14 +32,20 @@ SAME = 0.9
 """The share of common values from which columns are told together."""
 _VAGUE = frozenset(
     "value values count counts total sum amount rank share rate size score percent mean id ids no nr num number key "
-    "code index year month day date quarter week".split()
+    "code index column year month day date quarter week".split()
 )
 """Words of columns' names that don't make a key of two columns of numbers."""
 ROW_NUMBERS = frozenset(("", "rownames", "row", "rownum", "row_number", "index", "unnamed: 0", "__unnamed__0", "#"))
 """What columns are called that number the rows, in lower case."""
 _NAMES_KEY = re.compile(r"(?i)(?:id|nr|no|num|number|key|code)s?$")
 """How names of numbers end that refer to something, also where no table has each of them once."""
+LARGE = 100_000
+"""A number that is more likely a key than an amount or a time, if each row has its own."""
+_NO_NAME = re.compile(r"(?:column_)?\d+")
+"""What columns without a header are called."""
 _TIMES = frozenset("year years month day week quarter hour".split())
+_NUMBERS = ("INT", "UINT", "BIGINT", "FLOAT", "DOUBLE", "REAL", "DECIMAL", "NUMERIC")
+"""How types of numbers begin, in capitals."""
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
 
@@ -81,10 +87,8 @@ class _Values:
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
-        self.is_number = column.dtype.upper().startswith(("INT", "UINT", "BIGINT")) or column.form in (
-            LEADING_ZEROS,
-            *WRITTEN_NUMBERS,
-        )
+        is_amount = all(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
+        self.is_number = is_amount or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
         """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
@@ -109,7 +113,7 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     wanted = []
     for number, group in enumerate(gathered):
         for column, same in zip(group.columns, group.sides, strict=True):
-            if column.name.lower() in ROW_NUMBERS and _counts_rows(group, same):
+            if column.name.lower() in ROW_NUMBERS and (_counts_rows(group, same) or column.dtype.startswith("Int")):
                 continue
             if (
                 any(each.sketch for each in same)
@@ -122,7 +126,11 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     found = []
     for left, right in _candidates(sides):
         is_akin = _akin(left.column.name, right.column.name)
-        if left.is_number and right.is_number and not (is_akin and _refer(left, right)):
+        if (
+            (left.is_number or right.is_number)
+            and not (is_akin and _refer(left, right))
+            and not _names_same(left, right)
+        ):
             continue  # numbers from 1 to 400 stand in many columns
         if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
             continue
@@ -153,6 +161,14 @@ def _refer(left: _Values, right: _Values) -> bool:
         # Each has its own rows' numbers, but if the rows are of the same things.
         return names[0] == names[1] and min(left.rows, right.rows) >= UNIQUE * max(left.rows, right.rows)
     return left.is_unique or right.is_unique or any(map(_NAMES_KEY.search, names))
+
+
+def _names_same(left: _Values, right: _Values) -> bool:
+    """Whether numbers name the rows of two tables of which one has no header, so that no name says so."""
+    sides = left, right
+    is_nameless = any(_NO_NAME.fullmatch(each.column.name) for each in sides)
+    is_key = all(each.is_unique and isinstance(each.column.high, int) and each.column.high > LARGE for each in sides)
+    return is_nameless and is_key
 
 
 def alike(found: Iterable[Key]) -> list[list[Key]]:

@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from nbagent.agent.dataset.folders import MIN_FOLDER, brief_folder_line, folder_line, named_alike
+from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
 from nbagent.agent.dataset.tables import BRIEF, FULL, NOTE, file_lines, quote, size_of, table_lines
-from nbagent.agent.dataset.words import passages, stem, touch_file, touches, words
+from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
 from nbagent.core.text import share
 from nbagent.kernel.describe import Profiles
 
-ALL, TREE, NOTES, KEYS = 7_000, 2_600, 2_000, 700
+ALL, TREE, NOTES, KEYS = 7_700, 2_600, 2_300, 600
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
 
 A model pays for text of any language by its bytes rather than by its characters.
@@ -39,6 +40,8 @@ RESERVED = 0.3
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
+TEXTS = 2
+"""Texts without a table that are told, of those that the question touches."""
 COPIES = 3
 """Files with the same content that are told, and files that have it."""
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
@@ -69,9 +72,14 @@ class DataView:
         """The section, for a question whose words say what matters."""
         if not self.profiles.files and not self.left_out:
             return "# The data\nThere are no data files."
-        asked = words(question)
-        explained = {stem(each): each.files[0].text[:2000] for each in self.families if each.files[0].is_note}
-        scores = self._joined(touches(asked, self.groups, explained))
+        asked = {each for each in words(question) if len(each) > 3 or not each.isdigit()} | initials(question)
+        explained = {
+            name: each.files[0].text[:2000]
+            for each in self.families
+            if each.files[0].is_note
+            for name in (stem(each), each.name.rpartition(".")[2].lower())
+        }
+        scores = self._joined(touches(asked, self.groups, explained, names(question)))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
         left = SINGLE if len(self.profiles.files) == 1 else ALL - KEYS
         if len(self.families) > LISTED or self.profiles.more:
@@ -117,20 +125,26 @@ class DataView:
         """Every file by folder, with its size; a true count where there is no room for names."""
         count = len(self.profiles.files)
         whole = f"{count + self.profiles.more:,} files, {size_of(sum(each.size for each in self.profiles.files))}"
-        lines = [f"{whole}, and {self.profiles.more:,} of them not looked at:" if self.profiles.more else f"{whole}:"]
         by_folder: dict[str, list[Family]] = {}
         for family in self.families:
             by_folder.setdefault(family.folder, []).append(family)
-        told = {folder: folder_line(folder, below) for folder, below in by_folder.items()}
+        # Of many folders, each is told below the one in which all are.
+        root = f"{posixpath.commonpath(by_folder)}/" if len(by_folder) > SEVERAL else ""
+        whole += f" below {quote(root, limit=200)}" if root else ""
+        lines = [f"{whole}, and {self.profiles.more:,} of them not looked at:" if self.profiles.more else f"{whole}:"]
+        names = {folder: folder.removeprefix(root) for folder in by_folder}
+        told = {folder: folder_line(names[folder], below) for folder, below in by_folder.items()}
         room = TREE - len(lines[0])
         most = share(map(len, told.values()), room)
         like = named_alike(by_folder)
         for folder, line in told.items():
-            is_short = len(line) <= most and len(by_folder[folder]) <= SEVERAL
-            told[folder] = line if is_short else brief_folder_line(folder, by_folder[folder], TREE, like)
-        most = max(share(map(len, told.values()), room), MIN_FOLDER)
+            if len(line) > most or len(by_folder[folder]) > SEVERAL:
+                told[folder] = brief_folder_line(names[folder], by_folder[folder], TREE, like.get(folder, ""))
+        least = min(MIN_FOLDER, max(room // max(1, len(told)), LEAST_FOLDER))
+        most = max(share(map(len, told.values()), room), least)
         for number, (folder, line) in enumerate(told.items()):
-            line = line if len(line) <= most else brief_folder_line(folder, by_folder[folder], most, like)
+            if len(line) > most:
+                line = brief_folder_line(names[folder], by_folder[folder], most, like.get(folder, ""))
             if len(line) > room:
                 rest = [len(each.files) for other in list(told)[number:] for each in by_folder[other]]
                 return [*lines, f"… and {len(told) - number:,} more folders with {sum(rest):,} files"]
@@ -145,7 +159,10 @@ class DataView:
         for group in self.groups:
             for family in group.families:
                 if not family.files[0].is_note:
-                    named[stem(family)] = max(scores[id(group)], named.get(stem(family), 0.0))
+                    # A note may explain one table, all of a kind, or all that an instrument has measured.
+                    ending, folder = family.name.rpartition(".")[2].lower(), family.folder.rpartition("/")[2]
+                    for each in {stem(family), ending, folder.lower(), *words(stem(family))}:
+                        named[each] = max(scores[id(group)], named.get(each, 0.0))
         fitting = {id(each): touch_file(asked, each) + 2 * named.get(stem(each), 0.0) for each in notes}
         most = max(fitting.values(), default=0.0)
         notes.sort(key=lambda each: -fitting[id(each)])
@@ -157,8 +174,9 @@ class DataView:
             if left < 200:
                 break
             file = family.files[0]
-            text = _ADDRESS.sub("]", file.text.strip())
-            text = passages(text, asked, min(ONE_NOTE, left))
+            text = passages(_ADDRESS.sub("]", file.text.strip()), asked, min(ONE_NOTE, left))
+            if not text:
+                continue
             line = f"{quote(file.path, limit=200)} says: {quote(text, limit=min(ONE_NOTE, left))}"
             lines.append(line)
             left -= _size([line])
@@ -190,10 +208,16 @@ class DataView:
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
             lines.append(f"… and {len(missing):,} more tables; `describe` tells of each.")
+        shown = {id(file) for group in self.groups for file, _ in group.tables}
+        others = [each for each in self.families if id(each.files[0]) not in shown]
         if not in_tree:
-            shown = {id(file) for group in self.groups for file, _ in group.tables}
-            lines += [line for each in self.families if id(each.files[0]) not in shown for line in file_lines(each)]
+            lines += [line for each in others for line in file_lines(each)]
         else:
+            texts = [each for each in others if each.files[0].text and not each.files[0].is_note]
+            notes = [each.files[0].text for each in others if each.files[0].is_note]
+            fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
+            texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
+            lines += [line for each in texts[:TEXTS] for line in file_lines(each)]
             unread: dict[str, list[Family]] = {}
             for each in self.families:
                 if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):

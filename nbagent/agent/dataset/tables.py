@@ -24,6 +24,8 @@ CALL, VALUES = 400, 240
 """Characters of a call, and of a column's values."""
 COLUMNS, TOUCHED = 60, 6
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
+LISTED = 24
+"""Columns of a table that is told briefly of which the names are told."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
 FULL, BRIEF = 2, 1
@@ -74,7 +76,10 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     if level == BRIEF:
         touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
         named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
-        listed = ", ".join(_named(each, each in touched) for each in named[:columns])
+        if len(named) > LISTED:
+            named = sorted(named, key=lambda each: each not in touched)[:LISTED]
+            left_out = len(told) - len(named)
+        listed = ", ".join(_named(each, each in touched) for each in named)
         more = f" and {left_out:,} more" if left_out else ""
         return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
     lines += _calls(group)

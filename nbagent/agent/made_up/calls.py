@@ -36,6 +36,8 @@ _SAVES = re.compile(
     r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
 )
 _READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
+_BOUNDS = frozenset("is_between between gt ge lt le eq".split())
+"""Calls that compare data with what they are given."""
 _SELECTS = re.compile(
     r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
     r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice|seed|default_rng|RandomState)$"
@@ -174,7 +176,8 @@ class Calls(Expressions):
         given = [*values, *named.values()]
         if _SAVES.search(name):
             self._save([*receivers, *given])
-        self.bounds += [bound for leaf in self.leaves(given) for each in leaf.constants for bound in bounds_of(each)]
+        constants = [each for leaf in self.leaves(given) for each in leaf.constants]
+        self.bounds += constants if name in _BOUNDS else [bound for each in constants for bound in bounds_of(each)]
         if name not in _PASSES_ON:
             self._use(named.values(), named=True)
         if name not in _PASSES_ON or name in _RENAMES:

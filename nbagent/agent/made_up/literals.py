@@ -39,6 +39,8 @@ _WORDED = re.compile(
 )
 """A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
+_FACTOR = re.compile(r"(?m)^\s*\w{1,60} = (\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)\s*(?:#.*)?$")
+"""A number that gets a name and is made of two."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
 """By these, code may show code, with its comments."""
@@ -81,23 +83,37 @@ class Literals:
             counts = read if at == cell else counts
         return counts
 
-    def parameters(self, denied: Container[Decimal]) -> set[Decimal]:
-        """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `bins=20`.
+    def parameters(self, denied: Container[Decimal], bounded: set[Decimal]) -> set[Decimal]:
+        """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `RATIO = 44 / 12`, `bins=20`.
 
         Args:
             denied: The sizes of the numbers that outputs show, but as made up: none of these is a parameter if it may
                 be shown because data has no part in what is shown.
+            bounded: Years from or to which an answer says that it looks: parameters, if code compares data with them.
         """
         for at in self._waiting:
             self._read(self._code[at])
         self._waiting = []
         found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
         bounds = {n for n in _numbers({*map(_text, self._interpreter.bounds)}) if not _is_long(n)}
-        return {
-            each
-            for each in found
-            if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
-        } | (bounds & self._worded)
+        return (
+            {
+                each
+                for each in found
+                if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
+            }
+            | (bounds & (self._worded | bounded))
+            | self._operands(found)
+        )
+
+    def _operands(self, found: Container[Decimal]) -> set[Decimal]:
+        """The short numbers of which a parameter is made."""
+        numbers: set[Decimal] = set()
+        for one, sign, other in (each for code in self._code.values() for each in _FACTOR.findall(code)):
+            value = float(one) / float(other) if sign == "/" else float(one) * float(other)
+            if Decimal(str(value)) in found:
+                numbers |= {each for each in map(Decimal, (one, other)) if not _is_long(each)}
+        return numbers
 
     def _read(self, code: str) -> Counter[Decimal] | None:
         found: list[tuple[Counter[Decimal] | None, set[Decimal]]] = []

@@ -75,6 +75,10 @@ class Tally:
     def add(self, values: Any) -> None:
         """Take a piece of the column, as text or in its own type."""
         values = values.alias("value")  # its own name may be that of the counts
+        if values.dtype == pl.String and values.null_count() == len(values):
+            self.empty += len(values)
+            self.rows += [None] * min(len(values), MAX_ROWS + 1 - len(self.rows))
+            return
         if len(self.rows) <= MAX_ROWS:  # one more tells that there are more
             self.rows += values.head(MAX_ROWS + 1 - len(self.rows)).to_list()
         if values.dtype.is_nested() or values.dtype in (pl.Object, pl.Binary, pl.Null):

@@ -63,9 +63,13 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
         start: Its first bytes.
     """
     lines = start.decode(encoding_of(start), "replace").splitlines()[:60]
+    widths = [len(line.split()) for line in lines]
+    # What comes before the rows of the table says something of it: comments, or lines of other lengths.
     skipped = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)), len(lines))
+    while skipped < len(lines) and len({each for each in widths[skipped:] if each}) > 1:
+        skipped += 1
     rows = [line.split() for line in lines[skipped:] if line.strip()]
-    if len(rows) <= MIN_ROWS or len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
+    if len(rows) <= MIN_ROWS or len(rows[0]) < 2:
         return {}
     has_header = not any(re.search(r"\d", each) for each in rows[0]) and any(map(re.compile(r"\d").search, rows[1]))
     header = "" if has_header else ", header=None"

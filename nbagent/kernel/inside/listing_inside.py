@@ -32,11 +32,20 @@ def main(paths: list[str], seconds: float) -> dict[str, Any]:
         below, left = walk(path, MAX_WALKED - len(found))
         found += below
         more += left
-    known: dict[str, list[Any]] = {}
+    known: dict[str, list[Any]] = {path: [name_of(path), size_of(path), ""] for path in found}
     hashing = threading.Thread(target=lambda: known.update((path, identity(path)) for path in found), daemon=True)
     hashing.start()
     hashing.join(seconds)
-    return {"files": [known.get(path) or [name_of(path), 0, ""] for path in found], "more": more}
+    return {"files": [known[path] for path in found], "more": more}
+
+
+def size_of(path: str) -> int:
+    """The bytes of a plain file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def name_of(path: str) -> str:

@@ -124,7 +124,9 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if start.startswith(b"PAR1"):
         return {"kind": "Parquet", **scanned("Parquet", path, clock)}
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
-        found = {"kind": "CSV", "tables": [text_table(path, size, clock)]}
+        is_spaced = is_text and size < clock.whole and not table_separator(start, 0.4)
+        table = (spaced_table(path, start) if is_spaced else {}) or text_table(path, size, clock)
+        found = {"kind": "CSV", "tables": [table]}
         # A dictionary of the variables says more by its rows than by its columns.
         return found | ({"is_note": True, "text": start[:4096].decode("utf-8", "replace")} if is_note(path) else {})
     if ending in (".ndjson", ".jsonl") and is_text:
@@ -156,7 +158,11 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
         return {"kind": "text", "tables": [table]}
     is_one = ending in NOTE_ENDINGS or is_note(path)
     text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
-    return {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
+    found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
+    widths = {len(line) for line in whole.splitlines()[1:-1]}
+    if not is_one and len(widths) == 1 and widths != {0}:
+        found["note"] = f"lines of {widths.pop()} characters each: columns by their places"
+    return found
 
 
 def is_note(path: str) -> bool:

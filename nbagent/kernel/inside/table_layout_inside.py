@@ -5,6 +5,7 @@ Never imported on the host.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 
@@ -12,8 +13,14 @@ from nbagent.kernel.inside.value_forms_inside import MISSING, NUMBER
 
 COMMENTS = ("#", "//", "%", "--", "* ")
 """How lines begin that say something of the table and are no part of it."""
+FEW = 8
+"""Rows without words where numbers are, from which it is known that a table has begun."""
+SENTENCE = 60
+"""Characters from which a field is a sentence rather than a name, where there are hardly any others."""
+HEADER = 4
+"""Rows that a header has at most."""
 _NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$")
-_DIGITS = re.compile(r"\d+")
+_DIGITS, _PLAIN = re.compile(r"\d+"), re.compile(r"-?\d+(?:\.\d+)?")
 _YEAR = re.compile(r"^(?:1[89]|20|21)\d\d$")
 
 
@@ -29,32 +36,91 @@ class Layout:
         body = rows[self.skipped + 1 :]
         numeric = _numeric_columns(self.header, body)
         heads = [self.header[at] for at in numeric]
-        years = sum(bool(_YEAR.fullmatch(each)) for each in heads) > len(heads) / 2 and len(set(heads)) == len(heads)
-        self.has_header = not numeric or not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and years)
+        self.has_header = (
+            not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and self._names_steps(heads, body))
+            if numeric
+            else not _is_like(self.header, body, by_value=False)
+        )
         if len(rows) == 1:
             self.has_header = not any(_NUMERIC.match(each) and not _YEAR.match(each) for each in self.header)
         self.more = 0
         if self.has_header:
-            while self.more < min(3, len(body) - 2) and self._is_header(body[self.more], numeric):
+            while self.more < min(HEADER - 1, len(body) - 2) and self._is_header(body[self.more], numeric):
                 if _is_like(body[self.more], body[self.more + 1 :]):
                     break
                 self.more += 1
-        rest = body[: self.more]
-        width = max(map(len, rest), default=0)
-        self.labels = [" ".join(row[at] for row in rest if at < len(row) and row[at]) for at in range(width)]
+        self.labels = self._named(rows)
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
 
     def _begin(self, rows: list[list[str]]) -> int:
         """The row that is the header: what comes before it are comments, or it has fewer fields."""
         full = [at for at, row in enumerate(rows) if self._is_full(row)]
+        plain = [at for at, row in enumerate(rows) if row and not row[0].startswith(COMMENTS)]
+        if 2 * sum(_width(rows[at]) == self.width for at in plain) < len(plain) and self.width > 1:
+            return plain[0]  # rows of any length: none of them is too short
         first = next((at for at in full if not rows[at][0].startswith(COMMENTS)), full[0] if full else 0)
         before = rows[first - 1] if first else []
         # A header may be written as a comment too; then nothing else says what the values are.
         if _width(before) == self.width and before[0].startswith(COMMENTS) and ":" not in before[0]:
             return first if _names_numbers(rows, first) else first - 1
         whole = next((at for at in full if at > first and _width(rows[at]) == self.width), first)
-        return whole if _width(rows[first]) < self.width and _names_numbers(rows, whole) else first
+        first = whole if _width(rows[first]) < self.width and _names_numbers(rows, whole) else first
+        return self._below_preamble(rows, first)
+
+    def _below_preamble(self, rows: list[list[str]], first: int) -> int:
+        """The row that is the header, if what was taken for it are words on the table, which has numbers further on."""
+        numeric = _numeric_columns([""] * self.width, rows[len(rows) // 2 :])
+        numbers = [sum(bool(_NUMERIC.match(row[at])) for at in numeric if at < len(row)) for row in rows]
+        words = [any(self._is_header([*row, *[""] * self.width], [at]) for at in numeric) for row in rows]
+        begin = next((at for at in range(first, len(rows)) if not any(words[at : at + FEW])), first)
+        if begin - first <= HEADER and self._has_names(rows[first]) and not self._is_sentence(rows[first]):
+            return first
+        top = begin
+        while top > first and not self._ends_preamble(rows[top - 1], is_last=top == begin):
+            top -= 1
+        while top < begin and not self._is_full(rows[top]):
+            top += 1
+        rest = range(first, top)
+        is_table = any(_width(rows[at]) == self.width and 2 * numbers[at] > len(numeric) for at in rest)
+        return first if is_table or not numeric else top
+
+    def _ends_preamble(self, row: list[str], *, is_last: bool) -> bool:
+        """Whether a row above those of a table is no part of its header: it is too short or too wide, or a sentence."""
+        if is_last:
+            return not self._is_full(row)
+        is_off = not 0.6 * self.width <= _width(row) <= self.width
+        return is_off or self._is_sentence(row) or row[0].startswith(COMMENTS)
+
+    def _is_sentence(self, row: list[str]) -> bool:
+        """Whether a row says something of the table in words: a long field where there are hardly any others."""
+        return (self.width <= 3 or not self._is_full(row)) and max(map(len, row), default=0) > SENTENCE
+
+    def _named(self, rows: list[list[str]]) -> list[str]:
+        """Take the names from that row of the header that has one for each column; what the others say of these."""
+        several = rows[self.skipped : self.skipped + self.more + 1]
+        at = next((at for at, row in enumerate(several) if self._has_names(row)), 0)
+        if self.has_header:
+            self.header, self.skipped, self.more = several[at] if several else [], self.skipped + at, self.more - at
+        rest = [*several[:at], *several[at + 1 :]]
+        width = max(map(len, rest), default=0)
+        return [" ".join(row[at] for row in rest if at < len(row) and row[at]) for at in range(width)]
+
+    def _has_names(self, row: list[str]) -> bool:
+        there = row[: self.width]
+        return all(there) and len(set(there)) == self.width and not all(map(_NUMERIC.match, there[1:]))
+
+    def _names_steps(self, heads: list[str], body: list[list[str]]) -> bool:
+        """Whether numbers in a header name columns: years, steps of one length, or others where keys have digits."""
+        if len(set(heads)) < len(heads):
+            return False
+        first = [row[0] for row in body if row]
+        is_key = not _DIGITS.search(self.header[0]) and all(map(_DIGITS.search, first))
+        if all(map(_PLAIN.fullmatch, heads)) and heads == sorted(heads, key=float):
+            steps = {round(float(after) - float(each), 9) for each, after in itertools.pairwise(heads)}
+            if is_key or (len(heads) >= FEW and len(steps) == 1):
+                return True
+        return sum(bool(_YEAR.fullmatch(each)) for each in heads) > len(heads) / 2
 
     def _is_full(self, row: list[str]) -> bool:
         there = [each for each in row if each]
@@ -66,11 +132,11 @@ class Layout:
         return bool(there) and not any(_NUMERIC.match(each) for each in there)
 
 
-def _is_like(row: list[str], below: list[list[str]]) -> bool:
+def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -> bool:
     """Whether a row is one of those below it: a value comes again, or has the digits where most of these have them."""
     for at, each in enumerate(row):
         column = [other[at] for other in below if at < len(other)]
-        if each and each in column:
+        if by_value and each and each in column:
             return True
         form = _DIGITS.sub("0", each)
         if form != each and sum(_DIGITS.sub("0", other) == form for other in column) > len(column) / 2:

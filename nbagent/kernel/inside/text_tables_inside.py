@@ -18,12 +18,14 @@ from typing import Any
 import polars as pl
 
 from nbagent.kernel.inside.columns_inside import Tally, brief, tallied
-from nbagent.kernel.inside.table_layout_inside import Layout
+from nbagent.kernel.inside.table_layout_inside import COMMENTS, Layout
 from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS
 
 SNIFFED = 64 * 1024
 """Bytes of a file's begin by which its form is found."""
-SNIFFED_ROWS = 60
+SNIFFED_ROWS = 120
+LEAST_ROWS = 3
+"""Lines from which those count only that are no comments."""
 TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
 MAX_COLUMNS = 500
@@ -60,6 +62,10 @@ class Clock:
         return time.monotonic() > self.end
 
 
+_NO_COLON = re.compile(r": |\d:\d\d(?!\d)")
+"""A colon that parts no fields: in a sentence or a time."""
+
+
 class TextTable:
     """A table in text: its form by the first lines, its columns by all of them.
 
@@ -74,7 +80,8 @@ class TextTable:
         text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
         lines = text.splitlines()
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
-        self.separator = separator or _separator(self.lines)
+        named = "\t" if path.lower().endswith((".tsv", ".tab", ".tsv.gz")) else ""
+        self.separator = separator or _separator(self.lines, named=named)
         reader, rows, ends = csv.reader(self.lines, delimiter=self.separator), [], []
         try:
             for row in reader:
@@ -131,6 +138,7 @@ class TextTable:
                 options["skip_rows_after_header"] = self.layout.more
             if names is not None:
                 options["schema"] = dict.fromkeys(names, pl.String)
+                options |= {"missing_columns": "insert", "extra_columns": "ignore"}  # the first row may be any
             frame = parsed(piece, self.separator, options)
             names = frame.columns
             read["bytes"] += len(piece)
@@ -219,14 +227,25 @@ def encoding_of(start: bytes) -> str:
     return "utf-8"
 
 
-def _separator(lines: list[str]) -> str:
+def _separator(lines: list[str], *, named: str = "") -> str:
     """The character by which most lines have the same number of fields, from as early on as can be.
 
-    Decimal commas part as many fields as the true separator or more, but not those of the header.
+    Decimal commas part as many fields as the true separator or more, but not those of the header. Colons stand in times
+    too, so they part fields only where nothing else does.
+
+    Args:
+        lines: The first lines.
+        named: What the file's name says.
     """
     best, scored = ",", (0.0, -SNIFFED_ROWS, 0)
     sample = [line for line in lines[:SNIFFED_ROWS] if line.strip()]
-    for each in ",;\t|":
+    if named and sum(named in line for line in sample) > 0.8 * len(sample):
+        return named
+    without = [line for line in sample if not line.startswith(COMMENTS)]
+    sample = without if len(without) >= LEAST_ROWS else sample
+    for each in ",;\t|:":
+        if each == ":" and (scored[0] >= 0.5 or any(map(_NO_COLON.search, sample))):
+            break
         try:
             rows = [len(row) for row in csv.reader(sample, delimiter=each)]
         except csv.Error:
@@ -234,19 +253,21 @@ def _separator(lines: list[str]) -> str:
         width, count = max(Counter(rows).items(), key=lambda found: found[1] if found[0] > 1 else 0, default=(1, 0))
         share = round(count / max(1, len(rows)), 1)
         score = min(share, 0.8), -rows.index(width) if width > 1 else 0, width
+        if each == ":" and share < 0.8:
+            continue
         if width > 1 and score > scored:
             best, scored = each, score
     return best
 
 
-def table_separator(start: bytes) -> str:
-    """What separates the fields of a table, from its header on; empty if the text is no table."""
+def table_separator(start: bytes, least: float = 0.9) -> str:
+    """What separates the fields of a table, from its header on; empty if fewer rows than this part have as many."""
     table = TextTable("", start)
     rows = [
         row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
     ]
-    fitting = sum(len(row) == table.layout.width for row in rows)
-    is_one = table.layout.width > 1 and len(rows) > 3 and fitting > 0.9 * len(rows)
+    fitting = max(Counter(map(len, rows)).values(), default=0)
+    is_one = table.layout.width > 1 and len(rows) > 3 and fitting > least * len(rows)
     return table.separator if is_one else ""
 
 
@@ -302,7 +323,9 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         )
     if table.layout.is_odd or _is_renamed(tallies):
         header = table.lines[: table.skipped_lines + table.layout.more + 3]
-        found["raw"] = [brief(line[:RAW_WIDTH]) for line in header[:12]]
+        # Before a table stands what it is; right above its rows, what their columns are.
+        header = header if len(header) <= RAW_LINES else [*header[:2], *header[2 - RAW_LINES :]]
+        found["raw"] = [brief(line[:RAW_WIDTH]) for line in header]
     found["call"] = table.call(columns)
     if opened is None:
         found["call"], problem = tried(table, found, is_whole=size <= clock.whole)
@@ -323,7 +346,8 @@ def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Ta
     piece = file.read(length)
     piece = table._as_utf8(piece[piece.find(b"\n") + 1 :])
     schema = {each.name: pl.String for each in tallies}
-    frame = parsed(piece, table.separator, {"has_header": False, "schema": schema})
+    lenient = {"missing_columns": "insert", "extra_columns": "ignore"}
+    frame = parsed(piece, table.separator, {"has_header": False, "schema": schema, **lenient})
     for tally, column in zip(tallies, frame.get_columns(), strict=False):
         tally.add(column)
     return length
