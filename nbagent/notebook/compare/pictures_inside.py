@@ -89,7 +89,7 @@ def _is_near(one: list[int], other: list[int]) -> bool:
     return all(abs(left - right) <= 0.1 * right for left, right in zip(one, other, strict=True))
 
 
-def _is_within(stored: Any, fresh: Any, again: list[Any]) -> bool:
+def _is_within(stored: Any, fresh: Any, again: tuple[Any, ...]) -> bool:
     """Whether a picture differs from another only where that one differs from the others, or close to it."""
     from PIL import ImageChops
 
