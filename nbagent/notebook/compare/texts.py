@@ -50,7 +50,7 @@ REORDERED = f"{ORDER}; {EVERY_RUN}"
 _NAMED = re.compile(r"[A-Za-z]\W*$")
 _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
-_BYTES = re.compile(r"\bb['\"].*\\x")
+_BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 _SET = re.compile(r"\{([^{}:]{1,20000})\}")
 _ELEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+""")
 
@@ -210,7 +210,7 @@ def _whole(change: Change, found: Sequence[Token]) -> range:
     begin, end = change.place
     if len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh):
         return _tokens(begin, end)
-    room = [WIDEST if any(_BYTES.search(each.row) for each in found[begin : end + 1]) else CHANCE] * 2
+    room = [WIDEST if any(map(_is_in_bytes, found[begin : begin + 1])) else CHANCE] * 2
     while 0 < begin < len(found) and found[begin].is_glued and _crosses(found[begin - 1], room, 0):
         begin -= 1
     while end < len(found) and found[end].is_glued and _crosses(found[end], room, 1):
@@ -221,7 +221,15 @@ def _whole(change: Change, found: Sequence[Token]) -> range:
 def _crosses(token: Token, room: list[int], side: int) -> bool:
     """Whether an id may go on with a token, of which there is room for so many characters."""
     room[side] -= len(token.text)
-    return room[side] >= 0 and (token.text not in _APART or _BYTES.search(token.row) is not None)
+    return room[side] >= 0 and (token.text not in _APART or _is_in_bytes(token))
+
+
+def _is_in_bytes(token: Token) -> bool:
+    """Whether a token is part of bytes as Python writes them."""
+    first = max(0, token.start - WIDEST)
+    at = max(token.row.rfind(sign, first, token.start + 2) for sign in ("b'", 'b"'))
+    found = _BYTES.match(token.row, at) if at >= 0 else None
+    return found is not None and found.end() > token.start and "\\x" in found[0]
 
 
 def _tokens(begin: int, end: int) -> range:
