@@ -609,7 +609,7 @@ def test_errors_and_missing_outputs_are_found() -> None:
         return {"output_type": "error", "ename": name, "evalue": value, "traceback": list(trace)}
 
     assert compare([error("E", "x", "a")], [error("E", "x", "b")], context).differences == []
-    exact = replace(context, exact=True)
+    exact = replace(context, same_programs=True)
     assert compare([error("E", "x", "a")], [error("E", "x", "b")], exact).differences[0].what == "traceback"
     traces = [f"\x1b[31mCell \x1b[32mIn[{count}]\x1b[39m, line 2" for count in (3, 17)]
     assert compare([error("E", "x", traces[0])], [error("E", "x", traces[1])], exact).differences == []
