@@ -82,7 +82,7 @@ async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache 
         piece = max(1, min(32, kernel.spec.trust.limits.memory_mb // 64)) * MIB
         arguments = [wanted, ALL_FILES_SECONDS * 0.8, piece]
         await kernel.evaluate(source, arguments, seconds=ALL_FILES_SECONDS, chunks=taken.take)
-    if cache is not None and kernel.is_owned and not kernel.cells:
+    if cache is not None and kernel.is_owned and not kernel.last_cell:
         # Once a cell has run, a profile may be what its code says.
         for path, key in listing.keys(made_with).items():
             if path not in known and (found := taken.by_path.get(path)) is not None and found.kind:

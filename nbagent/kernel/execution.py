@@ -70,8 +70,8 @@ class ExecuteRequest:
         notes: Sentences for the cell's note.
         begun_at: When the kernel said that it runs the code, on the monotonic clock.
         interrupts: When it was interrupted, each time, on the monotonic clock.
-        gave_in: Whether its code has shown an error since, so that it has probably ended.
-        left: How the code was left to itself in a kernel that others use, too; empty if it was not.
+        gave_in: Whether its code has shown an error since it was interrupted, so that it has probably ended.
+        left: A clause on how the code goes on, or waits, in a kernel that others use, too; empty if it doesn't.
     """
 
     msg_id: str

@@ -120,9 +120,9 @@ class KernelInstaller:
         """See `Kernel.install_module`."""
         return await self._importable(self._add_module(module))
 
-    async def restore(self, packages: Sequence[Package]) -> None:
-        """See `Kernel.restore`."""
-        await self.installer.restore(packages)
+    async def install_locked(self, packages: Sequence[Package]) -> None:
+        """See `Kernel.install_locked`."""
+        await self.installer.install_locked(packages)
         async with self._busy:
             await self._find_modules()
 

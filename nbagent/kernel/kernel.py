@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,7 +71,7 @@ class Kernel:
 
     Attributes:
         engine: What isolates it.
-        cells: The number of the last cell that began; 0 before the first one.
+        last_cell: The number of the last cell that began; 0 before the first one.
         is_detached: Whether the sandbox was left running for another process.
         report: What nbagent's own code in the kernel said with the last cell's reply; untrusted, empty if nothing.
 
@@ -93,15 +94,24 @@ class Kernel:
         quota: Quota | None = None,
     ) -> None:
         self.engine = engine
-        self.cells = 0
+        self.last_cell = 0
         self.is_detached = False
         self.report = ""
         self._notify = notify
         self._ask_hosts = ask_hosts
-        self._consent: dict[str, Any] = {"confirm": confirm, "exceed": exceed, "allowance": allowance}
         self._host_questions: HostAsker | None = None
         self._busy = asyncio.Lock()
         self._wait_timer = WaitTimer()
+        self._make_installer = partial(
+            KernelInstaller,
+            notify=notify,
+            busy=self._busy,
+            wait_timer=self._wait_timer,
+            cell=lambda: self.last_cell,
+            confirm=confirm,
+            exceed=exceed,
+            allowance=allowance,
+        )
         self._quota = quota
         self._router = Router(notify, spill)
         self._replay = CellReplay() if restore == "replay" else None
@@ -111,15 +121,7 @@ class Kernel:
         """Put together the parts that work on a process."""
         self._process = process
         self._queries = QueryClient(process, self._router)
-        self._installs = KernelInstaller(
-            process,
-            self._queries,
-            self._notify,
-            busy=self._busy,
-            wait_timer=self._wait_timer,
-            cell=lambda: self.cells,
-            **self._consent,
-        )
+        self._installs = self._make_installer(process, self._queries)
         self._recovery = Recovery(process, self._queries, self._router, self._notify, replay=self._replay)
         self._runner = Runner(
             process,
@@ -232,7 +234,7 @@ class Kernel:
                 loop.call_soon_threadsafe(self._notify, event)
 
         def command_ran(pid: int, argv: list[str]) -> None:
-            emit(CommandRun(cell=self.cells if self._runner.is_running else 0, argv=argv, pid=pid))
+            emit(CommandRun(cell=self.last_cell if self._runner.is_running else 0, argv=argv, pid=pid))
 
         def install(wanted: list[str]) -> list[dict[str, Any]]:
             # `_installs` is another object after a hand-over.
@@ -244,6 +246,7 @@ class Kernel:
         """Replace the kernel by a new one in a new sandbox of the same kind; installed packages stay, nothing else.
 
         Raises:
+            UsageError: The kernel is not nbagent's to restart.
             SandboxError: The new one did not start.
         """
         if not self.is_owned:
@@ -389,9 +392,9 @@ class Kernel:
         seconds = timeout_of(timeout, self.spec.trust.limits)
         code = clean_code(code)
         async with self._busy:
-            self.cells += 1
-            self._notify(CellStarted(cell=self.cells, turn=turn, code=code, tool=tool, approver=approver))
-            job = CellJob(cell=self.cells, turn=turn, code=code, timeout=seconds, metadata=metadata or {})
+            self.last_cell += 1
+            self._notify(CellStarted(cell=self.last_cell, turn=turn, code=code, tool=tool, approver=approver))
+            job = CellJob(cell=self.last_cell, turn=turn, code=code, timeout=seconds, metadata=metadata or {})
             try:
                 return await self._runner.run(job)
             finally:
@@ -479,14 +482,14 @@ class Kernel:
         """
         return await self._installs.install_module(module)
 
-    async def restore(self, packages: Sequence[Package]) -> None:
+    async def install_locked(self, packages: Sequence[Package]) -> None:
         """Install exactly the wheels of a lock, before the first cell; they are found before what the kernel has.
 
         Raises:
             InstallRefused: Policy forbids one, or the index has another wheel.
             InstallError: They can't be had.
         """
-        await self._installs.restore(packages)
+        await self._installs.install_locked(packages)
         if any(each.name in self.pins for each in packages):
             source = "def main(folder):\n    import sys\n    sys.path.remove(folder)\n    sys.path.insert(1, folder)"
             await self.evaluate(source, [SITE])

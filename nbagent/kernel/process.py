@@ -23,26 +23,29 @@ from nbagent.sandbox.spec import SandboxSpec
 if TYPE_CHECKING:
     from nbagent.sandbox.limits.cgroup import GroupUsage
 
-DYING = 60.0
-"""Seconds for the same, instead of `CLOSED`, where Linux has killed something in the sandbox for its memory since the
-last cell began: on a busy machine it takes long until so much memory is free, and only then is the cause known."""
+OUT_OF_MEMORY_SECONDS = 60.0
+"""Seconds in which a kernel that closed its connection should be found dead, in place of `FOUND_DEAD_SECONDS`, if Linux
+has killed something in the sandbox for its memory since the last cell began. On a busy machine it takes long until so
+much memory is free, and only then is the cause known."""
 JOIN_SECONDS = 10.0
-"""Seconds in which a kernel that somebody else started must answer, unless the start may take less."""
+"""Seconds in which a kernel that somebody else started must answer; `start_timeout` if that is less."""
 PROBE_SECONDS = 0.25
+"""Seconds between two requests that have such a kernel publish something, to see that its messages arrive."""
 MAX_PROBES = 20
+"""How many of these requests are sent."""
 
 
 class KernelProcess:
     """The process that a kernel has now; a restart replaces it.
 
     Attributes:
-        gone: A sentence on why the last process was given up, as long as no other one has taken its place.
+        end_reason: A sentence on why the last process was given up, as long as no other one has taken its place.
     """
 
     def __init__(self, engine: Engine, spec: SandboxSpec) -> None:
         self.engine = engine
         self.spec = spec
-        self.gone = ""
+        self.end_reason = ""
         self._started: Sandbox | None = None
         self._connection: KernelConnection | None = None
         self._weight = CpuWeight()
@@ -118,7 +121,7 @@ class KernelProcess:
             connection.close()
             raise
         self._connection = connection
-        self.gone = ""
+        self.end_reason = ""
 
     def reconnect(self) -> None:
         """Connect to a kernel that was running before, without waiting, since it may be busy."""
@@ -184,16 +187,16 @@ class KernelProcess:
         """What a process did that can't be used any longer, as a clause; empty if it can be used."""
         if await self.has_ended():
             return str(self.last_exit or "ended")
-        return self.lost
+        return self.connection_loss
 
     @property
-    def lost(self) -> str:
+    def connection_loss(self) -> str:
         """What the kernel did to end the connection, as a clause; empty while that works, or it may be dying."""
         closed = self.connection.closed_for
         if closed:
             # Once it has ended, its control group may be gone before the engine knows.
             self._may_be_dying |= self._oom_kills() > self._kills
-        if (self._may_be_dying and 0 < closed < DYING) or not (lost := self.connection.lost):
+        if (self._may_be_dying and 0 < closed < OUT_OF_MEMORY_SECONDS) or not (lost := self.connection.lost):
             return ""
         return f"{lost} and was killed" if self.is_owned else lost
 
@@ -227,7 +230,7 @@ class KernelProcess:
     async def end(self, why: str = "") -> None:
         """End the process; another one can take its place."""
         self.disconnect()
-        self.gone = why
+        self.end_reason = why
         await self.sandbox.end()
 
     async def replace(self) -> None:
@@ -236,7 +239,7 @@ class KernelProcess:
         Raises:
             SandboxError: The new one did not start; another attempt is possible.
         """
-        await self.end(self.gone)
+        await self.end(self.end_reason)
         await self.sandbox.start(self.spec)
         await self.connect()
 

@@ -70,7 +70,7 @@ class Recovery:
 
     async def _revive(self, cell: int) -> None:
         """Make one more attempt to start a kernel that died too often, since somebody needs it again."""
-        reason = f"{self._process.gone or 'The kernel had died.'} {LOST_NOTE}"
+        reason = f"{self._process.end_reason or 'The kernel had died.'} {LOST_NOTE}"
         try:
             await self._replace(reason, cell=cell)
         except NbagentError as error:

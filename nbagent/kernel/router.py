@@ -26,14 +26,14 @@ DISPLAY_PAUSE_SECONDS = 0.1
 """Seconds between two events on the same display; further updates in between replace one another, and the last one is
 always emitted."""
 CHARACTERS_PER_SECOND = 1024 * 1024
-"""Characters of a display for each of which another second is added to that."""
+"""The pause is a second longer for each so many characters of a display."""
 MAX_DISPLAYS = 10_000
 """Displays for which the time of the last event is remembered."""
 MAX_SENTENCES = 10
 """Sentences on late output in one cell's note."""
 
 Notify = Callable[[Event], object]
-"""Gets each event as it happens. It must not raise but to end the cell: a log that can't be written."""
+"""Gets each event as it happens. It raises only to end the cell, as a log does that can't be written."""
 
 
 def late_sentence(cell: int, during: int, how: str) -> str:

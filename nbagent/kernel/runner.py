@@ -101,12 +101,12 @@ class Runner:
         """Run the code in a kernel that others use, too, once it is free; again, if a cell of theirs took it along."""
         for _ in range(MAX_DROPPED):
             try:
-                has_turn = await self._requests.has_turn(job, lambda: self._notify(CellWaits(cell=job.cell)))
+                is_free = await self._requests.wait_for_others(job, lambda: self._notify(CellWaits(cell=job.cell)))
             except BaseException:
                 # The caller was cancelled, or `notify` raised: the cell has begun for everybody who follows.
                 await self._recover(self._requests.unsent(job), job)
                 raise
-            if not has_turn:
+            if not is_free:
                 return self._requests.unsent(job)
             request = await self._send(job)
             if not request.was_dropped:

@@ -20,7 +20,8 @@ from nbagent.kernel.router import Router
 HALF_DONE_SECONDS = 5.0
 """Seconds to wait for the reply after idle, or for idle after the reply, before the cell counts as ended."""
 UNANSWERED_SECONDS = 0.3
-"""The same after an interrupt: ipykernel sends no reply if that meets its own steps before the code."""
+"""Seconds to wait for the reply to an interrupted cell after idle: ipykernel sends none if the interrupt came before
+the code began."""
 LAST_MESSAGES_SECONDS = 1.0
 """Seconds for reading what a kernel sent before it died, or while it ran no cell."""
 UNSTOPPED_NOTE = "was killed, since it did not stop when interrupted"
@@ -29,11 +30,12 @@ EARLY_SECONDS = 0.1
 AGAIN_SECONDS = 0.3
 """Seconds after which code that was interrupted so early is interrupted once more."""
 PATIENCE_SECONDS = 0.5
-"""Seconds for which a cell waits for another client's before anybody is told."""
-TURN_SECONDS = 1.0
-"""Seconds after which a kernel is asked again whether it is free: it drops requests behind a cell that fails."""
-MAX_ASKED = 600
-"""Times that it is asked so; after that, an answer to an earlier request is waited for."""
+"""Seconds that a cell waits for another client's cell before anybody is told."""
+ASK_AGAIN_SECONDS = 1.0
+"""Seconds after which a kernel that others use, too, is asked again whether it is free: if a cell fails, it drops the
+requests that wait behind that."""
+MAX_ASKS = 600
+"""How often the kernel is asked; after that, the cell waits for the answer to any of these requests."""
 
 
 def timeout_of(asked: float | None, limits: Limits) -> float:
@@ -82,7 +84,7 @@ class TimedRequests:
         self._router.remember(msg_id, job.cell, outputs)
         return ExecuteRequest(msg_id, outputs, job.cell, time.monotonic())
 
-    async def has_turn(self, job: CellJob, waits: Callable[[], object]) -> bool:
+    async def wait_for_others(self, job: CellJob, waits: Callable[[], object]) -> bool:
         """Wait until a kernel that others use, too, runs none of their cells; False if the cell is stopped before.
 
         If that takes long, `waits` is called once.
@@ -90,7 +92,7 @@ class TimedRequests:
         connection, started, asked, told = self._process.connection, time.monotonic(), set[str](), False
         while not job.stop and not connection.lost and not await self._process.has_ended():
             now = time.monotonic()
-            if now - started >= len(asked) * TURN_SECONDS and len(asked) < MAX_ASKED:
+            if now - started >= len(asked) * ASK_AGAIN_SECONDS and len(asked) < MAX_ASKS:
                 asked.add(connection.kernel_info())
             for channel, message in await connection.receive(LOOK_SECONDS):
                 if channel == "shell" and message["parent_header"].get("msg_id") in asked:
@@ -131,9 +133,9 @@ class TimedRequests:
         """Look at the clock and the process: interrupt or give up a request that takes too long, notice a death."""
         now = time.monotonic()
         if await self._process.has_ended():
-            await self._hear_last_words(request)
-            self._bury(request)
-        elif lost := self._process.lost:
+            await self._take_last_messages(request)
+            self._note_exit(request)
+        elif lost := self._process.connection_loss:
             request.died = lost
         elif request.kill_at is not None and now >= request.kill_at + self._more_grace(request):
             self._give_up(request)
@@ -199,15 +201,15 @@ class TimedRequests:
         """Seconds that count against the time limit."""
         return now - request.started - self._waited(request.started)
 
-    async def _hear_last_words(self, request: ExecuteRequest) -> None:
-        """Take the last messages of a dead kernel, which end the cell's output."""
+    async def _take_last_messages(self, request: ExecuteRequest) -> None:
+        """Take what a dead kernel had sent; these messages end the cell's output."""
         connection = self._process.connection
         end = time.monotonic() + LAST_MESSAGES_SECONDS
         while time.monotonic() < end and await connection.wait(LOOK_SECONDS):
             for channel, message in connection.read():
                 self._router.take(channel, message, request)
 
-    def _bury(self, request: ExecuteRequest) -> None:
+    def _note_exit(self, request: ExecuteRequest) -> None:
         """Note how the kernel's process ended, as far as the engine knows."""
         ended = self._process.last_exit
         if ended is None:

@@ -146,7 +146,7 @@ class FreshRuns:
             return
         here = kernel.pins
         others = [each for each in lock.kernel if here.get(each.name) != each.version and _is_replaceable(each)]
-        await kernel.restore([*lock.packages, *others])
+        await kernel.install_locked([*lock.packages, *others])
 
 
 def words(value: object) -> list[str]:

@@ -138,7 +138,7 @@ class Installer:
         self._answers[module] = InstallError(f"The module {module} was installed once in this session already.")
         return added
 
-    async def restore(self, packages: Sequence[Package]) -> None:
+    async def install_locked(self, packages: Sequence[Package]) -> None:
         """Install exactly these wheels, as a lock names them: nothing is resolved, and each is known by its hash.
 
         They may be other versions of what the sandbox has: whoever wants these to be found first says so to Python.

@@ -167,7 +167,7 @@ class Sandbox(abc.ABC):
 
     @abc.abstractmethod
     async def start(self, spec: SandboxSpec) -> None:
-        """Start it; after `wait`, start it anew, which keeps installed packages and nothing else.
+        """Start it. Called again after `wait`, start another kernel, which keeps installed packages and nothing else.
 
         When this returns the `endpoint` can be connected to; the kernel answers when it is up.
 
@@ -315,8 +315,8 @@ class Engine(abc.ABC):
     def sandbox(self, hooks: Hooks) -> Sandbox:
         """Make a sandbox, which is not started yet."""
 
-    def settled(self, spec: SandboxSpec, *, strict: bool) -> SandboxSpec:  # noqa: ARG002 - for engines that find it out
-        """A session's spec as this engine can fulfil it.
+    def adapted(self, spec: SandboxSpec, *, strict: bool) -> SandboxSpec:  # noqa: ARG002 - for engines that find it out
+        """A session's spec, adapted to what this engine can fulfil.
 
         Args:
             spec: What the session's options say.

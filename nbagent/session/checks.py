@@ -24,7 +24,8 @@ def resolve_data(data: Data) -> list[Mount]:
     """Where the sandbox will see each file and folder.
 
     Args:
-        data: A name of the person's own gets the ending of its file: `{"sales 2024": "a.csv"}` is `sales_2024.csv`.
+        data: One path, several, or several by names of the person's own, which get the endings of their files:
+            `{"sales 2024": "a.csv"}` is `sales_2024.csv`.
 
     Raises:
         DataError: One is missing, unreadable or special, or two have the same name.
@@ -50,7 +51,7 @@ def resolve_data(data: Data) -> list[Mount]:
 
 
 def _file_name(name: str, source: Path) -> str:
-    """What a file is called inside that a person gave a name of its own."""
+    """The name in the sandbox of a file that a person has named: made safe, and with the file's ending."""
     cleaned = safe_name(name.replace("/", "_").replace(" ", "_"))
     return cleaned if cleaned.endswith(source.suffix) else f"{cleaned}{source.suffix}"
 

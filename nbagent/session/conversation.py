@@ -79,7 +79,7 @@ class Conversation:
             if not asked.cancelling():
                 raise QuestionRuns("Another question is being answered.", mend="Wait for it, or interrupt it.")
             await asyncio.wait([asked])  # its cell may not heed the interrupt at once
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the call that asked it has to clear `_asking` first
         before, task = self.unfinished, asyncio.current_task()
         self._asking = asyncio.create_task(self._ask(text, files, uploaded))
         try:

@@ -106,7 +106,7 @@ class SessionFiles:
         self.kept = KeptFiles(kernel, self.given, recording=recording, watch=self._collector.watch, emit=emit)
         self._moving: asyncio.Future[Any] | None = None
         self._uploaded: dict[str, tuple[Path, int, int]] = {}
-        self._named: set[str] = set()
+        self._told: set[str] = set()
 
     def interrupt(self) -> None:
         """Stop the file that is moving; no part of it stays."""
@@ -155,7 +155,7 @@ class SessionFiles:
             self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
         if not (left := [*lost, *found.left]):
             return []
-        self._named |= {each.path for each in left}
+        self._told |= {each.path for each in left}
         event = FilesLeft(cell=cell, files=left)
         self._emit(event)
         return [left_output(event)]
@@ -165,12 +165,12 @@ class SessionFiles:
         if self._kernel.is_alive:
             try:
                 for found in await self._one_at_a_time(self._collector.rest):
-                    self._tell(found, self._kernel.cells)
+                    self._tell(found, self._kernel.last_cell)
             except OSError as error:
                 raise fileio.cannot_write(self._output, error) from error
         left = self._collector.left
-        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._named]:
-            self._emit(FilesLeft(cell=self._kernel.cells, files=untold))
+        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+            self._emit(FilesLeft(cell=self._kernel.last_cell, files=untold))
         return dict(left)
 
     async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
@@ -227,8 +227,8 @@ class SessionFiles:
                 else:
                     self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
                     continue
-            if each.path not in self._named:
-                self._tell(Collected(), self._kernel.cells, [FileLeft(each.path, why)])
+            if each.path not in self._told:
+                self._tell(Collected(), self._kernel.last_cell, [FileLeft(each.path, why)])
 
     async def download(
         self,

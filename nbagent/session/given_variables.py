@@ -45,11 +45,11 @@ class Given:
         return path in self._held
 
     def get(self, path: str) -> SealedMemory | None:
-        """What code reads at a path, if it is held; it belongs to this."""
+        """The memory that code reads at a path, if it is held; the caller doesn't close it."""
         return self._held[path][0] if path in self._held else None
 
     def hold(self, path: str, memory: SealedMemory, *, sha256: str) -> None:
-        """Hold what was given, which may be closed then; unless its hash is known, have it hashed after a while."""
+        """Hold a copy of what was given, so that the caller may close it; without `sha256`, hash it after a while."""
         self._held[path] = memory.copy(), ""
         if sha256:
             self._note_hash(path, sha256)
@@ -94,7 +94,12 @@ class Given:
             self._wanted.clear()
 
     def missing(self, cells: Mapping[int, str], given: Iterable[str]) -> list[int]:
-        """The cells that read a variable that is no longer held."""
+        """The cells that read a variable that is no longer held.
+
+        Args:
+            cells: The code of each by its number.
+            given: The paths of all variables that were given.
+        """
         gone = {*given} - self._held.keys()
         return [number for number, code in cells.items() if gone & {*_READ.findall(code)}]
 

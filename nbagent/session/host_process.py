@@ -157,7 +157,7 @@ async def _start(order: Order, folder: Path) -> None:
 
 
 def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: list[int]) -> None:
-    """Start the process, and wait for its number; in a thread that may not be left before."""
+    """Start the process, and wait for its number; in a thread that is waited for, so that no process stays unknown."""
     try:
         _spawn(order, folder, theirs)
     finally:

@@ -47,7 +47,7 @@ class KeptFiles:
         self._emit = emit
         kernel.prepare_replay(self._put_back_given)
 
-    def check_again(self, cells: Mapping[int, str]) -> None:
+    def check_rerun(self, cells: Mapping[int, str]) -> None:
         """Refuse to run cells again that read a variable of a notebook's that is no longer held.
 
         Raises:
@@ -90,7 +90,7 @@ class KeptFiles:
                 except TransferError:
                     pass  # code may have removed it
             if large:
-                self._emit(FilesLeft(cell=self._kernel.cells, files=large))
+                self._emit(FilesLeft(cell=self._kernel.last_cell, files=large))
 
             async def put_back(cells: Mapping[int, str], evaluate: Evaluate) -> None:
                 transfer, lost = Transfer(self._kernel, evaluate), list[FileLeft]()
@@ -111,4 +111,4 @@ class KeptFiles:
     ) -> None:
         transfer = Transfer(self._kernel, evaluate)
         if lost := [*lost, *await self._given.put_back(cells, transfer, self._kernel.about)]:
-            self._emit(FilesLeft(cell=self._kernel.cells, files=lost))
+            self._emit(FilesLeft(cell=self._kernel.last_cell, files=lost))

@@ -93,7 +93,7 @@ class SessionManager:
         Raises:
             UsageError: There is none, or several begin so.
         """
-        return await asyncio.to_thread(session_list.look_up, self._root, session)
+        return await asyncio.to_thread(session_list.info_of, self._root, session)
 
     async def create(self, *, session: str | None = None, **keywords: Unpack[Keywords]) -> Attached:
         """Start a session in a process of its own, which outlives this one, and attach to it; see `nbagent.host`.

@@ -85,7 +85,7 @@ class Parts:
         self._plan = plan
         self._consent = consent
         self._hosts = hosts
-        self._own = 0
+        self._own_calls = 0
         self._hashing: asyncio.Task[None] | None = None
         self._ended = threading.Event()
         self._state: StateManager | None = None
@@ -298,15 +298,15 @@ class Parts:
     @contextlib.contextmanager
     def _own_work(self) -> Iterator[None]:
         """Meanwhile packages are installed for the person, and need no approval."""
-        self._own += 1
+        self._own_calls += 1
         try:
             yield
         finally:
-            self._own -= 1
+            self._own_calls -= 1
 
     async def _confirm_install(self, packages: list[Package]) -> None:
         if self.conversation is not None:
-            await self.conversation.confirm(packages, own=self._own > 0)
+            await self.conversation.confirm(packages, own=self._own_calls > 0)
 
     async def _exceed(self, names: list[str], reason: str) -> None:
         turn = self.conversation.turns if self.conversation is not None else 0

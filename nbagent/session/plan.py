@@ -77,7 +77,7 @@ class Plan:
             id=id,
             options=chosen,
             root=folders.state_root(chosen.state_dir),
-            # An engine of the settings is for sandboxes.
+            # With `kernel`, the settings' engine doesn't count: that one is for sandboxes.
             engine=known_engine(
                 keywords.get("engine") if chosen.kernel else chosen.engine,
                 image=None if chosen.kernel else keywords.get("image"),
@@ -114,7 +114,7 @@ class Plan:
         if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)
-        found = session_list.look_up(folders.state_root(chosen.state_dir), session)
+        found = session_list.info_of(folders.state_root(chosen.state_dir), session)
         plan = cls.of(settings.override(chosen, engine=found.engine), keywords, session=found.id)
         plan.spec, plan.found = saved_spec.read_spec(found), found
         plan.names_trust = True

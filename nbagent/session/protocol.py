@@ -121,7 +121,7 @@ class AnySession(Protocol):
         """Wait until the session has ended, or its owner has let go of it or died.
 
         Raises:
-            OSError: Of who follows, such as of a terminal that is gone.
+            OSError: A reader that follows the session raised it, such as one that writes to a terminal that is gone.
         """
 
     # -- what happens -------------------------------------------------------------------------------------------

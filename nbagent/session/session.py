@@ -205,7 +205,7 @@ class Session(AnySession):
 
         self._plan.model.check()
         engine = await Parts.engine_for(self._plan, self._pool)
-        self._plan.spec = engine.settled(self._plan.spec, strict=self._plan.names_trust)
+        self._plan.spec = engine.adapted(self._plan.spec, strict=self._plan.names_trust)
         self._still_starting()
 
         def open_logs() -> Parts:

@@ -108,7 +108,7 @@ def listed(root: Path) -> list[SessionInfo]:
     return found
 
 
-def look_up(root: Path, session: str | None) -> SessionInfo:
+def info_of(root: Path, session: str | None) -> SessionInfo:
     """What is known of one session, given by its id or enough of its beginning; None for the latest.
 
     Raises:

@@ -144,13 +144,13 @@ class Past:
     Attributes:
         decisions: The events by which approvals and redaction go on.
         lost: A loss of variables after which no cell ran; None if there is none.
-        running_since: When the last cell began, in seconds since the epoch; 0 if none did.
+        last_cell_at: When the last cell began, in seconds since the epoch; 0 if none did.
     """
 
     def __init__(self) -> None:
         self.decisions: list[Event] = []
         self.lost: Record | None = None
-        self.running_since = 0.0
+        self.last_cell_at = 0.0
 
     def on_event(self, record: Record) -> None:
         """Take the next record."""
@@ -160,7 +160,7 @@ class Past:
             case StateLost():
                 self.lost = record
             case CellStarted():
-                self.running_since, self.lost = record.at, None
+                self.last_cell_at, self.lost = record.at, None
             case CellFinished() | SessionResumed():
                 self.lost = None
 
@@ -182,8 +182,8 @@ async def resume(
     Raises:
         SandboxError: No sandbox can be started in place of its own.
     """
-    kernel.cells = max((each.cell for each in recording.cells), default=0)
-    left = kernel.spec.trust.limits.timeout - (time.time() - past.running_since) if past.running_since else 0.0
+    kernel.last_cell = max((each.cell for each in recording.cells), default=0)
+    left = kernel.spec.trust.limits.timeout - (time.time() - past.last_cell_at) if past.last_cell_at else 0.0
 
     def lose(reason: str) -> None:
         _end_what_is_open(log, recording)

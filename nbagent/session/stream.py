@@ -43,7 +43,7 @@ class WordFeed:
                 reader(turn, text)
 
     def hear(self, record: Record) -> None:
-        """Take the log's next record: with some, the words so far are over."""
+        """Take the log's next record: a whole reply, a failed one or an answer ends the words so far."""
         if isinstance(record.event, ModelReplied | ModelFailed | Answered):
             self._whole, self._text = record.seq, ""
 

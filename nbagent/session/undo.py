@@ -24,7 +24,7 @@ async def undo_turn(parts: Parts, turn: int, *, undo: bool) -> None:
     wanted = {number: state.known[number] for number in before if turns[number] not in undone}
     has_run = turn in {turns[number] for number in before}
     if has_run:
-        files.kept.check_again(wanted)
+        files.kept.check_rerun(wanted)
     parts.log.emit(TurnUndone(turn=turn, cells=before, undone=undo))
     if has_run:
         what = "undone: what its cells did to variables and files is" if undo else "brought back: its cells are run"

@@ -84,7 +84,7 @@ def test_the_environment_of_a_lock(benchmark: Any, loop: asyncio.AbstractEventLo
     async def rebuild() -> None:
         async with Kernel(machine.works("bubblewrap"), SandboxSpec()) as kernel:
             started = time.perf_counter()
-            await kernel.restore(packages)
+            await kernel.install_locked(packages)
             took.append(time.perf_counter() - started)
 
     benchmark.pedantic(lambda: loop.run_until_complete(rebuild()), rounds=5)

@@ -29,7 +29,7 @@ def test_a_session_is_left_and_gone_on_with(tmp_path: Path) -> None:
     with session:
         session.run("x = 41")
         session.detach()
-    assert session_list.look_up(tmp_path, session.id).state == "waiting"
+    assert session_list.info_of(tmp_path, session.id).state == "waiting"
     with BlockingSession.connect(session.id, state_dir=tmp_path) as again:
         assert again.run("x + 1").text == "42"
         assert again.system_prompt().startswith("You")  # a coroutine without a form of its own here

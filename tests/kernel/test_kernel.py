@@ -89,10 +89,10 @@ async def test_an_empty_cell_shows_nothing(kernel: Kernel) -> None:
 
 async def test_nul_is_refused(kernel: Kernel, events: Events) -> None:
     """Code with NUL characters is refused before it counts as a cell."""
-    before = kernel.cells
+    before = kernel.last_cell
     with pytest.raises(UsageError, match="NUL"):
         await kernel.run("x = '\0'")
-    assert (kernel.cells, events) == (before, [])
+    assert (kernel.last_cell, events) == (before, [])
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])

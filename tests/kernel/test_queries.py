@@ -22,11 +22,11 @@ async def imports_are_paid(kernel: Kernel) -> None:
 
 async def test_values_are_asked_for_as_json(kernel: Kernel) -> None:
     """`evaluate` fetches a value without a cell and without a trace, and gives None for what is none."""
-    before = kernel.cells
+    before = kernel.last_cell
     assert await kernel.evaluate("def main(*given):\n    return list(given)", [1, "ü"]) == [1, "ü"]
     for code in ("", "def main(): return object()", "def main(): 1 / 0", "def main(", "def main(): raise SystemExit"):
         assert await kernel.evaluate(code, []) is None
-    assert kernel.cells == before
+    assert kernel.last_cell == before
     assert (await kernel.run("'main' in globals()")).text == "False"
 
 

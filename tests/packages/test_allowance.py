@@ -165,13 +165,13 @@ async def test_the_packages_of_a_lock_have_it_too(index: Index, make: Make, stat
     one, two = (Package(name, "1.0", index.add(name, files=large[name], stated=stated), True) for name in large)
     small = Package("small", "1.0", index.add("small"), True)
     with pytest.raises(InstallRefused, match=r"would have \d MB, and may have 4 MB") as caught:
-        await make(install_mb=4).restore([one, two])
+        await make(install_mb=4).install_locked([one, two])
     assert "--install-mb" in caught.value.mend
     assert make(install_mb=4).installed == {}
     fetched = [each for each in index.requests if each.endswith(".whl")]
     if stated == 3 * MIB:
         assert not fetched
-        await make(install_mb=4).restore([one, small])
+        await make(install_mb=4).install_locked([one, small])
         assert set(make(install_mb=4).installed) == {"first", "small"}
 
 
@@ -186,12 +186,12 @@ async def test_of_the_names_in_a_lock_a_few_leave(requested: bool, index: Index,
     names = [f"{SECRET}-{number}" for number in range(20)]
     packages = [Package(name, "1.0", "0" * 64, requested) for name in names]
     with pytest.raises(InstallRefused, match="asked the index for 10 packages that few") as caught:
-        await make().restore(packages)
+        await make().install_locked(packages)
     assert "--unknown-names" in caught.value.mend
     assert asked_for(index) == []
     for each in packages:
         with pytest.raises(InstallError):
-            await make().restore([each])
+            await make().install_locked([each])
     assert len(asked_for(index)) == 10
 
 
@@ -202,22 +202,22 @@ async def test_what_the_packages_of_a_lock_need_counts_for_nothing(index: Index,
     told: list[list[str]] = []
     installer = make(unknown_names=2)
     installer.tell = lambda _names, unknown: told.append(unknown)
-    await installer.restore([*parts, whole])
+    await installer.install_locked([*parts, whole])
     assert len(installer.installed) == 31
     assert sorted(told[0]) == sorted(each.name for each in (*parts, whole))
-    await make(unknown_names=2).restore([locked(index, "another", requested=False)])
+    await make(unknown_names=2).install_locked([locked(index, "another", requested=False)])
     with pytest.raises(InstallRefused, match="asked the index for 2 packages that few"):
-        await make(unknown_names=2).restore([locked(index, "a-third", requested=False)])
+        await make(unknown_names=2).install_locked([locked(index, "a-third", requested=False)])
     assert "a-third" not in asked_for(index)
 
 
 async def test_a_lock_that_the_cache_has_asks_nobody(index: Index, make: Make, tmp_path: Path) -> None:
     """So a person's own notebook is verified where it was made, whatever it has."""
     packages = [locked(index, f"own-{number}", requested=True) for number in range(12)]
-    await make(unknown_names=20).restore(packages)
+    await make(unknown_names=20).install_locked(packages)
     asked = len(index.requests)
     again = make(folder=tmp_path / "again" / "site", unknown_names=0)
-    await again.restore(packages)
+    await again.install_locked(packages)
     assert len(again.installed) == 12
     assert len(index.requests) == asked
 
@@ -238,7 +238,8 @@ async def test_what_packages_unpack_to_is_bounded_while_they_are(
     sha256 = index.add("bomb", files=bomb, packed=True, stated=10)
     index.add("small", stated=10)
     installer = make(install_mb=4)
-    wanted = installer.restore([Package("bomb", "1.0", sha256, True)]) if by_lock else installer.install(["bomb"])
+    bomb = Package("bomb", "1.0", sha256, True)
+    wanted = installer.install_locked([bomb]) if by_lock else installer.install(["bomb"])
     with pytest.raises(InstallRefused, match="Unpacked, they have more than the 4 MB that are left") as caught:
         await wanted
     assert "--install-mb" in caught.value.mend

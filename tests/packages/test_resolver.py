@@ -270,7 +270,7 @@ async def test_a_name_of_a_private_index_is_taken_from_there_only(
         await refused(make(), "mine", match="doesn't say when")
         assert [each.version for each in await make().install(["undated"])] == ["1.0"]
         private.add("locked", days=None)
-        await make().restore([Package("locked", "1.0", index.add("locked"), requested=True)])
+        await make().install_locked([Package("locked", "1.0", index.add("locked"), requested=True)])
         assert [each.name for each in await make().install(["app"])] == ["app"]
         assert [each.version for each in await make().install(["ours"])] == ["1.0"]
         pins = tmp_path / "pins.txt"

@@ -98,7 +98,7 @@ async def test_a_cell_that_still_runs_goes_on_to_its_end(engine: Engine, tmp_pat
 async def test_a_cell_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
     """Who takes over waits as long as the cell's own limit had let it run, and no longer."""
     name = await killed("bubblewrap", tmp_path, busy=BUSY.format(seconds=1000))
-    known = session_list.look_up(tmp_path, name)
+    known = session_list.info_of(tmp_path, name)
     spec = saved_spec.read_spec(known)
     saved_spec.write_spec(known.folder, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=0.5), keep=spec.keep))
     async with await Session.connect(name, state_dir=tmp_path) as session:
@@ -161,7 +161,7 @@ async def test_who_gives_up_a_detach_has_let_go_or_has_the_session(tmp_path: Pat
     await asyncio.wait([late])
     assert (late.cancelled(), session.status) == (True, "stopped")
     assert not any(isinstance(each.event, SessionEnded) for each in read_log(tmp_path / "sessions" / session.id))
-    assert session_list.look_up(tmp_path, session.id).state == "waiting"
+    assert session_list.info_of(tmp_path, session.id).state == "waiting"
     async with await Session.connect(session.id, state_dir=tmp_path) as again:
         assert (await again.run("x")).text == "41"
 
@@ -182,13 +182,13 @@ async def test_a_session_is_left_and_gone_on_with(engine: Engine, tmp_path: Path
     await session.start()
     await session.run("x = 1")
     await session.detach()
-    assert session_list.look_up(tmp_path, session.id).state == "waiting"
+    assert session_list.info_of(tmp_path, session.id).state == "waiting"
     async with await Session.connect(session.id[:-1], state_dir=tmp_path) as again:
         assert again.id == session.id
         assert (await again.run("print(x)")).text == "1"
         assert (await again.run("import os; os._exit(3)")).status == "died"
         assert (await again.run("print('x' in globals())")).text == "False"
-    assert session_list.look_up(tmp_path, session.id).state == "ended"
+    assert session_list.info_of(tmp_path, session.id).state == "ended"
 
 
 async def test_cells_from_before_are_run_again_after_a_later_loss(engine: Engine, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_what_a_sandbox_was_is_kept(tmp_path: Path) -> None:
     trust = trust_for(TrustLevel.SANDBOXED, security={"allowed_hosts": ["example.org:8443"]}, memory_mb=300)
     spec = SandboxSpec(trust=trust, data=(Mount(Path("/a/ü.csv"), "/tmp/data/ü.csv"),), keep=600, owner="one")
     write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
-    known = session_list.look_up(tmp_path, "one")
+    known = session_list.info_of(tmp_path, "one")
     with pytest.raises(UsageError, match="can't be resumed"):
         saved_spec.read_spec(known)
     saved_spec.write_spec(known.folder, spec)

@@ -43,20 +43,20 @@ def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
     """As long as it is one session's; the whole name always is."""
     for name in ("20261121-1", "20261121-12", "20261122-1"):
         write_log(tmp_path, name, CellStarted(cell=1, turn=0, code=""))
-    assert session_list.look_up(tmp_path, "20261122").id == "20261122-1"
-    assert session_list.look_up(tmp_path, "20261121-1").id == "20261121-1"
+    assert session_list.info_of(tmp_path, "20261122").id == "20261122-1"
+    assert session_list.info_of(tmp_path, "20261121-1").id == "20261121-1"
     for name, complaint in (("20261121", "2 sessions begin"), ("nope", "no session 'nope'"), ("", "no session")):
         with pytest.raises(UsageError, match=complaint):
-            session_list.look_up(tmp_path, name)
+            session_list.info_of(tmp_path, name)
 
 
 def test_what_runs_is_told_from_what_waits(tmp_path: Path) -> None:
     """A session is `running` exactly as long as a process has its lock."""
     write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
     log = SessionLog(tmp_path, "one")
-    assert session_list.look_up(tmp_path, "one").state == "running"
+    assert session_list.info_of(tmp_path, "one").state == "running"
     log.close()
-    assert session_list.look_up(tmp_path, "one").state == "ended"
+    assert session_list.info_of(tmp_path, "one").state == "ended"
 
 
 def test_a_session_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_a_link_is_no_session(tmp_path: Path) -> None:
     (tmp_path / "sessions" / "one").symlink_to(tmp_path / "other" / "sessions" / "one")
     assert session_list.listed(tmp_path) == []
     with pytest.raises(UsageError, match="no session"):
-        session_list.look_up(tmp_path, "one")
+        session_list.info_of(tmp_path, "one")
 
 
 def test_a_folder_that_could_not_be_a_sessions_is_none(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_somebody_elses_folder_is_no_session(tmp_path: Path) -> None:
     os.chown(tmp_path / "sessions" / "one", 65534, 65534)
     assert session_list.listed(tmp_path) == []
     with pytest.raises(UsageError, match="no session"):
-        session_list.look_up(tmp_path, "one")
+        session_list.info_of(tmp_path, "one")
 
 
 def test_thousands_are_listed_at_the_cost_of_looking_at_their_folders(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ async def export(session: str | None, out: Path, *, keep_attempts: bool, environ
         StoreError: Its log can't be read, or the file can't be written.
     """
     root = folders.state_root(settings.load().state_dir)
-    found = session_list.look_up(root, session)
+    found = session_list.info_of(root, session)
     if session is None:
         print(f"session: {found.id}", file=sys.stderr)
     recording = record(read_log(found.folder))

@@ -23,7 +23,7 @@ def shell(session: str) -> int:
     """
     from nbagent.faces.terminal import shell as terminal
 
-    found = session_list.look_up(folders.state_root(settings.load().state_dir), session)
+    found = session_list.info_of(folders.state_root(settings.load().state_dir), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
     if not saved_spec.read_spec(found).trust.allow_shell:

@@ -164,7 +164,7 @@ class Relay:
 
     def _state(self) -> StateTold:
         try:
-            state = session_list.look_up(self._root, self._folder.name).state
+            state = session_list.info_of(self._root, self._folder.name).state
         except NbagentError as error:
             return StateTold("ended", mend=str(error))
         if state == "running":

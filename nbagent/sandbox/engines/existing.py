@@ -78,7 +78,7 @@ class Existing(Engine):
         del hooks
         return ExistingKernel()
 
-    def settled(self, spec: SandboxSpec, *, strict: bool) -> SandboxSpec:
+    def adapted(self, spec: SandboxSpec, *, strict: bool) -> SandboxSpec:
         """The spec with the trust level that the kernel has."""
         if not spec.kernel:
             raise UsageError("The engine existing needs a kernel that runs.", mend="Name its file: --kernel FILE.")
