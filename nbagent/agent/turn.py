@@ -35,7 +35,7 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
     which stand in most outputs, are among them only if there are no others.
     """
     given = set(_FIGURES.findall(question.replace(",", "")))
-    given |= {f"{float(each) / 100:g}" for each in given}  # 16 % may be called 0.16
+    given |= {f"{float(each) / 100:g}" for each in given if float(each) < 100}  # 16 % may be called 0.16
     parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
     shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
     named: list[Claim] = []
@@ -68,7 +68,7 @@ PARAGRAPHS = 2
 """Paragraphs with such numbers that are looked at."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
-_SMALL = re.compile(r"-?(?:\d|10)")
+_SMALL = re.compile(r"-?(?:\d|10|0\.0+)")
 _NO_RESULT = re.compile(r"(?:19|20)\d\d|-?9{3,}(?:\.0+)?|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
 """A year, a number that stands for a missing value, and one with a letter behind it: a position 1B, the 1000s."""
 

@@ -492,14 +492,14 @@ async def test_a_file_that_takes_too_long_costs_the_others_nothing(
     assert time.monotonic() - started < 20
     await kernel.run("builtins.open = real")
     assert [each.path for each in described.files] == paths
-    assert described.files[1] == FileProfile("/tmp/data/data/notes.txt", note="took too long to read")
+    assert described.files[1] == FileProfile("/tmp/data/data/notes.txt", size=2800, note="took too long to read")
     assert [each.kind for each in (described.files[0], *described.files[2:])] == ["CSV", "CSV", "JSON"]
 
 
 @on_one_loop
 async def test_of_a_description_that_never_ends_a_part_is_kept(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where even the kernel hangs, what was described until then is there, and the others are named."""
-    paths = [f"/tmp/data/data/{name}" for name in ("object.json", "notes.txt", "bom.csv")]
+    paths = [f"/tmp/data/data/{name}" for name in ("object.json", "notes.txt", "dirty.csv")]
     await describe(kernel, paths)  # the imports that reading needs are not what the time is for
     monkeypatch.setattr("nbagent.kernel.describe.ALL_FILES_SECONDS", 5.0)
     hang = "import ctypes; ctypes.PyDLL(None).usleep(5_400_000)"  # which keeps all of Python from running
