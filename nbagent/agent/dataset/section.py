@@ -209,12 +209,12 @@ class DataView:
         if missing := [group for group in ranked if id(group) not in told]:
             lines.append(f"… and {len(missing):,} more tables; `describe` tells of each.")
         shown = {id(file) for group in self.groups for file, _ in group.tables}
-        others = [each for each in self.families if id(each.files[0]) not in shown]
+        tableless = [each for each in self.families if id(each.files[0]) not in shown]
         if not in_tree:
-            lines += [line for each in others for line in file_lines(each)]
+            lines += [line for each in tableless for line in file_lines(each)]
         else:
-            texts = [each for each in others if each.files[0].text and not each.files[0].is_note]
-            notes = [each.files[0].text for each in others if each.files[0].is_note]
+            texts = [each for each in tableless if each.files[0].text and not each.files[0].is_note]
+            notes = [each.files[0].text for each in tableless if each.files[0].is_note]
             fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
             texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
             lines += [line for each in texts[:TEXTS] for line in file_lines(each)]
