@@ -170,6 +170,8 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
         return " " if is_next else found[0]
 
     text = _LABEL.sub(label, text)
+    for name in (each for each in names if " " in each):
+        text = text.replace(name, " ")
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)

@@ -765,3 +765,38 @@ def test_a_number_in_a_row_of_a_file_is_known() -> None:
     }
     code = {1: "print(open('/tmp/data/a.csv').read())", 2: "17 + 1"}
     assert [each.cell for each in claims("It is 18, one more than 17.", outputs, code=code)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("41.57 Gt, by the factor 44/12", "C_TO_CO2 = 44 / 12\nprint(frame['c'].sum() * C_TO_CO2)"),
+        ("41.57 in 2013–2014", "print(frame.filter(pl.col('d').dt.year().is_between(2013, 2014)).height)"),
+        ("41.57 from 2013 to 2014", "print(frame.filter((frame['y'] >= 2013) & (frame['y'] <= 2014)))"),
+        ("41.57 (0 °C = 273.15 K)", "K = 273.15\nprint(frame['t'].mean() + K)"),
+        ("In January 41.57 mm", "print(frame)"),
+    ],
+)
+def test_what_a_computation_is_told_is_no_result(answer: str, code: str) -> None:
+    """The numbers of which a factor is made, the years that data is compared with, and definitions."""
+    assert [each for each in claims(answer, printed("41.5741"), code={1: code}) if not each.supported] == []
+
+
+@pytest.mark.parametrize("answer", ["The wettest year was 2031.", "Since 1987 it rains.", "44 orders", "44/12 of them"])
+def test_what_no_computation_is_told_is_a_result(answer: str) -> None:
+    """A year that the code has not, and numbers of which nothing is made."""
+    code = "R = 45 / 12\nprint(frame.filter(pl.col('y') >= 2031))"
+    assert any(not each.supported for each in claims(answer, printed("7.5"), code={1: code}))
+
+
+@pytest.mark.parametrize(("answer", "output"), [("20°", "['Tilt (deg):,20', 'x']"), ("43 of 100", "0.4264")])
+def test_numbers_are_found_as_others_write_them(answer: str, output: str) -> None:
+    """Right behind a comma; as so many of a hundred."""
+    assert [each.supported for each in claims(answer, printed(output), code={1: "print(frame)"})] == [True]
+
+
+def test_a_file_whose_name_has_spaces_claims_nothing() -> None:
+    """Also in brackets; but what else has its numbers does."""
+    answer = "By the IEC list (IS IEC 60079-20-1 2010.tsv) it is 126, and not 497."
+    found = claims(answer, printed("126"), code={1: "print(frame)"}, names=["IS IEC 60079-20-1 2010.tsv"])
+    assert [(each.text, each.supported) for each in found] == [("126", True), ("497", False)]

@@ -181,8 +181,8 @@ def test_a_large_folder_is_told_in_few_characters() -> None:
     files = [table(f"/tmp/data/deep/folder/{name}", name[:2], size=123_456 if "a_2" in name else 10) for name in names]
     files += [table(f"/tmp/data/{n}/a b.csv", f"x{n}") for n in range(90)]
     tree = DataView(Profiles(files)).tree()
-    assert tree[0].endswith('below "/tmp/data/":')
-    assert tree[1].startswith('"deep/folder/": 124 KB; .csv: aaaaaaaaa{,_2 (123 KB),_survey,-old}, b')
+    assert tree[0].endswith(' below "/tmp/data/":')
+    assert '"deep/folder/": 124 KB; .csv: aaaaaaaaa{,_2 (123 KB),_survey,-old}' in tree[1]
     assert re.search(r", … and \d+ more$", tree[1])
     assert tree[-1].startswith("… and ")
     assert tree[-1].endswith(" files")
@@ -431,3 +431,63 @@ def test_what_a_sandbox_says_of_its_columns_costs_little() -> None:
         assert tracemalloc.get_traced_memory()[1] < 80 * MIB
     finally:
         tracemalloc.stop()
+
+
+def test_a_name_in_the_first_lines_of_a_file_finds_it() -> None:
+    """Before words that many columns have: nothing else says that the file is of that place."""
+    files = [table(f"/tmp/data/{n}.csv", f"wind {n}", "temperature", "pressure") for n in range(20)]
+    files[7].tables[0].raw = ['703165,"SAND POINT",AK', "wind,temperature"]
+    files[9].path = "/tmp/data/NLD_Amsterdam0624.csv"
+    told = section(files, "What were the mean temperature and pressure at Sand Point and at Amsterdam?")
+    assert told.index('- "/tmp/data/NLD_Amsterdam0624.csv"') < told.index('- "/tmp/data/0.csv"')
+    assert '- "/tmp/data/7.csv"' in told
+    assert told.index('- "/tmp/data/7.csv"') < told.index('- "/tmp/data/0.csv"')
+
+
+def test_initials_of_a_question_find_a_file() -> None:
+    """HPV is a high production volume."""
+    files = [table(f"/tmp/data/{name}.csv", name) for name in ("HPV 2015", *"abcdefghijklm")]
+    told = section(files, "How many substances are on the list of high production volume?")
+    assert told.index('- "/tmp/data/HPV 2015.csv"') < told.index('- "/tmp/data/a.csv"')
+
+
+def test_a_note_is_told_by_its_lines_that_the_question_touches() -> None:
+    """Also where it is one table of hundreds of lines; a licence says nothing of the data."""
+    lines = ["Byte-by-byte", *(f"{at} F4.1 label{at} something else of no matter" for at in range(200))]
+    lines[150] = "80-86 F7.4 ms LOD length of day"
+    text = "Permission is hereby granted, free of charge, to all.\n\n" + "\n".join(lines)
+    note = FileProfile("/tmp/data/ReadMe.finals", kind="text", text=text, is_note=True, size=9)
+    told = section([note, *(table(f"/tmp/data/{n}.csv", f"c{n}") for n in range(9))], "Which day had the least length?")
+    assert "LOD length of day" in told
+    assert "Permission" not in told
+
+
+def test_tables_of_a_database_are_named_with_its_file() -> None:
+    """Among many tables they are not told one by one."""
+    base = table("/tmp/data/elements.db", "a")
+    base.kind, base.tables = (
+        "SQLite database",
+        [Table(name=each, columns=[Column(each)]) for each in ("series", "groups")],
+    )
+    tree = DataView(Profiles([base, *(table(f"/tmp/data/{n}.csv", f"c{n}") for n in range(9))])).tree()
+    assert '"elements.db" 100 B [series, groups]' in tree[1]
+
+
+def test_amounts_are_no_keys_and_numbers_without_a_header_may_be() -> None:
+    """Irradiances of two stations have values in common; the numbers of substances join a list that has no header."""
+    values = [str(each) for each in range(200_000, 200_300)]
+    files = []
+    for path, name, dtype in (
+        ("a", "GHI", "Float64 or Int64"),
+        ("b", "GHI", "Int64"),
+        ("c", "column_0", "Int64"),
+        ("d", "CASRN", "Int64"),
+    ):
+        column = Column(name, dtype=dtype, distinct=300, low=200_000, high=200_299, sketch=sketch(values))
+        rows = 300 if path in "cd" else 3000
+        files.append(
+            FileProfile(f"/tmp/data/{path}.csv", kind="CSV", tables=[Table(rows=rows, width=1, columns=[column])])
+        )
+    found = {frozenset((key.left_column, key.right_column)) for key in DataView(Profiles(files)).keys}
+    assert frozenset(("column_0", "CASRN")) in found
+    assert frozenset(("GHI",)) not in found

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nbagent.kernel.inside.frames_inside import spaced_table
+from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.text_tables_inside import Clock, TextTable, text_table
 
 
@@ -17,6 +19,9 @@ from nbagent.kernel.inside.text_tables_inside import Clock, TextTable, text_tabl
         ("Report\n\nland;1964\nTogo;6,52\nMali;6,97\n", ";"),
         ("a,b\n1;5,2;5\n", ","),
         ("a\tb\n1,5\t2,5\n2,5\t3,5\n", "\t"),
+        ("# code:city\nAAL:Aalborg\nABZ:Aberdeen, Dyce\nACC:Accra\n", ":"),
+        ("# by; and: so on\n# a, b, c\nt;v\n1;2\n2;3\n3;4\n", ";"),
+        ("Report: all well\nNext: 12:30\nThen: 13:30\n", ","),
     ],
 )
 def test_decimal_commas_are_no_separators(text: str, separator: str) -> None:
@@ -50,3 +55,68 @@ def test_negatives_in_parentheses_are_numbers(tmp_path: Path) -> None:
     assert (column["dtype"], column["form"]) == ("String", "numbers")
     assert (column["low"], column["high"]) == (-1018.25, 12.5)
     assert column["others"] == {"negatives in parentheses, (1.5)": 2}
+
+
+ROWS = "".join(f"{year},{year / 7:.2f},{year / 9:.3f}\n" for year in range(1765, 1865))
+TRACES = "".join(f"{city},{at},{at + 1},{at + 2}\n" for at, city in enumerate(["Ulm", "Bern", "Graz", "Linz"] * 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "skipped", "header", "labels"),
+    [
+        # Words on the table, however many fields they have, and three rows of header of which the last has the names.
+        (
+            'RUN,,\n"by A, B",,\nDATA,3,\n,,\nNO:,1,2\nUNITS:,Gt,Mt\nyear,CO2,CH4\n' + ROWS,
+            6,
+            ["year", "CO2", "CH4"],
+            "1 Gt",
+        ),
+        (
+            "Sources:,of the forcing by volcanoes and by the sun as a mean of each year of the past\nyear,a,b\n" + ROWS,
+            1,
+            ["year", "a", "b"],
+            "",
+        ),
+        ("PLACE,AMSTERDAM,NLD\nDESIGN,1,Handbook,2,3,4,5\nPERIODS\n" + ROWS, 3, [], ""),
+        (
+            "key,1000,1500,2000\n"
+            + TRACES.replace("Ulm", "7-1").replace("Bern", "7-2").replace("Graz", "7-3").replace("Linz", "7-4"),
+            0,
+            ["key", "1000", "1500", "2000"],
+            "",
+        ),
+        ("t (a),GHI\n1,,\n" + "2,3,\n" * 9, 0, ["t (a)", "GHI"], ""),
+        ("AD,+42,Europe\nAE,+25,Asia\nAF,+34,Asia\n", 0, [], ""),
+    ],
+)
+def test_a_table_begins_below_the_words_on_it(text: str, skipped: int, header: list[str], labels: str) -> None:
+    """Its header is the row that names each column; without one, the first row of numbers is no header."""
+    found = TextTable("x.csv", text.encode())
+    assert found.skipped_lines == skipped
+    assert (found.layout.header[: len(header)] if found.layout.has_header else []) == header
+    assert not labels or found.layout.labels[1] == labels
+
+
+def test_rows_of_any_length_are_all_read(tmp_path: Path) -> None:
+    """Names that follow in any number make no row too short, also where a piece begins with a longer or shorter one."""
+    path = tmp_path / "names.tsv"
+    rows = ["\t".join([str(at), f"{at}-1", *("x, y" for _ in range(at % 7))]) for at in range(400_000)]
+    path.write_text("\n".join(rows) + "\n")
+    found = text_table(str(path), path.stat().st_size, Clock(float("inf"), 2**21))
+    assert "separator='\\t'" in found["call"]
+    assert found["rows"] == len(rows)
+
+
+def test_a_table_parted_by_spaces_begins_below_its_title(tmp_path: Path) -> None:
+    """The lines above it have other numbers of fields."""
+    path = tmp_path / "station.dat"
+    lines = ["Alamosa", "  37.70  105.92 2317 m", *(f" 2016 1 {at} 0.5 -1.8" for at in range(1, 20))]
+    path.write_text("\n".join(lines))
+    found = spaced_table(str(path), path.read_bytes())
+    assert (found["rows"], found["width"]) == (19, 5)
+
+
+def test_files_that_there_is_no_time_to_read_have_their_sizes(tmp_path: Path) -> None:
+    """What is not read is not said to be empty."""
+    (tmp_path / "a.csv").write_bytes(b"x" * 1234)
+    assert [each[1] for each in listing([str(tmp_path)], 0.0)["files"]] == [1234]

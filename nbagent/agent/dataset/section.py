@@ -187,7 +187,7 @@ class DataView:
     def _tables(self, asked: set[str], scores: Mapping[int, float], room: int) -> list[str]:
         ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
         told: dict[int, list[str]] = {}
-        left, in_tree = room, len(self.families) > LISTED or self.profiles.more
+        left, in_tree = room, len(self.families) > LISTED or self.profiles.more > 0
         is_much = len(ranked) > SEVERAL
         least = SLIGHT * scores[id(ranked[0])] if is_much else 0
         touched = [each for each in ranked if scores[id(each)] > least]
@@ -208,24 +208,27 @@ class DataView:
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
             lines.append(f"… and {len(missing):,} more tables; `describe` tells of each.")
+        return [*lines, *self._without_tables(asked, in_tree=in_tree)]
+
+    def _without_tables(self, asked: set[str], *, in_tree: bool) -> list[str]:
+        """Files that are no tables: where each has its line elsewhere, texts that fit, and what could not be read."""
         shown = {id(file) for group in self.groups for file, _ in group.tables}
-        others = [each for each in self.families if id(each.files[0]) not in shown]
+        tableless = [each for each in self.families if id(each.files[0]) not in shown]
         if not in_tree:
-            lines += [line for each in others for line in file_lines(each)]
-        else:
-            texts = [each for each in others if each.files[0].text and not each.files[0].is_note]
-            notes = [each.files[0].text for each in others if each.files[0].is_note]
-            fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
-            texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
-            lines += [line for each in texts[:TEXTS] for line in file_lines(each)]
-            unread: dict[str, list[Family]] = {}
-            for each in self.families:
-                if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):
-                    unread.setdefault(each.files[0].note, []).append(each)
-            for note, alike_files in list(unread.items())[:10]:
-                more = f" and {len(alike_files) - 3} more" if len(alike_files) > 3 else ""
-                paths = ", ".join(quote(each.files[0].path, limit=200) for each in alike_files[:3])
-                lines.append(f"{paths}{more}: {quote(note, limit=NOTE)}")
+            return [line for each in tableless for line in file_lines(each)]
+        texts = [each for each in tableless if each.files[0].text and not each.files[0].is_note]
+        notes = [each.files[0].text for each in tableless if each.files[0].is_note]
+        fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
+        texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
+        lines = [line for each in texts[:TEXTS] for line in file_lines(each)]
+        unread: dict[str, list[Family]] = {}
+        for each in self.families:
+            if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):
+                unread.setdefault(each.files[0].note, []).append(each)
+        for note, alike_files in list(unread.items())[:10]:
+            more = f" and {len(alike_files) - 3} more" if len(alike_files) > 3 else ""
+            paths = ", ".join(quote(each.files[0].path, limit=200) for each in alike_files[:3])
+            lines.append(f"{paths}{more}: {quote(note, limit=NOTE)}")
         return lines
 
     def _keys(self, scores: Mapping[int, float]) -> list[str]:

@@ -74,7 +74,8 @@ class Layout:
         numbers = [sum(bool(_NUMERIC.match(row[at])) for at in numeric if at < len(row)) for row in rows]
         words = [any(self._is_header([*row, *[""] * self.width], [at]) for at in numeric) for row in rows]
         begin = next((at for at in range(first, len(rows)) if not any(words[at : at + FEW])), first)
-        if begin - first <= HEADER and self._has_names(rows[first]) and not self._is_sentence(rows[first]):
+        names = self._has_names(rows[first]) and not self._is_sentence(rows[first])
+        if names and begin - first <= HEADER and max(map(_width, rows[first:begin]), default=0) <= self.width:
             return first
         top = begin
         while top > first and not self._ends_preamble(rows[top - 1], is_last=top == begin):
@@ -99,7 +100,8 @@ class Layout:
     def _named(self, rows: list[list[str]]) -> list[str]:
         """Take the names from that row of the header that has one for each column; what the others say of these."""
         several = rows[self.skipped : self.skipped + self.more + 1]
-        at = next((at for at, row in enumerate(several) if self._has_names(row)), 0)
+        named = [at for at, row in enumerate(several) if self._has_names(row)]
+        at = named[-1] if named and named[0] else 0  # the names of a first row stand; else those next to the values
         if self.has_header:
             self.header, self.skipped, self.more = several[at] if several else [], self.skipped + at, self.more - at
         rest = [*several[:at], *several[at + 1 :]]
