@@ -62,5 +62,5 @@ class Quota:
         self._told = self.refused
         return (
             f"The {self.limit // 1024**2:,} MB that this session may keep on disk are used up, so not all of this was "
-            "kept (limit session_mb; raise it with NBAGENT_SESSION_MB or Limits(session_mb=…), in a new session)."
+            "kept (more is a setting of nbagent's: session_mb; it holds for new sessions)."
         )

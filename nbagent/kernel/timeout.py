@@ -219,4 +219,5 @@ class TimedRequests:
         if ended.out_of_memory:
             peak = f", {ended.memory_peak // MIB:,} MB at its peak" if ended.memory_peak else ""
             limit = self._process.limits.memory_mb
-            request.died += f" (limit {limit:,} MB{peak}); raise it with --memory or Limits(memory_mb=…)"
+            # Read in a terminal, in Python and in JupyterLab.
+            request.died += f" (limit {limit:,} MB{peak}; more is a setting of nbagent's: memory_mb, or --memory)"
