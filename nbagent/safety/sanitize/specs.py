@@ -43,29 +43,35 @@ def draw(figure: object) -> dict[str, Any] | None:
     """The JSON of a figure of Plotly's; None if it could load something."""
     if not isinstance(figure, dict):
         return None
-    data, layout = figure.get("data"), figure.get("layout")
-    if not isinstance(data, list) or not isinstance(layout, dict):
+    # `config` names servers, and isn't shown.
+    kept = {name: figure[name] for name in ("data", "layout", "frames") if name in figure}
+    if not isinstance(kept.get("data"), list) or not isinstance(kept.get("layout"), dict):
         return None
+    if not isinstance(kept.get("frames", []), list):
+        del kept["frames"]
+    # Checked is what is shown: a reference such as `&#101;` may complete a type, a name or an address.
+    kept = _made_anew(kept)
+    return None if _may_load(kept) else kept
+
+
+def _may_load(kept: dict[str, Any]) -> bool:
+    """Whether a figure, made anew, names a map, an address, or what all objects of a page have."""
+    layout = kept["layout"]
     if any(re.fullmatch(r"(?:geo|mapbox|map)\d*", key) for key in layout):
-        return None
-    frames = figure.get("frames")
-    kept = {"data": data, "layout": layout} | ({"frames": frames} if isinstance(frames, list) else {})
+        return True
     # A template has the looks of each type, also of those that are not there. A button may give a type as an argument.
     plain = {**kept, "layout": {name: each for name, each in layout.items() if name != "template"}}
     kinds = [text for key, text in _strings(plain) if _last(key) in ("type", *_ARGUMENTS)]
     if any(_TILES.search(kind) and kind not in _NOT_TILES for kind in kinds):
-        return None
+        return True
     for key, written in _strings(kept):
-        # Browsers skip control characters in addresses.
-        text = _CONTROLS.sub("", _resolved(_CONTROLS.sub("", written)))
+        text = _CONTROLS.sub("", written)  # browsers skip these in addresses
         if is_data_image(text) or (key == "bdata" and _BINARY.fullmatch(text)):
             continue
         name = _last(text if _last(key) in _ARGUMENTS else key)
         if _ELSEWHERE.search(text) or _OF_ALL.search(text) or name in _ADDRESSES:
-            return None
-    # `config` names servers, and isn't shown.
-    made: dict[str, Any] = _made_anew(kept)
-    return made
+            return True
+    return False
 
 
 def _made_anew(value: Any) -> Any:

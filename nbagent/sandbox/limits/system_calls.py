@@ -82,27 +82,14 @@ SOCKET_FILTERS = (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs, like seccomp's filters, take room of
 which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
 PR_SET_DUMPABLE = 4
-PROCESS_OPTIONS = frozenset(
-    {
-        *range(1, 7),
-        *range(9, 17),
-        19,
-        20,
-        21,
-        23,
-        *range(25, 28),
-        29,
-        30,
-        *range(36, 40),
-        *range(41, 44),
-        *range(45, 48),
-    }
-    | {*range(50, 58), 60, 61, *range(63, 67)}
-)
+_SIGNALS_AND_NAMES = {*range(1, 17), 19, 20, 21}
+_PRIVILEGES = {*range(23, 31), *range(36, 40), 47}
+_PROCESSOR = {41, 42, 45, 46, *range(50, 59), 60, 61, *range(63, 67)}
+PROCESS_OPTIONS = frozenset(_SIGNALS_AND_NAMES | _PRIVILEGES | _PROCESSOR)
 """The options of `prctl` that cost nothing: signals, names, rounding, floating point, speculation, privileges given up.
 
 Not 22, a filter of code's own (see `SOCKET_FILTERS`); nor names for pieces of memory (0x53564d41), which Linux keeps
-and charges to nobody, 96 bytes each; nor what there is or will be beside.
+and charges to nobody, 96 bytes each; nor any option that isn't listed, also those that later Linuxes will have.
 """
 MADV_MERGEABLE = 12
 """The advice of `madvise` by which Linux looks for pages with the same contents, also those of virtual machines on the

@@ -75,6 +75,23 @@ def test_no_figure_styles_its_text(figure: dict[str, Any]) -> None:
     assert "<" not in unescape(unescape(written))
 
 
+@pytest.mark.parametrize(
+    "figure",
+    [
+        {"data": [{"type": "scatterg&#101;o"}], "layout": {}},
+        {"data": [{"t&#121;pe": "chorop&amp;#108;eth"}], "layout": {}},
+        {"data": [], "layout": {"g&#101;o": {}}},
+        {"data": [], "layout": {"images": [{"sour&#99;e": "/lab/api/x"}]}},
+        {"data": [], "layout": {"template": {"layout": {"images": [{"sour&#99;e": "/lab/api/x"}]}}}},
+        {"data": [], "layout": {"updatemenus": [{"buttons": [{"&#97;rgs": [{"type": "scattermap"}]}]}]}},
+        {"data": [], "layout": {"title": {"text": "htt&#112;s:&#47;&#47;h.invalid"}}},
+    ],
+)
+def test_a_reference_completes_nothing_in_a_figure(figure: dict[str, Any]) -> None:
+    """What is checked is what is shown: with references resolved."""
+    assert draw(figure) is None
+
+
 def test_a_figure_of_plotly_express_stays() -> None:
     """Its templates have elements without attributes, and texts may compare."""
     template = "species=Adelie<br>%{x} &lt; 5<br><b>%{y}</b><extra></extra>"
