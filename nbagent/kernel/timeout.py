@@ -32,8 +32,8 @@ AGAIN_SECONDS = 0.3
 PATIENCE_SECONDS = 0.5
 """Seconds that a cell waits for another client's cell before anybody is told."""
 ASK_AGAIN_SECONDS = 1.0
-"""Seconds after which a kernel that others use, too, is asked again whether it is free: if a cell fails, it drops the
-requests that wait behind that."""
+"""Seconds after which a kernel that others use, too, is asked again whether it is free: a kernel drops the requests
+that wait behind a cell that fails."""
 MAX_ASKS = 600
 """How often the kernel is asked; after that, the cell waits for the answer to any of these requests."""
 

@@ -35,7 +35,7 @@ async def export(
     """Write the notebook of a session, as `AnySession.export` says.
 
     Args:
-        parts: The parts of the session.
+        parts: What the session works with.
         place: Where the notebook goes.
         spec: The session's, for a run in a fresh sandbox.
         is_running: Whether the session has a kernel, and a log that takes events; it may end meanwhile.

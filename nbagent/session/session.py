@@ -1,7 +1,7 @@
 """A session: questions in, a stream of events out, a notebook at the end.
 
-Each call of a face is described in `protocol.py`. What the session is to be is a `Plan`, and what it works with once it
-is started are its `Parts`; both are imported when they are needed, so that importing this module costs little.
+Each call of a face is described in `protocol.py`. What the session is to be is a `Plan`; once it is started, it works
+with its `Parts`. Both are imported when they are needed, so that importing this module costs little.
 """
 
 from __future__ import annotations

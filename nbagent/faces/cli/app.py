@@ -43,7 +43,7 @@ def everywhere(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> int:
     """Flags that stand before any command; without a command, a conversation, where there is a terminal."""
-    del version, debug  # `_version` has acted on the one, and `program.run` on the other
+    del version, debug  # `_version` and `program.run` have read them
     if context.invoked_subcommand is not None:
         return 0
     from nbagent.faces.terminal.keyboard import Keyboard

@@ -48,8 +48,8 @@ def open_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
     return Console(highlight=False, emoji=False, theme=theme, stderr=stderr, soft_wrap=soft_wrap)
 
 
-def hung(line: Text, console: Console) -> Text:
-    """A line of a traceback, whose code goes on below the code and not below its number."""
+def with_hanging_indent(line: Text, console: Console) -> Text:
+    """A line of a traceback, wrapped so that its code stays to the right of its number."""
     from rich.text import Text
 
     number = _NUMBER.match(line.plain)

@@ -15,7 +15,7 @@ from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Reco
 from nbagent.core.markdown import MAX_FORMATTED
 from nbagent.core.text import safe
 from nbagent.faces.terminal import pictures
-from nbagent.faces.terminal.console import code_theme, hung, open_console
+from nbagent.faces.terminal.console import code_theme, open_console, with_hanging_indent
 from nbagent.faces.terminal.lines import LineRenderer, Style, StyledLine, waits_for
 
 if TYPE_CHECKING:
@@ -303,7 +303,9 @@ class View:
         if named := [*re.finditer(r"(?m)^[A-Za-z_][\w.]*(?=: |$)", text)]:
             shown.stylize(STYLES["bad"], *named[-1].span())
         if self.console.is_terminal:
-            shown = Text("\n").join(hung(line, self.console) for line in shown.split("\n", allow_blank=True))
+            shown = Text("\n").join(
+                with_hanging_indent(line, self.console) for line in shown.split("\n", allow_blank=True)
+            )
         self.console.print(shown, soft_wrap=not self.console.is_terminal)
 
     def _write(self, shown: str) -> None:

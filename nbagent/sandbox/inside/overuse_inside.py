@@ -18,7 +18,7 @@ import time
 LOOK_SECONDS = 0.25
 """Seconds between two looks, in which code takes some 50 MB of locks a core."""
 IDLE_LOOK_SECONDS = 1.0
-"""Seconds between two looks at an idle sandbox, which with these wakes about as often as ipykernel by itself does."""
+"""Seconds between two looks at an idle sandbox: it then wakes about as often as ipykernel alone."""
 IDLE_SECONDS = 0.002
 """A sandbox is idle if its processes ran for no more than so many seconds since the last look.
 
