@@ -14,7 +14,7 @@ import pytest
 from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
-from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.masks import INSTALLED, read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
@@ -648,6 +648,24 @@ def test_long_texts_take_time_in_proportion() -> None:
     one, other = ("\n".join(f"{word} {number}" for number in range(20 * MOST)) for word in ("left", "right of"))
     assert len(changes(tokens(one), tokens(other))) == 1
     assert time.thread_time() - started < 200 * pace
+
+
+@pytest.mark.parametrize("texts", [
+    [f"b'{chr(92)}x80{''.join(sign + letter for sign in ',;:.' * 150)}'" for letter in "abc"],
+    [f"Successfully installed{' a-1-1' * 30} {end}" for end in "xyz"],
+])  # fmt: skip
+def test_short_texts_take_no_time(texts: list[str]) -> None:
+    """Bytes whose every letter differs, and names of packages that can be read in two ways each."""
+    started, pace = time.thread_time(), machine.pace()
+    compared(*texts, code="import os\nos.urandom(8)", masks=[INSTALLED])
+    assert time.thread_time() - started < 10 * pace
+
+
+def test_what_was_installed_is_masked_by_whatever_name() -> None:
+    """Names have hyphens, and versions have parts after them."""
+    for name in ("scikit-learn-1.5", "a-1.0.post1", "b-1.0-2", "x-2.0rc1 ruamel.yaml-0.18-3"):
+        assert INSTALLED.apply(f"Successfully installed {name}\nx") == "x"
+    assert INSTALLED.apply("Successfully installed revenue") == "Successfully installed revenue"
 
 
 HONEST = """
