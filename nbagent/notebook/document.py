@@ -37,6 +37,7 @@ class _Shown(msgspec.Struct):
     output_type: str
     data: dict[str, Any] = {}
     text: str | list[str] = ""
+    traceback: list[str] = []
 
 
 class _Metadata(msgspec.Struct):

@@ -129,7 +129,8 @@ def pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
         number += 1
         if kind == "error":
             found["error", ""] = f"{found.get(('error', ''), '')}{output.get('ename')}: {output.get('evalue')}\n"
-            found[TRACEBACK, ""] = "\n".join([found.get((TRACEBACK, ""), ""), *map(str, output.get("traceback", ()))])
+            lines = [found.get((TRACEBACK, ""), ""), *output.get("traceback", ())]
+            found[TRACEBACK, ""] = "\n".join(filter(None, lines))
         for mime, value in output.get("data", {}).items():
             # Which model a view shows is a made-up name; that there is one counts.
             found[f"output {number}", mime] = _text(value) if mime != VIEW_MIME else "there"
