@@ -21,7 +21,7 @@ class CellProof:
         result: Whether it shows the same.
         differences: What differs.
         note: What else must be known, such as that it was edited.
-        excused: What differs and is no change: `date`, `timing`, `id`.
+        excused: What differs and is no change: `date`, `timing`, `id`, `traceback`.
         pictures: PNG files that show what differs in its figures.
         seconds: How long it took.
         depends: What of a machine it depends on, as a sweep found.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
+from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
@@ -84,6 +85,9 @@ def compare(
         what, mime = key
         if what == TRACEBACK and (not context.same_programs or any(each.what == "error" for each in found.differences)):
             continue
+        if what == TRACEBACK and len({_masked(run.get(key, ""), context) for run in (other, *more)}) > 1:
+            found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
+            continue
         if key not in one or key not in other:
             cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
             lost, new = ("missing", "") if key not in other else ("", "new")
@@ -97,6 +101,10 @@ def compare(
             _compare_text(key, one[key], other[key], others, context, found)
     found.differences = list(_once(found.differences))[:MOST]
     return found
+
+
+def _masked(text: str, context: Context) -> str:
+    return masked(text, context.strictness.masks)
 
 
 def _once(differences: Sequence[Difference]) -> Iterator[Difference]:
