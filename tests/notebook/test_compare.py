@@ -417,6 +417,17 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
         assert compared(*texts, code=honest).differences == []
 
 
+@pytest.mark.parametrize(("before", "after", "seeded"), [
+    ("random.seed(4)", "", True), ("torch.manual_seed(seed)", "", True), ("np.random.seed(seed=4)", "", True),
+    ("np.random.seed()", "", False), ("random.seed(time.time())", "", False), ("now = time.time()\nseed(now)", "", False),
+    ("seed_it()", "", False), ("random.seed(None)", "", False), ("", "random.seed(4)", False),
+])  # fmt: skip
+def test_a_seed_is_one_that_is_the_same_in_each_run_and_comes_before(before: str, after: str, seeded: bool) -> None:
+    """Whatever else is called so."""
+    code = f"{before}\nx = random.random()\n{after}\nt = time.time()\nprint(x, time.time() - t)"
+    assert Code().take(code).shows_draws is not seeded
+
+
 @pytest.mark.parametrize(
     "told",
     ["/items/{}?page=3", '{{"key":"{}","n":3}}', "Bearer {};n=3", "{}/part-3.csv", "{}:3,{}:3", "<a id='{}'>3</a>",

@@ -61,6 +61,8 @@ _TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]*\s-(?:\w*l\w*|-full-time)
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
+_SEEDS_ALL = frozenset({"seed", "manual_seed", "set_seed", "set_random_seed"})
+"""Functions that give a seed to the generator that everybody shares."""
 _GENERATORS = frozenset({"random", "numpy.random"})
 """Modules whose functions draw random numbers."""
 
@@ -105,10 +107,9 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
-            self._all_seeded |= "seed" in code and any("seed" in name for name in _called(statement))
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
-        draws = self._reads(code, _DRAWS, self.draws) and not self._all_seeded
+        draws = self._reads(code, _DRAWS, self.draws)
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
@@ -139,6 +140,9 @@ class Code:
             reads = pattern.search(_without_imports(statement, text)) is not None
             if pattern in (_RANDOM, _DRAWS) and self._is_seeded(statement, text):
                 reads = False
+            if pattern is _DRAWS:
+                self._follow_seeds(statement)
+                reads = reads and not (self._all_seeded and not _WITHOUT_SEED.search(text))
             if reads or _mentioned(statement) & names:
                 found = True
                 within = _given(statement, pattern, names)
@@ -150,6 +154,15 @@ class Code:
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         rest = "\n".join(COMMANDS.findall(code)) if statements(code) else code
         return found or pattern.search(rest) is not None
+
+    def _follow_seeds(self, statement: ast.stmt) -> None:
+        """Take in whether a statement gives the generator of all a seed, or one that differs with every run."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and next(_called(node)) in _SEEDS_ALL:
+                given = [*node.args, *(each.value for each in node.keywords)][:1]
+                text = " ".join(map(unparsed, given)) or "None"
+                differs = _CLOCKS.search(text) or _IDS.search(text) or _words(text) & (self.clocks | self.ids)
+                self._all_seeded = text != "None" and not differs
 
     def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
         """Whether what a statement draws has a seed: its own, or that of its generator.
