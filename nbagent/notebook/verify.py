@@ -33,8 +33,8 @@ from nbagent.packages.requirements import script_requirements
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
-FEW = 100
-"""Processes that a sandbox has before its kernel, and by far not as many as a machine has."""
+SANDBOX_PROCESSES = 100
+"""A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
 EDITED = "edited since nbagent wrote it"
 
 
@@ -195,13 +195,13 @@ class Verification:
 
     def _notes(self, fresh: Ran) -> list[str]:
         """What is different here from where the notebook was made, and what is not compared."""
-        found, skipped = [], [each.id for each in self._document.skipped]
+        found, skipped = [], [each.name for each in self._document.skipped]
         if skipped:
             found.append(f"Tagged to be skipped, and not verified: {', '.join(skipped)}.")
-        if installs := [each.id for each in self._document.cells if each.installs and each.outputs]:
+        if installs := [each.name for each in self._document.cells if each.installs and each.outputs]:
             found.append(f"What is printed while packages are installed isn't compared: {', '.join(installs)}.")
         if not is_same_environment(self._lock, fresh):
-            failed = [each.id for each in self._document.cells if any(map(_is_error, each.outputs))]
+            failed = [each.name for each in self._document.cells if any(map(_is_error, each.outputs))]
             found += [f"Where an error came from isn't compared: {', '.join(failed)}."] if failed else []
         if self._document.has_views and not self._document.widgets:
             found.append("It has widgets without their state, which is not compared.")
@@ -243,10 +243,8 @@ class Verification:
         if ran is not None and ran.status not in RUNS_ON:
             proof.result, proof.note = "differs", ran.note or f"It ended with {ran.status}."
         elif ran is not None and (was := cell.facts.get("status", ran.status)) != ran.status:
-            proof.result, proof.note = (
-                "differs",
-                f"It ended with {ran.status}, and the notebook says {one_line(str(was), 40)}.",
-            )
+            proof.result = "differs"
+            proof.note = f"It ended with {ran.status}, and the notebook says {one_line(str(was), 40)}."
         if cell.is_edited:
             proof.result, proof.note = "differs", EDITED
         return proof
@@ -320,7 +318,7 @@ def compared(
         masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
         strict = replace(strictness, masks=masks)
         # A sandbox's kernel has the same small number each time, which a result may be, too.
-        kernel = 0 if same and fresh.process < FEW else fresh.process
+        kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
         context = Context(
             moments=moments,
             reads=reads[cell.number],

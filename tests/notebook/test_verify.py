@@ -31,10 +31,11 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
-from nbagent.notebook.fresh import Ran
+from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import CellProof, Proof
+from nbagent.notebook.report import junit
 from nbagent.notebook.verify import Verification, all_reads, compared
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -417,6 +418,16 @@ def test_cells_are_called_as_a_person_knows_them() -> None:
     ids = ("cell-2", "plot", "12b24d66-110d-4247-becb-d6c0779f38b9", "a1b2c3d4")
     names = [CellProof(id=each, number=7).name for each in ids]
     assert names == ["cell-2", "plot", "code cell 7", "code cell 7"]
+    assert [document.DocumentCell(id=each, number=7, code="").name for each in ids] == names
+    assert b'"code cell 7"' in junit([Proof(name="n", cells=[CellProof(id="a1b2c3d4", number=7)])])
+
+
+async def test_no_cell_runs_where_what_comes_first_fails() -> None:
+    """As where there is no matplotlib to tell the time of a former run."""
+    code = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
+    runs = FreshRuns(document.of(code, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
+    ran = await runs.once(first=lambda kernel: kernel.evaluate("def main():\n    import nothing", []))
+    assert (ran.outputs, runs.count) == ({}, 0)
 
 
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:
