@@ -419,7 +419,8 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
 
 @pytest.mark.parametrize(("before", "after", "seeded"), [
     ("random.seed(4)", "", True), ("torch.manual_seed(seed)", "", True), ("np.random.seed(seed=4)", "", True),
-    ("np.random.seed()", "", False), ("random.seed(time.time())", "", False), ("now = time.time()\nseed(now)", "", False),
+    ("np.random.seed()", "", False), ("random.seed(time.time())", "", False),
+    ("now = time.time()\nseed(now)", "", False),
     ("seed_it()", "", False), ("random.seed(None)", "", False), ("", "random.seed(4)", False),
 ])  # fmt: skip
 def test_a_seed_is_one_that_is_the_same_in_each_run_and_comes_before(before: str, after: str, seeded: bool) -> None:
@@ -666,7 +667,7 @@ def test_long_texts_take_time_in_proportion() -> None:
 
 
 @pytest.mark.parametrize("texts", [
-    [f"b'{chr(92)}x80{''.join(random.Random(n).choices('abcdefg,;:.', k=700))}'" for n in range(3)],
+    [f"b'{chr(92)}x80{''.join(random.Random(n).choices('abcdefg,;:.', k=700))}'" for n in range(3)],  # noqa: S311
     [f"Successfully installed{' a-1-1' * 30} {end}" for end in "xyz"],
 ])  # fmt: skip
 def test_short_texts_take_no_time(texts: list[str]) -> None:

@@ -40,7 +40,8 @@ PLACES = (
     ("cells", 0, "metadata", "nbagent"), ("cells", 1, "metadata", "nbagent"), ("cells", 0, "metadata", "tags"),
     ("cells", 0, "metadata", "execution"), ("cells", 0, "source"), ("cells", 1, "source"), ("cells", 0, "outputs"),
     ("cells", 0, "outputs", 0), ("cells", 0, "outputs", 0, "text"), ("cells", 0, "outputs", 0, "data"),
-    ("cells", 0, "outputs", 1, "traceback"), ("cells", 0, "outputs", 0, "output_type"), ("cells", 0, "execution_count"), ("cells", 0, "id"),
+    ("cells", 0, "outputs", 1, "traceback"), ("cells", 0, "outputs", 0, "output_type"),
+    ("cells", 0, "execution_count"), ("cells", 0, "id"),
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def _drawn(picture: Any, data: bytes) -> Any:
 
 
 def _eight_bits(picture: Any) -> Any:
-    """A picture in colours of 8 bits; of greys with 16 bits the upper ones, as browsers draw them: Pillow clips them."""
+    """A picture in colours of 8 bits; of greys with 16 the upper ones, as browsers draw them: Pillow clips them."""
     import numpy as np
     from PIL import Image
 
@@ -79,7 +79,7 @@ def _eight_bits(picture: Any) -> Any:
 
 
 def _on_grounds(pictures: list[Any]) -> dict[str, Any]:
-    """What differs on white or on black, whichever shows more: each hides what has its colour, and readers have both."""
+    """What differs on white or on black, whichever shows more: each hides what has its colour, and some have either."""
     clear = any(each.getextrema()[3][0] < 255 for each in pictures)
     grounds = ("white", "black") if clear else ("white",)
     found = [_compared(*(_on(ground, each) for each in pictures)) for ground in grounds]
@@ -126,7 +126,7 @@ def _is_within(stored: Any, fresh: Any, again: tuple[Any, ...]) -> bool:
     if any(each.size != fresh.size for each in again):
         return all(_is_near(list(each.size), list(fresh.size)) for each in again)
     found, *others = (np.asarray(ImageChops.difference(fresh, each)).any(axis=2) for each in (stored, *again))
-    outside, room = found.copy(), max(8, max(fresh.size) // 25)
+    outside, room = np.array(found), max(8, max(fresh.size) // 25)
     for top, end, left, right in _frames_of(np.logical_or.reduce(others)):
         # Within a second only the last digit of a line of text changes, within a day all of it.
         wide = max(room, TEXT * (end - top)) if end - top <= room else room
