@@ -255,7 +255,7 @@ class Verification:
         exact = is_same_environment(self._lock, fresh)
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, exact=exact)
         reads = self._reads[proof.number]
-        excusable = reads.is_volatile and not reads.shows_draws
+        excusable = reads.is_volatile and not reads.shows_samples
         if seen.same:
             proof.note = proof.note if exact else f"{pair.what}: {seen.told}"
         elif pair.again and seen.is_within and excusable:

@@ -426,7 +426,7 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
 def test_a_seed_is_one_that_is_the_same_in_each_run_and_comes_before(before: str, after: str, seeded: bool) -> None:
     """Whatever else is called so."""
     code = f"import random, time\n{before}\nx = random.random()\n{after}\nt = time.time()\nprint(x, time.time() - t)"
-    assert Code().take(code).shows_draws is not seeded
+    assert Code().take(code).shows_samples is not seeded
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tu
         parts = [sum(not each.is_glued for each in side[1:]) for side in (change.stored, change.fresh)]
         if again and parts[0] == parts[1] and (markup or reads.ident):
             return "id", ""
-        timed = reads.clock and not reads.shows_draws
+        timed = reads.clock and not reads.shows_samples
         if again and timed and all(each.kind in TIMED or each.kind == "sign" for each in both):
             return "timing", ""
     else:
@@ -335,7 +335,7 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "id"
     if again and (markup or is_id(stored) or is_id(fresh)):
         return "id"
-    again = again and not (reads.shows_draws and fresh.kind == "number")
+    again = again and not (reads.shows_samples and fresh.kind == "number")
     if again and reads.ident:
         return "id"
     if dates:
