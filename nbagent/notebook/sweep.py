@@ -62,7 +62,7 @@ def main():
 """Makes sorts stable in a kernel: those of NumPy, and those that a cell calls by `STABLE`."""
 
 
-AS_BEFORE = """
+OLD_DATES = """
 def main(moments):
     import functools, time
     from datetime import datetime

@@ -65,7 +65,7 @@ class Verification:
         self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
         self._strictness = strictness or Strictness()
         self._reads = all_reads(document)
-        self._former: Ran | None = None
+        self._dated: Ran | None = None
         self.proof = Proof(
             name=document.name,
             engine=engine.name,
@@ -132,12 +132,12 @@ class Verification:
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
 
-    async def _as_before(self, fresh: Ran) -> Ran:
+    async def _run_with_old_dates(self, fresh: Ran) -> Ran:
         """A run whose figures tell the time of the notebook: all fresh runs agree on a date, and often on a minute."""
-        if self._former is None:
+        if self._dated is None:
             moments = [each.ended for each in self._document.cells if each.number in fresh.cells]
-            self._former = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.AS_BEFORE, [moments]))
-        return self._former
+            self._dated = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.OLD_DATES, [moments]))
+        return self._dated
 
     async def _once_more(self, fresh: Ran) -> Ran:
         """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
@@ -271,7 +271,7 @@ class Verification:
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
         exact = is_same_environment(self._lock, fresh)
-        former = pieces((await self._as_before(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
+        former = pieces((await self._run_with_old_dates(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
         if former is None:
             return ""
         if (await pictures.compare(pair.stored, former, exact=exact)).same:
