@@ -37,6 +37,7 @@ class _Shown(msgspec.Struct):
     output_type: str
     data: dict[str, Any] = {}
     text: str | list[str] = ""
+    traceback: list[str] = []
 
 
 class _Metadata(msgspec.Struct):
@@ -64,6 +65,11 @@ class _Form(msgspec.Struct):
     metadata: _Metadata
 
 
+def name_of(id: str, number: int) -> str:
+    """What a person calls a cell: its place, if its id is one of Jupyter's random ones, which no page shows."""
+    return f"code cell {number}" if re.fullmatch(r"[0-9a-f-]{8,36}", id) else id
+
+
 @dataclass(frozen=True, kw_only=True)
 class DocumentCell:
     """A code cell that runs.
@@ -87,6 +93,11 @@ class DocumentCell:
     count: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     at: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return name_of(self.id, self.number)
 
     @property
     def has_run(self) -> bool:

@@ -90,7 +90,7 @@ class FreshRuns:
         Args:
             variables: What is different in its environment.
             stable: Whether sorts are made stable.
-            first: Called with the kernel before any cell.
+            first: Called with the kernel before any cell; none runs unless it returns True.
 
         Raises:
             SandboxError: It can't be started.
@@ -106,8 +106,8 @@ class FreshRuns:
             await self._furnish(kernel)
             if stable:
                 await kernel.evaluate(sweep.PRELUDE, [])
-            if first is not None:
-                await first(kernel)
+            if first is not None and await first(kernel) is not True:
+                return ran
             ran.environment, ran.machine = kernel.about.environment, kernel.machine
             _, before = _numbers(await kernel.evaluate(sweep.PROCESS, []))
             await self._run_cells(kernel, ran, stable=stable)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Literal
 
 from nbagent.notebook.compare.texts import Difference
+from nbagent.notebook.document import name_of
 
 Result = Literal["same", "differs", "not run"]
 
@@ -21,7 +21,7 @@ class CellProof:
         result: Whether it shows the same.
         differences: What differs.
         note: What else must be known, such as that it was edited.
-        excused: What differs and is no change: `date`, `timing`, `id`.
+        excused: What differs and is no change: `date`, `timing`, `id`, `traceback`.
         pictures: PNG files that show what differs in its figures.
         seconds: How long it took.
         depends: What of a machine it depends on, as a sweep found.
@@ -39,8 +39,8 @@ class CellProof:
 
     @property
     def name(self) -> str:
-        """What a person calls it: its place, if its id is one of Jupyter's random ones, which no page shows."""
-        return f"code cell {self.number}" if re.fullmatch(r"[0-9a-f-]{8,36}", self.id) else self.id
+        """What a person calls it."""
+        return name_of(self.id, self.number)
 
 
 @dataclass(kw_only=True)

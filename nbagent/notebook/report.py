@@ -88,7 +88,7 @@ def junit(proofs: Sequence[Proof]) -> bytes:
         suite = Xml.SubElement(whole, "testsuite", name=_text(proof.name), time=f"{proof.seconds:.3f}")
         cases = [
             _case(suite, "environment and data", proof.problems, proof.error),
-            *(_case(suite, each.id, told(each) if each.result != "same" else [], "", each) for each in proof.cells),
+            *(_case(suite, each.name, told(each) if each.result != "same" else [], "", each) for each in proof.cells),
         ]
         for name in ("failure", "error"):
             count = sum(each.find(name) is not None for each in cases)

@@ -62,9 +62,9 @@ def main():
 """Makes sorts stable in a kernel: those of NumPy, and those that a cell calls by `STABLE`."""
 
 
-AS_BEFORE = """
+OLD_DATES = """
 def main(moments):
-    import time
+    import functools, time
     from datetime import datetime
     from IPython import get_ipython
     from matplotlib.text import Text
@@ -72,15 +72,18 @@ def main(moments):
     forms = ["%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", *days, "%H:%M", "%I:%M %p"]
     begins, plain = [], Text.set_text
     get_ipython().events.register("pre_run_cell", lambda *_: begins.append(time.time()))
+    @functools.lru_cache(10_000)  # of each text all forms are looked for, for each cell so far
+    def written(minute, form):
+        return datetime.fromtimestamp(minute * 60).strftime(form)
     def former(text, form):
         for then, begin in reversed([*zip(moments, begins)]):
             for now in (time.time(), begin):
-                shown = datetime.fromtimestamp(now).strftime(form)
+                shown = written(now // 60, form)
                 if then is not None and shown in text:
-                    return text.replace(shown, datetime.fromtimestamp(then).strftime(form))
+                    return text.replace(shown, written(then // 60, form))
         return text
     def set_text(self, text):
-        if isinstance(text, str):
+        if isinstance(text, str) and any(map(str.isalnum, text)):
             for form in forms:
                 text = former(text, form)
         plain(self, text)

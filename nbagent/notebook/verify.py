@@ -33,8 +33,8 @@ from nbagent.packages.requirements import script_requirements
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
-FEW = 100
-"""Processes that a sandbox has before its kernel, and by far not as many as a machine has."""
+SANDBOX_PROCESSES = 100
+"""A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
 EDITED = "edited since nbagent wrote it"
 
 
@@ -65,7 +65,7 @@ class Verification:
         self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
         self._strictness = strictness or Strictness()
         self._reads = all_reads(document)
-        self._former: Ran | None = None
+        self._dated: Ran | None = None
         self.proof = Proof(
             name=document.name,
             engine=engine.name,
@@ -132,12 +132,12 @@ class Verification:
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
 
-    async def _as_before(self, fresh: Ran) -> Ran:
+    async def _run_with_old_dates(self, fresh: Ran) -> Ran:
         """A run whose figures tell the time of the notebook: all fresh runs agree on a date, and often on a minute."""
-        if self._former is None:
+        if self._dated is None:
             moments = [each.ended for each in self._document.cells if each.number in fresh.cells]
-            self._former = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.AS_BEFORE, [moments]))
-        return self._former
+            self._dated = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.OLD_DATES, [moments]))
+        return self._dated
 
     async def _once_more(self, fresh: Ran) -> Ran:
         """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
@@ -195,13 +195,13 @@ class Verification:
 
     def _notes(self, fresh: Ran) -> list[str]:
         """What is different here from where the notebook was made, and what is not compared."""
-        found, skipped = [], [each.id for each in self._document.skipped]
+        found, skipped = [], [each.name for each in self._document.skipped]
         if skipped:
             found.append(f"Tagged to be skipped, and not verified: {', '.join(skipped)}.")
-        if installs := [each.id for each in self._document.cells if each.installs and each.outputs]:
+        if installs := [each.name for each in self._document.cells if each.installs and each.outputs]:
             found.append(f"What is printed while packages are installed isn't compared: {', '.join(installs)}.")
         if not is_same_environment(self._lock, fresh):
-            failed = [each.id for each in self._document.cells if any(map(_is_error, each.outputs))]
+            failed = [each.name for each in self._document.cells if any(map(_is_error, each.outputs))]
             found += [f"Where an error came from isn't compared: {', '.join(failed)}."] if failed else []
         if self._document.has_views and not self._document.widgets:
             found.append("It has widgets without their state, which is not compared.")
@@ -243,10 +243,8 @@ class Verification:
         if ran is not None and ran.status not in RUNS_ON:
             proof.result, proof.note = "differs", ran.note or f"It ended with {ran.status}."
         elif ran is not None and (was := cell.facts.get("status", ran.status)) != ran.status:
-            proof.result, proof.note = (
-                "differs",
-                f"It ended with {ran.status}, and the notebook says {one_line(str(was), 40)}.",
-            )
+            proof.result = "differs"
+            proof.note = f"It ended with {ran.status}, and the notebook says {one_line(str(was), 40)}."
         if cell.is_edited:
             proof.result, proof.note = "differs", EDITED
         return proof
@@ -257,7 +255,7 @@ class Verification:
         exact = is_same_environment(self._lock, fresh)
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, exact=exact)
         reads = self._reads[proof.number]
-        excusable = reads.is_volatile and not reads.shows_draws
+        excusable = reads.is_volatile and not reads.shows_samples
         if seen.same:
             proof.note = proof.note if exact else f"{pair.what}: {seen.told}"
         elif pair.again and seen.is_within and excusable:
@@ -273,7 +271,7 @@ class Verification:
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
         exact = is_same_environment(self._lock, fresh)
-        former = pieces((await self._as_before(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
+        former = pieces((await self._run_with_old_dates(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
         if former is None:
             return ""
         if (await pictures.compare(pair.stored, former, exact=exact)).same:
@@ -320,7 +318,7 @@ def compared(
         masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
         strict = replace(strictness, masks=masks)
         # A sandbox's kernel has the same small number each time, which a result may be, too.
-        kernel = 0 if same and fresh.process < FEW else fresh.process
+        kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
         context = Context(
             moments=moments,
             reads=reads[cell.number],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ import pytest
 from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
-from nbagent.notebook.compare.masks import read_masks
+from nbagent.notebook.compare.masks import INSTALLED, read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
@@ -416,6 +417,18 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
         assert compared(*texts, code=honest).differences == []
 
 
+@pytest.mark.parametrize(("before", "after", "seeded"), [
+    ("random.seed(4)", "", True), ("torch.manual_seed(seed)", "", True), ("np.random.seed(seed=4)", "", True),
+    ("np.random.seed()", "", False), ("random.seed(time.time())", "", False),
+    ("now = time.time()\nseed(now)", "", False),
+    ("seed_it()", "", False), ("random.seed(None)", "", False), ("", "random.seed(4)", False),
+])  # fmt: skip
+def test_a_seed_is_one_that_is_the_same_in_each_run_and_comes_before(before: str, after: str, seeded: bool) -> None:
+    """Whatever else is called so."""
+    code = f"import random, time\n{before}\nx = random.random()\n{after}\nt = time.time()\nprint(x, time.time() - t)"
+    assert Code().take(code).shows_samples is not seeded
+
+
 @pytest.mark.parametrize(
     "told",
     ["/items/{}?page=3", '{{"key":"{}","n":3}}', "Bearer {};n=3", "{}/part-3.csv", "{}:3,{}:3", "<a id='{}'>3</a>",
@@ -611,6 +624,9 @@ def test_errors_and_missing_outputs_are_found() -> None:
     assert compare([error("E", "x", "a")], [error("E", "x", "b")], context).differences == []
     exact = replace(context, same_programs=True)
     assert compare([error("E", "x", "a")], [error("E", "x", "b")], exact).differences[0].what == "traceback"
+    again = compare([error("E", "x", "a")], [error("E", "x", "b")], exact, again=[[error("E", "x", "c")]])
+    assert (again.differences, again.excused) == ([], {"traceback"})
+    assert compare([error("E", "y")], [error("E", "x", "b")], exact, again=[[error("E", "x", "c")]]).differences
     traces = [f"\x1b[31mCell \x1b[32mIn[{count}]\x1b[39m, line 2" for count in (3, 17)]
     assert compare([error("E", "x", traces[0])], [error("E", "x", traces[1])], exact).differences == []
     assert compare([error("E", "x")], [error("E", "y")], context).differences
@@ -648,6 +664,24 @@ def test_long_texts_take_time_in_proportion() -> None:
     one, other = ("\n".join(f"{word} {number}" for number in range(20 * MOST)) for word in ("left", "right of"))
     assert len(changes(tokens(one), tokens(other))) == 1
     assert time.thread_time() - started < 200 * pace
+
+
+@pytest.mark.parametrize("texts", [
+    [f"b'{chr(92)}x80{''.join(random.Random(n).choices('abcdefg,;:.', k=700))}'" for n in range(3)],  # noqa: S311
+    [f"Successfully installed{' a-1-1' * 30} {end}" for end in "xyz"],
+])  # fmt: skip
+def test_short_texts_take_no_time(texts: list[str]) -> None:
+    """Bytes whose every letter differs, and names of packages that can be read in two ways each."""
+    started, pace = time.thread_time(), machine.pace()
+    compared(*texts, code="import os\nos.urandom(8)", masks=[INSTALLED])
+    assert time.thread_time() - started < 10 * pace
+
+
+def test_what_was_installed_is_masked_by_whatever_name() -> None:
+    """Names have hyphens, and versions have parts after them."""
+    for name in ("scikit-learn-1.5", "a-1.0.post1", "b-1.0-2", "x-2.0rc1 ruamel.yaml-0.18-3"):
+        assert INSTALLED.apply(f"Successfully installed {name}\nx") == "x"
+    assert INSTALLED.apply("Successfully installed revenue") == "Successfully installed revenue"
 
 
 HONEST = """

@@ -22,7 +22,10 @@ from nbagent.notebook.report import junit, write_into
 
 CODE = {
     "cell_type": "code", "id": "c", "metadata": {}, "source": "1", "execution_count": 1,
-    "outputs": [{"output_type": "stream", "name": "stdout", "text": "1"}],
+    "outputs": [
+        {"output_type": "stream", "name": "stdout", "text": "1"},
+        {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["E: x"]},
+    ],
 }  # fmt: skip
 NOTEBOOK: dict[str, Any] = {
     "nbformat": 4, "nbformat_minor": 5, "metadata": {"nbagent": {"version": "1", "lock": {}}},
@@ -37,7 +40,8 @@ PLACES = (
     ("cells", 0, "metadata", "nbagent"), ("cells", 1, "metadata", "nbagent"), ("cells", 0, "metadata", "tags"),
     ("cells", 0, "metadata", "execution"), ("cells", 0, "source"), ("cells", 1, "source"), ("cells", 0, "outputs"),
     ("cells", 0, "outputs", 0), ("cells", 0, "outputs", 0, "text"), ("cells", 0, "outputs", 0, "data"),
-    ("cells", 0, "outputs", 0, "output_type"), ("cells", 0, "execution_count"), ("cells", 0, "id"),
+    ("cells", 0, "outputs", 1, "traceback"), ("cells", 0, "outputs", 0, "output_type"),
+    ("cells", 0, "execution_count"), ("cells", 0, "id"),
 )  # fmt: skip
 
 

@@ -31,10 +31,11 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
-from nbagent.notebook.fresh import Ran
+from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import CellProof, Proof
+from nbagent.notebook.report import junit
 from nbagent.notebook.verify import Verification, all_reads, compared
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -335,9 +336,10 @@ async def test_pictures_are_compared_by_their_pixels() -> None:
 async def test_what_browsers_draw_of_a_picture_is_compared() -> None:
     """Not only its first frame, nor its pixels without what turns and colours them."""
 
-    def moving(*greys: int) -> str:
+    def moving(*greys: int, format: str = "PNG", duration: int = 9, **more: Any) -> str:
         frames = [Image.new("L", (40, 20), grey) for grey in greys]
-        frames[0].save(file := io.BytesIO(), "PNG", save_all=True, append_images=frames[1:], duration=9)
+        more |= {"save_all": True, "append_images": frames[1:], "duration": duration}
+        frames[0].save(file := io.BytesIO(), format, **more)
         return base64.b64encode(file.getvalue()).decode()
 
     def still(**more: Any) -> str:
@@ -351,8 +353,46 @@ async def test_what_browsers_draw_of_a_picture_is_compared() -> None:
         assert not (await pictures.compare(moving(5, 90), moving(5), exact=False)).same
         assert not (await pictures.compare(moving(5, 90, 5), moving(5, 200, 5), exact=False)).same
         assert not (await pictures.compare(still(icc_profile=b"x" * 200), still(), exact=False)).same
+        slow, once = moving(5, 90, duration=70), moving(5, 90, loop=1)
+        for other in (slow, once):
+            assert not (await pictures.compare(moving(5, 90), other, exact=False)).same
+        greys = [n % 2 * 90 + n for n in range(101)]
+        many = await pictures.compare(moving(*greys, format="GIF"), moving(*greys[:-1], 200, format="GIF"), exact=True)
+        assert (many.same, many.told) == (False, "it moves in more frames than are compared")
         jpeg = [still(format="JPEG"), still(format="JPEG", exif=turned)]
         assert not (await pictures.compare(jpeg[1], jpeg[0], exact=False)).same
+
+
+async def test_greys_of_16_bits_and_what_only_a_dark_theme_shows_are_compared() -> None:
+    """A decoder that clips, or a white page, would hide them."""
+
+    def saved(mode: str, colour: Any) -> str:
+        Image.new(mode, (40, 20), colour).save(file := io.BytesIO(), "PNG")
+        return base64.b64encode(file.getvalue()).decode()
+
+    white, clear = saved("RGBA", (255, 255, 255, 255)), saved("RGBA", (255, 255, 255, 0))
+    async with Pictures(machine.works("bubblewrap")) as pictures:
+        deep = await pictures.compare(saved("I;16", 1_000), saved("I;16", 60_000), exact=False)
+        pale = await pictures.compare(white, clear, exact=False)
+        dark = await pictures.compare(saved("RGBA", (0, 0, 0, 255)), saved("RGBA", (0, 0, 0, 0)), exact=False)
+        alike = await pictures.compare(saved("I;16", 1_000), saved("I;16", 1_001), exact=True)
+    assert [each.same for each in (deep, pale, dark, alike)] == [False, False, False, True]
+
+
+async def test_a_curve_between_two_times_is_no_time() -> None:
+    """A date above it and a duration below it differ in each run."""
+
+    def drawn(*rows: int) -> str:
+        picture = Image.new("L", (100, 100), 255)
+        for row in rows:
+            picture.paste(0, (40, row, 44, row + 5))
+        picture.save(file := io.BytesIO(), "PNG")
+        return base64.b64encode(file.getvalue()).decode()
+
+    async with Pictures(machine.works("bubblewrap")) as pictures:
+        times = [await pictures.compare(drawn(*rows), drawn(), drawn(3, 90), exact=True) for rows in ((3,), (1, 93))]
+        edited = await pictures.compare(drawn(3, 50, 90), drawn(), drawn(3, 90), exact=True)
+    assert [each.is_within for each in (*times, edited)] == [True, True, False]
 
 
 async def test_a_time_in_a_figure_may_differ_as_wide_as_it_is() -> None:
@@ -378,6 +418,16 @@ def test_cells_are_called_as_a_person_knows_them() -> None:
     ids = ("cell-2", "plot", "12b24d66-110d-4247-becb-d6c0779f38b9", "a1b2c3d4")
     names = [CellProof(id=each, number=7).name for each in ids]
     assert names == ["cell-2", "plot", "code cell 7", "code cell 7"]
+    assert [document.DocumentCell(id=each, number=7, code="").name for each in ids] == names
+    assert b'"code cell 7"' in junit([Proof(name="n", cells=[CellProof(id="a1b2c3d4", number=7)])])
+
+
+async def test_no_cell_runs_where_what_comes_first_fails() -> None:
+    """As where there is no matplotlib to tell the time of a former run."""
+    code = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
+    runs = FreshRuns(document.of(code, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
+    ran = await runs.once(first=lambda kernel: kernel.evaluate("def main():\n    import nothing", []))
+    assert (ran.outputs, runs.count) == ({}, 0)
 
 
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
+from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
@@ -84,6 +85,9 @@ def compare(
         what, mime = key
         if what == TRACEBACK and (not context.same_programs or any(each.what == "error" for each in found.differences)):
             continue
+        if what == TRACEBACK and len({_masked(run.get(key, ""), context) for run in (other, *more)}) > 1:
+            found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
+            continue
         if key not in one or key not in other:
             cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
             lost, new = ("missing", "") if key not in other else ("", "new")
@@ -97,6 +101,10 @@ def compare(
             _compare_text(key, one[key], other[key], others, context, found)
     found.differences = list(_once(found.differences))[:MOST]
     return found
+
+
+def _masked(text: str, context: Context) -> str:
+    return masked(text, context.strictness.masks)
 
 
 def _once(differences: Sequence[Difference]) -> Iterator[Difference]:
@@ -129,7 +137,8 @@ def pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
         number += 1
         if kind == "error":
             found["error", ""] = f"{found.get(('error', ''), '')}{output.get('ename')}: {output.get('evalue')}\n"
-            found[TRACEBACK, ""] = "\n".join([found.get((TRACEBACK, ""), ""), *map(str, output.get("traceback", ()))])
+            lines = [found.get((TRACEBACK, ""), ""), *output.get("traceback", ())]
+            found[TRACEBACK, ""] = "\n".join(filter(None, lines))
         for mime, value in output.get("data", {}).items():
             # Which model a view shows is a made-up name; that there is one counts.
             found[f"output {number}", mime] = _text(value) if mime != VIEW_MIME else "there"

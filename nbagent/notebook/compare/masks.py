@@ -17,7 +17,8 @@ _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
 _TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
 _COUNT = r"[\d,]{1,20}"
 # Nothing below takes words of any kind: a notebook could say in them what its cells never showed.
-_BAR = r"[^|\w\n]{0,400}"
+_BAR = r"[^|\w\n]{0,400}+"
+"""A part of a bar. The last + has it give nothing back: a second part beside it would try each share of the signs."""
 _SINCE = r"\[\d{1,3}:\d\d[\d:]{0,6}(?:(?:<|&lt;)[\d:?]{1,12})?"
 _RATE = r"(?:, {1,20}[\d.?]{1,12} ?[A-Za-z]{0,20}/[A-Za-z]{1,20})"
 """What tqdm says of time: `[00:01<00:03` and `, 9.8it/s`."""
@@ -59,7 +60,7 @@ BUILT_IN = tuple(
             rf"(?:(?:user |sys: |total: )?{_TIME}(?:, |$)){{1,4}}$",
             "TIMING",
         ),
-        (rf"(?<=%\|){_BAR}+\d?{_BAR}+\|( {{0,20}}\S{{1,80}}) {_SINCE}{_RATE}?", r"BAR|\1 [TIMING"),
+        (rf"(?<=%\|){_BAR}\d?{_BAR}\|( {{0,20}}\S{{1,80}}) {_SINCE}{_RATE}?", r"BAR|\1 [TIMING"),
         (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})*", "BAR"),
         (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>)+(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
         (rf"(?<!\d)(\d{{1,20}}/\d{{1,20}}) {_SINCE}{_RATE}?", r"\1 [TIMING"),
@@ -79,7 +80,7 @@ INSTALLED = Mask(
         r"(?:Collecting|Downloading|Using cached) \S+(?: \([^()\n]{1,80}\))*|"
         r"Installing (?:collected packages|build dependencies): .*|Found existing installation: \S+ \S+|"
         r"(?:Attempting uninstall|Uninstalling)(?:: \S+| \S+:)|Requirement already satisfied: .*|"
-        r"Successfully (?:uninstalled|installed)(?: \S+-\d\S*)+|Note: you may need to restart the kernel .*)$\n?",
+        r"Successfully (?:uninstalled|installed)(?: (?=\S+-\d)\S++)+|Note: you may need to restart the kernel .*)$\n?",
         re.MULTILINE,
     ),
     "",

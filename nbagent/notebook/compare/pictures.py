@@ -24,6 +24,12 @@ BOUND = 0.0005
 MAX_SHOWN = 3 * 1024 * 1024
 """Bytes of a picture that shows a difference, in base64."""
 
+_UNLIKE = {
+    "drawn": "it moves, or is turned or coloured otherwise",
+    "frames": "it moves in more frames than are compared",
+}
+"""In words what of two pictures is unlike beside their pixels."""
+
 
 class Likeness(NamedTuple):
     """How two pictures compare.
@@ -53,7 +59,7 @@ class _Seen(msgspec.Struct):
     largest: _Count = 0
     within: bool = False
     shown: str = ""
-    unlike: bool = False
+    unlike: str = ""
 
 
 class Pictures:
@@ -100,7 +106,7 @@ def _likeness(found: object, *, exact: bool) -> Likeness:
         return Likeness(same=False, told="the pictures can't be read")
     shown, (one, other) = _decoded(seen.shown), seen.sizes
     if seen.unlike:
-        return Likeness(same=False, told="it moves, or is turned or coloured otherwise")
+        return Likeness(same=False, told=_UNLIKE.get(seen.unlike, "it can't be compared"))
     if one != other:
         told = f"its size: {one[0]}×{one[1]} → {other[0]}×{other[1]} pixels"
         return Likeness(same=False, told=told, shown=shown, is_within=seen.within)

@@ -35,7 +35,7 @@ _CONCURRENT = re.compile(
     r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
     r"multiprocessing|Process|TaskGroup)\b"
 )
-_DRAWN = (
+_SAMPLING = (
     r"random|rand|randn|randint|randrange|choices?|shuffle|permutation|sample|default_rng|normal|uniform|gauss|bootstrap|"
     r"standard_\w+|\w*rvs|resample|permutation_\w+|monte_carlo_test|differential_evolution|dual_annealing|basinhopping|"
     r"train_test_split|\w*ShuffleSplit|\w*KMeans|\w*Forest\w*|ExtraTrees\w*|Bagging\w*|\w*GaussianMixture|NMF|FastICA|"
@@ -43,15 +43,15 @@ _DRAWN = (
     r"spring_layout|random_layout|\w*random_graph|louvain\w*"
 )
 _RANDOM = re.compile(
-    rf"\b(?:{_DRAWN}|regplot|lmplot|relplot|catplot|barplot|pointplot|lineplot|stripplot|nx\.draw\w*)\b"
+    rf"\b(?:{_SAMPLING}|regplot|lmplot|relplot|catplot|barplot|pointplot|lineplot|stripplot|nx\.draw\w*)\b"
 )
-_DRAWS = re.compile(rf"\b(?:{_DRAWN})\(")
+_SAMPLERS = re.compile(rf"\b(?:{_SAMPLING})\(")
 """Calls that surely draw random numbers."""
 _SHOWS = re.compile(
     r"\b(?:print|display|\w*plot|hist\w*|scatter\w*|barh?|imshow|pcolormesh|contourf?|errorbar|step|pie|heatmap)$"
 )
-_COUNTS = re.compile(r"(?:len|type|id|isinstance)\(|.*\.(?:shape|size|dtype|ndim|columns)$", re.DOTALL)
-"""What code shows of random numbers that isn't random."""
+_NOT_RANDOM = re.compile(r"(?:len|type|id|isinstance)\(|.*\.(?:shape|size|dtype|ndim|columns)$", re.DOTALL)
+"""What is the same of random numbers each time: how many there are, and of which type."""
 _BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
 """A loop's progress bar, which reads a clock for itself."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
@@ -61,6 +61,8 @@ _TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]*\s-(?:\w*l\w*|-full-time)
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
+_SEEDS_ALL = frozenset({"seed", "manual_seed", "set_seed", "set_random_seed"})
+"""Functions that give a seed to the generator that everybody shares."""
 _GENERATORS = frozenset({"random", "numpy.random"})
 """Modules whose functions draw random numbers."""
 
@@ -76,7 +78,7 @@ class Code:
         randoms: Names that hold or return what depends on random numbers without a seed.
         processes: Names that hold or return numbers of processes that the kernel started.
         workers: Names that do so where other processes call them.
-        draws: Names that hold random numbers that surely have no seed.
+        samples: Names that hold random numbers that surely have no seed.
     """
 
     clocks: set[str] = field(default_factory=set)
@@ -85,7 +87,7 @@ class Code:
     randoms: set[str] = field(default_factory=set)
     processes: set[str] = field(default_factory=set)
     workers: set[str] = field(default_factory=set)
-    draws: set[str] = field(default_factory=set)
+    samples: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._modules: set[str] = set()
@@ -105,10 +107,9 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
-            self._all_seeded |= "seed" in code and any("seed" in name for name in _called(statement))
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
-        draws = self._reads(code, _DRAWS, self.draws) and not self._all_seeded
+        samples = self._reads(code, _SAMPLERS, self.samples)
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
@@ -120,16 +121,16 @@ class Code:
             unset=_shows_unset(code),
             concurrent=concurrent,
             zoned=self._zoned,
-            shows_draws=draws and any(map(self._is_drawn, _shown(statements(code)))),
+            shows_samples=samples and any(map(self._is_sampled, _shown(statements(code)))),
         )
 
-    def _is_drawn(self, shown: ast.expr) -> bool:
+    def _is_sampled(self, shown: ast.expr) -> bool:
         """Whether what is shown is random numbers: not how many they are, nor how long something took with them."""
         text = unparsed(shown)
-        if _COUNTS.match(text) or _CLOCKS.search(text):
+        if _NOT_RANDOM.match(text) or _CLOCKS.search(text):
             return False
         names = _mentioned(shown)
-        return _DRAWS.search(text) is not None or bool(names & self.draws and not names & self.clocks)
+        return _SAMPLERS.search(text) is not None or bool(names & self.samples and not names & self.clocks)
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
         """Whether code reads such a source, or a name that came of one; more such names are added."""
@@ -137,19 +138,31 @@ class Code:
         for statement in statements(code):
             text = unparsed(statement)
             reads = pattern.search(_without_imports(statement, text)) is not None
-            if pattern in (_RANDOM, _DRAWS) and self._is_seeded(statement, text):
+            if pattern in (_RANDOM, _SAMPLERS) and self._is_seeded(statement, text):
                 reads = False
+            if pattern is _SAMPLERS:
+                self._follow_seeds(statement)
+                reads = reads and not (self._all_seeded and not _WITHOUT_SEED.search(text))
             if reads or _mentioned(statement) & names:
                 found = True
                 within = _given(statement, pattern, names)
                 given = {
                     name for name, by in _changed(statement) if not by or pattern.search(by) or _words(by) & within
                 }
-                bar = pattern is _CLOCKS and isinstance(statement, ast.For) and _BAR.match(unparsed(statement.iter))
-                changed = {*(() if bar else _bound(statement)), *(given - self._modules)}
+                is_bar = pattern is _CLOCKS and isinstance(statement, ast.For) and _BAR.match(unparsed(statement.iter))
+                changed = {*(() if is_bar else _bound(statement)), *(given - self._modules)}
                 names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         rest = "\n".join(COMMANDS.findall(code)) if statements(code) else code
         return found or pattern.search(rest) is not None
+
+    def _follow_seeds(self, statement: ast.stmt) -> None:
+        """Take in whether a statement gives the generator of all a seed, or one that differs with every run."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and next(_called(node)) in _SEEDS_ALL:
+                given = [*node.args, *(each.value for each in node.keywords)][:1]
+                text = " ".join(map(unparsed, given)) or "None"
+                differs = _CLOCKS.search(text) or _IDS.search(text) or _words(text) & (self.clocks | self.ids)
+                self._all_seeded = text != "None" and not differs
 
     def _is_seeded(self, statement: ast.stmt, text: str) -> bool:
         """Whether what a statement draws has a seed: its own, or that of its generator.
@@ -204,7 +217,7 @@ class Reads:
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
         zoned: What time it is in zones that it names, or a cell before it.
-        shows_draws: Random numbers that it shows, and that surely have no seed.
+        shows_samples: Random numbers that it shows, and that surely have no seed.
     """
 
     clock: bool = False
@@ -216,7 +229,7 @@ class Reads:
     unset: bool = False
     concurrent: bool = False
     zoned: bool = False
-    shows_draws: bool = False
+    shows_samples: bool = False
 
     @property
     def is_volatile(self) -> bool:

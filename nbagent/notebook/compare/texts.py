@@ -36,7 +36,7 @@ MOST = 20
 WIDEST = 1_000
 """Characters of bytes that are taken as one."""
 CHANCE = 3
-"""Characters at an end of an id that two runs may have in common by chance."""
+"""Characters beside a change in an id that two runs may have in common by chance."""
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
@@ -173,9 +173,7 @@ def _changes(
     tolerance = context.strictness.tolerance
     lines = _lines_apart(texts) if len(texts[0]) > LARGE else None
     one, other, *more = (tokens(each, lines=lines) for each in texts)
-    unstable = {
-        n for another in more for each in changes(another, other, tolerance=tolerance) for n in _whole(each, other)
-    }
+    unstable = {n for another in more for n in _apart(changes(another, other, tolerance=tolerance), other)}
     timed = {other[n].line for n in unstable if n < len(other)}
     spots, told = _spots(key[1], texts[0], texts[1]), 0
     used: set[tables.Spot | None] = set()
@@ -205,13 +203,28 @@ def _lines_apart(texts: Sequence[str]) -> set[int] | None:
     return {number for number, lines in enumerate(zip(*split, strict=True), 1) if len(set(lines)) > 1}
 
 
-def _whole(change: Change, found: Sequence[Token]) -> range:
-    """The tokens of a change; where signs differ, as in ids, also what stands beside them and may agree by chance."""
-    begin, end = change.place
-    if len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh):
-        return _tokens(begin, end)
-    room = [WIDEST if any(map(_is_in_bytes, found[begin : begin + 1])) else CHANCE] * 2
-    while 0 < begin < len(found) and found[begin].is_glued and _crosses(found[begin - 1], room, 0):
+def _apart(found: Sequence[Change], fresh: Sequence[Token]) -> Iterator[int]:
+    """The numbers of the tokens that changes are of, with those beside them that may agree by chance, as in ids."""
+    piece = range(0)
+    for change in found:
+        begin, end = change.place
+        if begin in piece and end <= piece.stop:
+            continue  # all of these bytes was given: a walk from each change in them would take the square of the time
+        yield from _tokens(begin, end)
+        if begin < len(fresh) and not _is_plain(change):
+            piece = _bytes_around(begin, fresh)
+            yield from piece or _beside(begin, end, fresh)
+
+
+def _is_plain(change: Change) -> bool:
+    """Whether no signs differ, but words and numbers one by one."""
+    return len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh)
+
+
+def _beside(begin: int, end: int, found: Sequence[Token]) -> range:
+    """The tokens of a change, and those of an id that stand beside them and may agree by chance."""
+    room = [CHANCE] * 2
+    while begin and found[begin].is_glued and _crosses(found[begin - 1], room, 0):
         begin -= 1
     while end < len(found) and found[end].is_glued and _crosses(found[end], room, 1):
         end += 1
@@ -221,15 +234,23 @@ def _whole(change: Change, found: Sequence[Token]) -> range:
 def _crosses(token: Token, room: list[int], side: int) -> bool:
     """Whether an id may go on with a token, of which there is room for so many characters."""
     room[side] -= len(token.text)
-    return room[side] >= 0 and (token.text not in _APART or _is_in_bytes(token))
+    return room[side] >= 0 and token.text not in _APART
 
 
-def _is_in_bytes(token: Token) -> bool:
-    """Whether a token is part of bytes as Python writes them."""
+def _bytes_around(number: int, found: Sequence[Token]) -> range:
+    """The tokens of the bytes, as Python writes them, that a token is part of, up to spaces; none if it is of none."""
+    token = found[number]
     first = max(0, token.start - WIDEST)
     at = max(token.row.rfind(sign, first, token.start + 2) for sign in ("b'", 'b"'))
-    found = _BYTES.match(token.row, at) if at >= 0 else None
-    return found is not None and found.end() > token.start and "\\x" in found[0]
+    match = _BYTES.match(token.row, at) if at >= 0 else None
+    if match is None or match.end() <= token.start or "\\x" not in match[0]:
+        return range(0)
+    begin, end = number, number + 1
+    while begin and found[begin].is_glued and found[begin - 1].start >= at:
+        begin -= 1
+    while end < len(found) and found[end].is_glued and found[end].start < match.end():
+        end += 1
+    return range(begin, end)
 
 
 def _tokens(begin: int, end: int) -> range:
@@ -268,7 +289,7 @@ def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tu
         parts = [sum(not each.is_glued for each in side[1:]) for side in (change.stored, change.fresh)]
         if again and parts[0] == parts[1] and (markup or reads.ident):
             return "id", ""
-        timed = reads.clock and not reads.shows_draws
+        timed = reads.clock and not reads.shows_samples
         if again and timed and all(each.kind in TIMED or each.kind == "sign" for each in both):
             return "timing", ""
     else:
@@ -314,7 +335,7 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "id"
     if again and (markup or is_id(stored) or is_id(fresh)):
         return "id"
-    again = again and not (reads.shows_draws and fresh.kind == "number")
+    again = again and not (reads.shows_samples and fresh.kind == "number")
     if again and reads.ident:
         return "id"
     if dates:
