@@ -827,3 +827,10 @@ def test_a_name_is_taken_out_as_whole_words(names: list[str]) -> None:
     answer = "Area 123 has 41 rows, Area 12 b has 42, Area 1 has 43 and 51 55."
     found = claims(answer, {}, names=[*names, "51 55"])
     assert [each.text for each in found] == ["123", "41", "42", "43", "51", "55"]
+
+
+def test_empty_lines_are_read_once() -> None:
+    """Whoever writes code can write very many of them."""
+    started = time.thread_time()
+    assert not claims("It is 127.", printed("x"), code={1: "\n" * 20_000 + "print(1)"})[0].supported
+    assert time.thread_time() - started < 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import thread_time
 
 import pytest
 
@@ -120,3 +121,15 @@ def test_files_that_there_is_no_time_to_read_have_their_sizes(tmp_path: Path) ->
     """What is not read is not said to be empty."""
     (tmp_path / "a.csv").write_bytes(b"x" * 1234)
     assert [each[1] for each in listing([str(tmp_path)], 0.0)["files"]] == [1234]
+
+
+def test_a_file_of_a_byte_order_mark_has_no_rows() -> None:
+    assert TextTable("x.csv", b"\xef\xbb\xbf").layout.skipped == 0
+
+
+def test_a_table_of_very_many_columns_is_laid_out_soon() -> None:
+    """The time grows with the fields, not with their square."""
+    text = "\n".join(",".join(["1"] * 10_000) for _ in range(3)).encode()
+    started = thread_time()
+    assert TextTable("x.csv", text).layout.width == 10_000
+    assert thread_time() - started < 1.5

@@ -31,7 +31,7 @@ class Layout:
         rows = [[each.strip() for each in row] for row in rows]
         widths = Counter(_width(row) for row in rows if _width(row) > 1)
         self.width = max(widths, key=lambda each: (widths[each], each)) if widths else 1
-        self.skipped = self._begin(rows)
+        self.skipped = self._begin(rows) if rows else 0
         self.header = rows[self.skipped] if rows else []
         body = rows[self.skipped + 1 :]
         numeric = _numeric_columns(self.header, body)
@@ -72,7 +72,7 @@ class Layout:
         """The row that is the header, if what was taken for it are words on the table, which has numbers further on."""
         numeric = _numeric_columns([""] * self.width, rows[len(rows) // 2 :])
         numbers = [sum(bool(_NUMERIC.match(row[at])) for at in numeric if at < len(row)) for row in rows]
-        words = [any(self._is_header([*row, *[""] * self.width], [at]) for at in numeric) for row in rows]
+        words = [any(self._is_header(row, [at]) for at in numeric) for row in rows]
         begin = next((at for at in range(first, len(rows)) if not any(words[at : at + FEW])), first)
         names = self._has_names(rows[first]) and not self._is_sentence(rows[first])
         if names and begin - first <= HEADER and max(map(_width, rows[first:begin]), default=0) <= self.width:
