@@ -500,3 +500,11 @@ def test_columns_without_a_profile_are_counted() -> None:
     file.tables[0].width = 10_000
     (group,) = DataView(Profiles([file])).groups
     assert table_lines(group, BRIEF)[-1].endswith(f" and {10_000 - LISTED:,} more")
+
+
+@pytest.mark.parametrize("other", ["here/x", "/workspace/x"])
+def test_folders_that_have_none_in_common_are_told_whole(other: str) -> None:
+    """Relative ones among others, or those that are all below the root only."""
+    files = [table(f"/tmp/data/{chr(97 + at)}/a.csv", f"c{at}") for at in range(14)]
+    tree = DataView(Profiles([*files, table(f"{other}/b.csv", "d")])).tree()
+    assert "below" not in tree[0]
