@@ -46,7 +46,8 @@ _TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", 
 """Languages of fenced blocks that may show results."""
 _NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?")
 _PER_HUNDRED = re.compile(
-    r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in) (?:every 100\b|100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
+    r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in) (?:every 100\b|"
+    r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
 )
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")

@@ -137,7 +137,8 @@ def test_a_table_of_very_many_columns_is_laid_out_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "length"), [(["a", "äb " * 5, "b"], 0), (["a", *["äb " * 5] * 8, "b"], 15), (["a", *[" " * 9] * 8, "b"], 0)]
+    ("lines", "length"),
+    [(["a", "äb " * 5, "b"], 0), (["a", *["äb " * 5] * 8, "b"], 15), (["a", *[" " * 9] * 8, "b"], 0)],
 )
 def test_columns_by_their_places_need_several_lines(tmp_path: Path, lines: list[str], length: int) -> None:
     """And these have a length in characters, not in bytes."""

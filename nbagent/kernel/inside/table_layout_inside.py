@@ -49,7 +49,7 @@ class Layout:
                 if _is_like(body[self.more], body[self.more + 1 :]):
                     break
                 self.more += 1
-        self.labels = self._named(rows)
+        self.labels = self._settle_names(rows)
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
 
@@ -97,8 +97,8 @@ class Layout:
         """Whether a row says something of the table in words: a long field where there are hardly any others."""
         return (self.width <= 3 or not self._is_full(row)) and max(map(len, row), default=0) > SENTENCE
 
-    def _named(self, rows: list[list[str]]) -> list[str]:
-        """Take the names from that row of the header that has one for each column; what the others say of these."""
+    def _settle_names(self, rows: list[list[str]]) -> list[str]:
+        """Choose the row of the header that names each column; returns what its other rows say of the columns."""
         several = rows[self.skipped : self.skipped + self.more + 1]
         named = [at for at, row in enumerate(several) if self._has_names(row)]
         at = named[-1] if named and named[0] else 0  # the names of a first row stand; else those next to the values
