@@ -45,12 +45,18 @@ _INLINE = re.compile(r"`([^`\n]+)`")
 _TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", "output"))
 """Languages of fenced blocks that may show results."""
 _NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?")
-_PER_HUNDRED = re.compile(r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in)(?: every)? 100\b(?![.,]?\d)")
+_PER_HUNDRED = re.compile(
+    r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in) (?:every 100\b|"
+    r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
+)
+"""A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
 _WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
 """A word with a digit that may be a file's name."""
+_WORDS = re.compile(r"[^\W\d_].* ")
+"""A name that begins with a word and goes on."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _MONTH = (
     r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
@@ -107,7 +113,7 @@ def claims(
             stands there is no evidence.
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
-        names: Names of files: `bracket-62` claims nothing.
+        names: Names of files, which may have spaces: `bracket-62` and `Area 1` claim nothing.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
@@ -170,8 +176,10 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
         return " " if is_next else found[0]
 
     text = _LABEL.sub(label, text)
-    for name in (each for each in names if " " in each):
-        text = text.replace(name, " ")
+    # The longest first, and each only as whole words: `Area 1` is no part of "Area 12". One of numbers alone would hide
+    # results.
+    for name in sorted((each for each in names if _WORDS.search(each) and each in text), key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)

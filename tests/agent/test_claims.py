@@ -800,3 +800,37 @@ def test_a_file_whose_name_has_spaces_claims_nothing() -> None:
     answer = "By the IEC list (IS IEC 60079-20-1 2010.tsv) it is 126, and not 497."
     found = claims(answer, printed("126"), code={1: "print(frame)"}, names=["IS IEC 60079-20-1 2010.tsv"])
     assert [(each.text, each.supported) for each in found] == [("126", True), ("497", False)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("3 of 100 files are broken.", [("100", False)]),
+        ("17 of 100 **files** are broken.", [("17", True), ("100", False)]),
+        ("17 out of 100\nfiles are broken.", [("17", True), ("100", False)]),
+        ("17 of every 100 files are broken.", [("17 %", True)]),
+        ("It is 17 of 100.\n\nFiles are broken.", [("17 %", True)]),
+        ("| 17 in 100 | files |", [("17 %", True)]),
+    ],
+)
+def test_so_many_of_a_hundred_are_a_rate_only_where_no_things_are_counted(
+    answer: str, wanted: list[tuple[str, bool]]
+) -> None:
+    """Of 250 rows, no output shows a hundred."""
+    found = claims(answer, printed("rows 250, missing 17"), code={1: "print(frame)"})
+    assert [(each.text, each.supported) for each in found] == wanted
+
+
+@pytest.mark.parametrize("names", [["Area 1", "Area 12 b"], ["Area 12 b", "Area 1"]])
+def test_a_name_is_taken_out_as_whole_words(names: list[str]) -> None:
+    """In any order; one of numbers alone would hide results."""
+    answer = "Area 123 has 41 rows, Area 12 b has 42, Area 1 has 43 and 51 55."
+    found = claims(answer, {}, names=[*names, "51 55"])
+    assert [each.text for each in found] == ["123", "41", "42", "43", "51", "55"]
+
+
+def test_empty_lines_are_read_once() -> None:
+    """Whoever writes code can write very many of them."""
+    started = time.thread_time()
+    assert not claims("It is 127.", printed("x"), code={1: "\n" * 20_000 + "print(1)"})[0].supported
+    assert time.thread_time() - started < 1

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.keys import Key, alike
 from nbagent.agent.dataset.section import DataView
+from nbagent.agent.dataset.tables import BRIEF, LISTED, table_lines
 from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
@@ -491,3 +492,19 @@ def test_amounts_are_no_keys_and_numbers_without_a_header_may_be() -> None:
     found = {frozenset((key.left_column, key.right_column)) for key in DataView(Profiles(files)).keys}
     assert frozenset(("column_0", "CASRN")) in found
     assert frozenset(("GHI",)) not in found
+
+
+def test_columns_without_a_profile_are_counted() -> None:
+    """Also where a table is told briefly."""
+    file = table("/tmp/data/wide.csv", *(f"{chr(97 + at)} column" for at in range(26)))
+    file.tables[0].width = 10_000
+    (group,) = DataView(Profiles([file])).groups
+    assert table_lines(group, BRIEF)[-1].endswith(f" and {10_000 - LISTED:,} more")
+
+
+@pytest.mark.parametrize("other", ["here/x", "/workspace/x"])
+def test_folders_that_have_none_in_common_are_told_whole(other: str) -> None:
+    """Relative ones among others, or those that are all below the root only."""
+    files = [table(f"/tmp/data/{chr(97 + at)}/a.csv", f"c{at}") for at in range(14)]
+    tree = DataView(Profiles([*files, table(f"{other}/b.csv", "d")])).tree()
+    assert "below" not in tree[0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import thread_time
 
 import pytest
 
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.listing_inside import main as listing
+from nbagent.kernel.inside.profile_inside import one
 from nbagent.kernel.inside.text_tables_inside import Clock, TextTable, text_table
 
 
@@ -120,3 +122,35 @@ def test_files_that_there_is_no_time_to_read_have_their_sizes(tmp_path: Path) ->
     """What is not read is not said to be empty."""
     (tmp_path / "a.csv").write_bytes(b"x" * 1234)
     assert [each[1] for each in listing([str(tmp_path)], 0.0)["files"]] == [1234]
+
+
+def test_a_file_of_a_byte_order_mark_has_no_rows() -> None:
+    assert TextTable("x.csv", b"\xef\xbb\xbf").layout.skipped == 0
+
+
+def test_a_table_of_very_many_columns_is_laid_out_soon() -> None:
+    """The time grows with the fields, not with their square."""
+    text = "\n".join(",".join(["1"] * 10_000) for _ in range(3)).encode()
+    started = thread_time()
+    assert TextTable("x.csv", text).layout.width == 10_000
+    assert thread_time() - started < 1.5
+
+
+@pytest.mark.parametrize(
+    ("lines", "length"),
+    [(["a", "äb " * 5, "b"], 0), (["a", *["äb " * 5] * 8, "b"], 15), (["a", *[" " * 9] * 8, "b"], 0)],
+)
+def test_columns_by_their_places_need_several_lines(tmp_path: Path, lines: list[str], length: int) -> None:
+    """And these have a length in characters, not in bytes."""
+    path = tmp_path / "x.dat"
+    path.write_text("\n".join(lines))
+    note = one(str(path), Clock(0.0, 1)).get("note", "")
+    assert note == (f"lines of {length} characters each: columns by their places" if length else "")
+
+
+@pytest.mark.parametrize(("last", "is_table"), [("the sea is", False), ("1 2 3", True)])
+def test_the_end_of_a_poem_is_no_table(tmp_path: Path, last: str, is_table: bool) -> None:
+    """If only a few of its lines have as many words as each other."""
+    path = tmp_path / "poem.dat"
+    path.write_text("\n".join([*("so " * at for at in range(2, 14)), *[last] * 6]))
+    assert bool(spaced_table(str(path), path.read_bytes())) is is_table

@@ -15,7 +15,7 @@ from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Tabl
 SURELY_FEWER = 0.85
 """The part of a number of different values by which another estimate is less than it for certain."""
 FEW_NAMES = 3
-"""Names up to which each is told."""
+"""Up to so many names are all told."""
 RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
 WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")

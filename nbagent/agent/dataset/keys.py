@@ -87,8 +87,8 @@ class _Values:
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
-        is_amount = all(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
-        self.is_number = is_amount or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
+        has_number_type = all(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
+        self.is_number = has_number_type or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
         """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
@@ -129,7 +129,7 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         if (
             (left.is_number or right.is_number)
             and not (is_akin and _refer(left, right))
-            and not _names_same(left, right)
+            and not _are_row_keys(left, right)
         ):
             continue  # numbers from 1 to 400 stand in many columns
         if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
@@ -163,8 +163,8 @@ def _refer(left: _Values, right: _Values) -> bool:
     return left.is_unique or right.is_unique or any(map(_NAMES_KEY.search, names))
 
 
-def _names_same(left: _Values, right: _Values) -> bool:
-    """Whether numbers name the rows of two tables of which one has no header, so that no name says so."""
+def _are_row_keys(left: _Values, right: _Values) -> bool:
+    """Whether both are large whole numbers, different in each row, and one has no header that could say so."""
     sides = left, right
     is_nameless = any(_NO_NAME.fullmatch(each.column.name) for each in sides)
     is_key = all(each.is_unique and isinstance(each.column.high, int) and each.column.high > LARGE for each in sides)

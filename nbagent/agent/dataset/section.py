@@ -129,7 +129,8 @@ class DataView:
         for family in self.families:
             by_folder.setdefault(family.folder, []).append(family)
         # Of many folders, each is told below the one in which all are.
-        root = f"{posixpath.commonpath(by_folder)}/" if len(by_folder) > SEVERAL else ""
+        is_below = len(by_folder) > SEVERAL and all(map(posixpath.isabs, by_folder))
+        root = f"{posixpath.commonpath(by_folder)}/".replace("//", "") if is_below else ""
         whole += f" below {quote(root, limit=200)}" if root else ""
         lines = [f"{whole}, and {self.profiles.more:,} of them not looked at:" if self.profiles.more else f"{whole}:"]
         names = {folder: folder.removeprefix(root) for folder in by_folder}

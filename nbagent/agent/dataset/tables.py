@@ -78,7 +78,7 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
         named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
         if len(named) > LISTED:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
-            left_out = len(told) - len(named)
+            left_out = width - len(group.columns) + len(told) - len(named)
         listed = ", ".join(_named(each, each in touched) for each in named)
         more = f" and {left_out:,} more" if left_out else ""
         return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]

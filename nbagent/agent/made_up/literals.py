@@ -39,7 +39,9 @@ _WORDED = re.compile(
 )
 """A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
-_FACTOR = re.compile(r"(?m)^\s*\w{1,60} = (\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)\s*(?:#.*)?$")
+_FACTOR = re.compile(
+    r"(?m)^[ \t]*\w{1,60} = (\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)[ \t]*(?:#.*)?$"
+)
 """A number that gets a name and is made of two."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
 _MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")

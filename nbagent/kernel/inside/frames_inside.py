@@ -69,7 +69,10 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
     while skipped < len(lines) and len({each for each in widths[skipped:] if each}) > 1:
         skipped += 1
     rows = [line.split() for line in lines[skipped:] if line.strip()]
-    if len(rows) <= MIN_ROWS or len(rows[0]) < 2:
+    # The last lines of a poem may have the same number of words by chance.
+    is_most = 2 * len(rows) > sum(bool(line.strip()) for line in lines if not line.startswith(COMMENTS))
+    has_digits = 2 * sum(bool(re.search(r"\d", " ".join(row))) for row in rows) > len(rows)
+    if len(rows) <= MIN_ROWS or len(rows[0]) < 2 or not (is_most or has_digits):
         return {}
     has_header = not any(re.search(r"\d", each) for each in rows[0]) and any(map(re.compile(r"\d").search, rows[1]))
     header = "" if has_header else ", header=None"

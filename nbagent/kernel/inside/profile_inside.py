@@ -43,6 +43,8 @@ NOTES = (
 )
 NOTE_ENDINGS = frozenset(".md .txt .rst".split())
 TEXT_BYTES = 300
+LEAST_LINES = 8
+"""Lines from which it is no chance that all have the same length."""
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -159,9 +161,9 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     is_one = ending in NOTE_ENDINGS or is_note(path)
     text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
-    widths = {len(line) for line in whole.splitlines()[1:-1]}
-    if not is_one and len(widths) == 1 and widths != {0}:
-        found["note"] = f"lines of {widths.pop()} characters each: columns by their places"
+    lines = text.splitlines()[1:-1]
+    if not is_one and len(lines) >= LEAST_LINES and lines[0].strip() and len(set(map(len, lines))) == 1:
+        found["note"] = f"lines of {len(lines[0])} characters each: columns by their places"
     return found
 
 

@@ -31,7 +31,7 @@ class Layout:
         rows = [[each.strip() for each in row] for row in rows]
         widths = Counter(_width(row) for row in rows if _width(row) > 1)
         self.width = max(widths, key=lambda each: (widths[each], each)) if widths else 1
-        self.skipped = self._begin(rows)
+        self.skipped = self._begin(rows) if rows else 0
         self.header = rows[self.skipped] if rows else []
         body = rows[self.skipped + 1 :]
         numeric = _numeric_columns(self.header, body)
@@ -49,7 +49,7 @@ class Layout:
                 if _is_like(body[self.more], body[self.more + 1 :]):
                     break
                 self.more += 1
-        self.labels = self._named(rows)
+        self.labels = self._settle_names(rows)
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
 
@@ -72,7 +72,7 @@ class Layout:
         """The row that is the header, if what was taken for it are words on the table, which has numbers further on."""
         numeric = _numeric_columns([""] * self.width, rows[len(rows) // 2 :])
         numbers = [sum(bool(_NUMERIC.match(row[at])) for at in numeric if at < len(row)) for row in rows]
-        words = [any(self._is_header([*row, *[""] * self.width], [at]) for at in numeric) for row in rows]
+        words = [any(self._is_header(row, [at]) for at in numeric) for row in rows]
         begin = next((at for at in range(first, len(rows)) if not any(words[at : at + FEW])), first)
         names = self._has_names(rows[first]) and not self._is_sentence(rows[first])
         if names and begin - first <= HEADER and max(map(_width, rows[first:begin]), default=0) <= self.width:
@@ -97,8 +97,8 @@ class Layout:
         """Whether a row says something of the table in words: a long field where there are hardly any others."""
         return (self.width <= 3 or not self._is_full(row)) and max(map(len, row), default=0) > SENTENCE
 
-    def _named(self, rows: list[list[str]]) -> list[str]:
-        """Take the names from that row of the header that has one for each column; what the others say of these."""
+    def _settle_names(self, rows: list[list[str]]) -> list[str]:
+        """Choose the row of the header that names each column; returns what its other rows say of the columns."""
         several = rows[self.skipped : self.skipped + self.more + 1]
         named = [at for at, row in enumerate(several) if self._has_names(row)]
         at = named[-1] if named and named[0] else 0  # the names of a first row stand; else those next to the values

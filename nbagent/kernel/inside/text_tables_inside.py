@@ -25,7 +25,7 @@ SNIFFED = 64 * 1024
 """Bytes of a file's begin by which its form is found."""
 SNIFFED_ROWS = 120
 LEAST_ROWS = 3
-"""Lines from which those count only that are no comments."""
+"""If so many lines are no comments, the others are not looked at."""
 TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
 MAX_COLUMNS = 500
@@ -62,8 +62,8 @@ class Clock:
         return time.monotonic() > self.end
 
 
-_NO_COLON = re.compile(r": |\d:\d\d(?!\d)")
-"""A colon that parts no fields: in a sentence or a time."""
+_OTHER_COLON = re.compile(r": |\d:\d\d(?!\d)")
+"""A colon that doesn't part fields: one of a sentence or a time."""
 
 
 class TextTable:
@@ -244,7 +244,7 @@ def _separator(lines: list[str], *, named: str = "") -> str:
     without = [line for line in sample if not line.startswith(COMMENTS)]
     sample = without if len(without) >= LEAST_ROWS else sample
     for each in ",;\t|:":
-        if each == ":" and (scored[0] >= 0.5 or any(map(_NO_COLON.search, sample))):
+        if each == ":" and (scored[0] >= 0.5 or any(map(_OTHER_COLON.search, sample))):
             break
         try:
             rows = [len(row) for row in csv.reader(sample, delimiter=each)]
