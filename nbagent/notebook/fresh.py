@@ -83,14 +83,14 @@ class FreshRuns:
         variables: Sequence[tuple[str, str]] = (),
         *,
         stable: bool = False,
-        first: Callable[[Kernel], Awaitable[object]] | None = None,
+        first: Callable[[Kernel], Awaitable[bool]] | None = None,
     ) -> Ran:
         """Run all cells in a fresh sandbox.
 
         Args:
             variables: What is different in its environment.
             stable: Whether sorts are made stable.
-            first: Called with the kernel before any cell; none runs unless it returns True.
+            first: Called with the kernel before any cell; returns whether the cells are to run.
 
         Raises:
             SandboxError: It can't be started.
@@ -106,7 +106,7 @@ class FreshRuns:
             await self._furnish(kernel)
             if stable:
                 await kernel.evaluate(sweep.PRELUDE, [])
-            if first is not None and await first(kernel) is not True:
+            if first is not None and not await first(kernel):
                 return ran
             ran.environment, ran.machine = kernel.about.environment, kernel.machine
             _, before = _numbers(await kernel.evaluate(sweep.PROCESS, []))

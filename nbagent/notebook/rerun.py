@@ -126,7 +126,7 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
     """
     data = [each for each in (notebook.lock.data if notebook.lock else []) if each.schema or each.tables]
 
-    async def check(kernel: Kernel) -> None:
+    async def check(kernel: Kernel) -> bool:
         found = schemas(await describe(kernel, [each.path for each in data]))
         for path, schema in ((path, schema) for each in data for path, schema in _wanted(each, found)):
             if problems := _apart(schema, _types(found.get(path, []))):
@@ -135,6 +135,7 @@ async def run(notebook: Document, *, engine: Engine, spec: SandboxSpec) -> Ran:
                     f"The new {name} has another schema: {'; '.join(problems[:5])}.",
                     mend="Give data with the same columns.",
                 )
+        return True
 
     return await FreshRuns(notebook, engine=engine, spec=spec).once(first=check if data else None)
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Output
 from nbagent.core.text import one_line
+from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
@@ -136,7 +137,11 @@ class Verification:
         """A run whose figures tell the time of the notebook: all fresh runs agree on a date, and often on a minute."""
         if self._dated is None:
             moments = [each.ended for each in self._document.cells if each.number in fresh.cells]
-            self._dated = await self._runs.once(first=lambda kernel: kernel.evaluate(sweep.OLD_DATES, [moments]))
+
+            async def replace_dates(kernel: Kernel) -> bool:
+                return await kernel.evaluate(sweep.OLD_DATES, [moments]) is True  # not where there is no Matplotlib
+
+            self._dated = await self._runs.once(first=replace_dates)
         return self._dated
 
     async def _once_more(self, fresh: Ran) -> Ran:
