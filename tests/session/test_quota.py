@@ -73,7 +73,7 @@ async def test_the_hosts_disk_is_bounded(what: str) -> None:
             assert "session_mb" in str([each.event for each in told if isinstance(each.event, FilesLeft)])
             assert "was not delivered" in cells[-1].text
         else:
-            assert "limit session_mb" in cells[-1].note
+            assert "session_mb" in cells[-1].note
             (event,) = [each.event for each in told if isinstance(each.event, QuotaReached)]
             assert event.limit == 8 * MIB
         notebook = await session.export(session.folder / "notebook.ipynb")
