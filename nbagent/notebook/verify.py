@@ -300,7 +300,7 @@ def compared(
     document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
 ) -> dict[int, Comparison]:
     """What differs, by the number of each cell that has run before and now."""
-    found, twice, same = {}, set[str](), is_same_environment(document.lock, fresh)
+    found, twice = {}, set[str]()
     first = min((each.at for each in document.cells if each.at is not None), default=0.0)
     for cell in document.cells:
         if cell.facts.get("installed"):
@@ -315,28 +315,36 @@ def compared(
                 [each for each in run if each["output_type"] != "stream"] for run in (stored, ours, *more)
             )
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
-        began, elapsed = fresh.moments.get(cell.number, (0.0, 0.0))
-        moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=(cell.at or 0.0) - first)
-        if document.lock and not reads[cell.number].zoned:
-            known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
-            moments = replace(moments, zones=known)
-        masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
-        strict = replace(strictness, masks=masks)
-        # A sandbox's kernel has the same small number each time, which a result may be, too.
-        kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
-        context = Context(
-            moments=moments,
-            reads=reads[cell.number],
-            processes=Processes(kernel, fresh.started),
-            strictness=strict,
-            # A cell that missed a module went on at its import.
-            same_programs=same and not cell.facts.get("installed"),
-        )
+        early = (cell.at or 0.0) - first
+        context = _context(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
         found[cell.number] = compare(stored, ours, context, again=more)
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
     return found
+
+
+def _context(
+    document: Document, cell: DocumentCell, fresh: Ran, *, reads: Reads, strictness: Strictness, early: float
+) -> Context:
+    """What is known of a cell; `early` are the seconds from the notebook's first cell to this one."""
+    same = is_same_environment(document.lock, fresh)
+    began, elapsed = fresh.moments.get(cell.number, (0.0, 0.0))
+    moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=early)
+    if document.lock and not reads.zoned:
+        known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
+        moments = replace(moments, zones=known)
+    masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
+    # A sandbox's kernel has the same small number each time, which a result may be, too.
+    kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
+    return Context(
+        moments=moments,
+        reads=reads,
+        processes=Processes(kernel, fresh.started),
+        strictness=replace(strictness, masks=masks),
+        # A cell that missed a module went on at its import.
+        same_programs=same and not cell.facts.get("installed"),
+    )
 
 
 def all_reads(document: Document) -> dict[int, Reads]:

@@ -130,22 +130,23 @@ class DataView:
             by_folder.setdefault(family.folder, []).append(family)
         # Of many folders, each is told below the one in which all are.
         is_below = len(by_folder) > SEVERAL and all(map(posixpath.isabs, by_folder))
-        root = f"{posixpath.commonpath(by_folder)}/".replace("//", "") if is_below else ""
+        root = posixpath.join(posixpath.commonpath(by_folder), "") if is_below else ""
+        root = "" if root == "/" else root
         whole += f" below {quote(root, limit=200)}" if root else ""
         lines = [f"{whole}, and {self.profiles.more:,} of them not looked at:" if self.profiles.more else f"{whole}:"]
-        names = {folder: folder.removeprefix(root) for folder in by_folder}
-        told = {folder: folder_line(names[folder], below) for folder, below in by_folder.items()}
+        shown_as = {folder: folder.removeprefix(root) for folder in by_folder}
+        told = {folder: folder_line(shown_as[folder], below) for folder, below in by_folder.items()}
         room = TREE - len(lines[0])
         most = share(map(len, told.values()), room)
         like = named_alike(by_folder)
         for folder, line in told.items():
             if len(line) > most or len(by_folder[folder]) > SEVERAL:
-                told[folder] = brief_folder_line(names[folder], by_folder[folder], TREE, like.get(folder, ""))
+                told[folder] = brief_folder_line(shown_as[folder], by_folder[folder], TREE, like.get(folder, ""))
         least = min(MIN_FOLDER, max(room // max(1, len(told)), LEAST_FOLDER))
         most = max(share(map(len, told.values()), room), least)
         for number, (folder, line) in enumerate(told.items()):
             if len(line) > most:
-                line = brief_folder_line(names[folder], by_folder[folder], most, like.get(folder, ""))
+                line = brief_folder_line(shown_as[folder], by_folder[folder], most, like.get(folder, ""))
             if len(line) > room:
                 rest = [len(each.files) for other in list(told)[number:] for each in by_folder[other]]
                 return [*lines, f"… and {len(told) - number:,} more folders with {sum(rest):,} files"]
