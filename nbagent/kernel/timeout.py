@@ -28,7 +28,7 @@ UNSTOPPED_NOTE = "was killed, since it did not stop when interrupted"
 EARLY_SECONDS = 0.1
 """Seconds from the start of the code in which an interrupt may be lost: ipykernel heeds none before that."""
 AGAIN_SECONDS = 0.3
-"""Seconds after which code that was interrupted so early is interrupted once more."""
+"""Seconds after which code that was interrupted so early is interrupted again."""
 PATIENCE_SECONDS = 0.5
 """Seconds that a cell waits for another client's cell before anybody is told."""
 ASK_AGAIN_SECONDS = 1.0
@@ -180,12 +180,17 @@ class TimedRequests:
         self._process.interrupt()
 
     def _came_too_early(self, request: ExecuteRequest, now: float) -> bool:
-        """Whether code still runs that was interrupted before it could heed it."""
-        if len(request.interrupts) != 1 or request.begun_at is None or request.reply is not None or request.idle:
+        """Whether code still runs that was interrupted before it could heed it.
+
+        Where the machine is busy, the second interrupt may come too early as well; a third one, halfway to the kill, is
+        the last. Code in its cleanup would be killed then, too.
+        """
+        if not request.interrupts or request.begun_at is None or request.reply is not None or request.idle:
             return False
-        (interrupted,) = request.interrupts
-        early = interrupted < request.begun_at + EARLY_SECONDS
-        return early and now > max(interrupted, request.begun_at) + AGAIN_SECONDS
+        first, sent_again = request.interrupts[0], len(request.interrupts) - 1
+        waits = (AGAIN_SECONDS, max(2 * AGAIN_SECONDS, self._process.limits.grace / 2))
+        early = first < request.begun_at + EARLY_SECONDS
+        return early and sent_again < len(waits) and now > max(first, request.begun_at) + waits[sent_again]
 
     def _give_up(self, request: ExecuteRequest) -> None:
         """Note the death of a kernel that is killed now; one that others use, too, is left alone with the code."""
