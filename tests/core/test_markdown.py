@@ -99,5 +99,3 @@ def test_honest_latex_is_as_it_was() -> None:
     """Environments, powers and the usual commands."""
     honest = r"\begin{aligned} x^2 \end{aligned} \begin{align*} \frac{a}{b} \mathbb{R}^{n^2} \end{align*} \files"
     assert clean_latex(honest) == honest
-
-
