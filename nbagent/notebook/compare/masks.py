@@ -90,7 +90,7 @@ ROW = r" {0,20}\d{1,20}(?:/\d{1,20})? TIMING "
 """How a row of a profile begins."""
 _ROWS = re.compile(rf"(?:^{ROW}.*\n){{2,}}", re.MULTILINE)
 """Rows of a profile, which come in the order of their times."""
-_BARS = re.compile(r"(?:^(?:(?!%\|BAR\|).)*+%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
+_BARS = re.compile(r"(?:^(?>(?:(?!%\|BAR\|).)*)%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
 """Lines of bars that follow each other; what stands before a line's first one is read in one way only."""
 
 
