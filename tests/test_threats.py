@@ -160,6 +160,8 @@ THREATS: dict[int, tuple[str, str]] = {
         "hostile wheels",
         "packages/test_unpacked.py::test_a_wheel_that_reaches_into_the_kernel_is_refused "
         "packages/test_unpacked.py::test_a_wheel_that_climbs_out_writes_nothing_outside "
+        "packages/test_unpacked.py::test_scripts_of_a_wheel_land_nowhere_else "
+        "packages/test_resolver.py::test_a_uv_that_writes_outside_of_its_folder_is_refused "
         "packages/test_resolver.py::test_a_wheel_with_another_hash_is_refused",
     ),
     30: (
@@ -256,6 +258,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/test_pictures.py::test_the_figures_of_a_cell_take_seconds_at_most "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "notebook/test_document.py::test_what_is_odd_in_a_notebook_is_refused_or_read "
+        "notebook/test_compare.py::test_what_could_be_read_in_many_ways_is_read_in_one "
         "notebook/test_run.py::test_a_notebook_that_parses_to_gigabytes_is_refused "
         "packages/test_allowance.py::test_what_an_index_says_takes_no_more_memory_than_it_may "
         "faces/magic/test_variables.py::test_no_description_of_pandas_is_read_that_holds_its_reader_up "

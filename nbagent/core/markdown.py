@@ -22,11 +22,16 @@ MAX_CELLS = 5_000
 """Cells of the tables in such Markdown."""
 
 _COMMANDS = re.compile(
-    # `\begin{input}` runs `\input`, and `^^69` is an `i`, also within the name of a command.
-    r"\\(?=(?:begin\s{0,9}\{\s{0,9})?(?:href|url|html[A-Za-z]*|style|class|cssId|data|require|includegraphics|include|"
-    r"input|import|usepackage|bbox|fcolorbox|definecolor|mmlToken|csname|catcode|write|openin|openout|read|newread|"
-    r"immediate|makeatletter|ExplSyntaxOn|directlua|lstinputlisting|verbatiminput|InputIfFileExists|special|unicode|let|"
-    r"def|edef|gdef|xdef)(?![A-Za-z])|[A-Za-z]{0,99}\^\^)",
+    # Whatever a package calls the command that reads a file, such as `\BVerbatimInput`. `\begin{input}` runs `\input`,
+    # and so does a name that TeX puts together: `\begin{in\empty put}`.
+    r"\\(?=(?:begin\s{0,9}\{\s{0,9})?(?:[A-Za-z]{0,40}(?:input|include)[A-Za-z]{0,40}|href|url|html[A-Za-z]*|"
+    r"(?:pdf)?(?:filedump|mdfivesum)|XeTeX[A-Za-z]{0,9}file|IfFileExists|subfile|(?:adjust|hyper|pgf|pgfdeclare)image|"
+    r"style|class|cssId|data|require|import|usepackage|bbox|fcolorbox|definecolor|mmlToken|csname|UseName|ExpandArgs|"
+    r"scantokens|catcode|write|openin|openout|read|newread|immediate|makeatletter|ExplSyntaxOn|directlua|latelua|special|"
+    r"unicode|let|def|edef|gdef|xdef)(?![A-Za-z])|"
+    r"begin(?![A-Za-z]|\s{0,9}\{\s{0,9}[A-Za-z]{1,40}\*?\s{0,9}\}))|"
+    # TeX reads `^^5c` as a backslash, and `^^69` as an i.
+    r"\^(?=\^)",
     re.IGNORECASE,
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -83,7 +88,7 @@ def break_commands(text: str) -> str:
 
     A renderer may find mathematics in Markdown, HTML and LaTeX.
     """
-    return _COMMANDS.sub(rf"\\{JOINER}", text)
+    return _COMMANDS.sub(rf"\g<0>{JOINER}", text)
 
 
 def _prose(part: str) -> str:

@@ -49,6 +49,8 @@ def bundle(file: IO[bytes], *, name: str, texts: Mapping[str, str], data: Sequen
                 if not is_still_there(Path(each.source)):
                     raise OSError(0, "it is gone, or there is a link in its path now")
                 for path, below in _files(Path(each.source)):
+                    if "\\" in "".join((beside, *below)):
+                        raise ValueError(f"by the \\ in {path.name}, programs on Windows would leave the zip's folder")
                     _add(made, path, "/".join((name, beside, *below)))
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error

@@ -216,7 +216,7 @@ class Document:
                 found.append(f"{cell.get('id')} was tagged to be skipped since nbagent wrote it.")
         if self.lock and self.lock.data and self.facts.get("data") != msgspec.to_builtins(self.lock.data):
             found.append("What the notebook says of its data was edited since nbagent wrote it.")
-        known, ids = self.facts.get("cells"), [cell.get("id") for cell in self.raw.cells]
+        known, ids = self.facts.get("cells"), [str(cell.get("id")) for cell in self.raw.cells]
         moves = list(_moves([str(each) for each in known], ids)) if isinstance(known, list) else []
         written = self.facts.get("cells_sha256")
         if (
@@ -231,13 +231,14 @@ class Document:
 
 def _moves(known: list[str], ids: list[str]) -> Iterator[str]:
     """What became of the cells by their ids, in sentences."""
+    before, now = set(known), set(ids)
     for told, names in (
-        ("removed from", [each for each in known if each not in ids]),
-        ("added to", [each for each in ids if each not in known]),
+        ("removed from", [each for each in known if each not in now]),
+        ("added to", [each for each in ids if each not in before]),
     ):
         if names:
             yield f"Cells were {told} the notebook since nbagent wrote it: {', '.join(names)}."
-    if [each for each in known if each in ids] != [each for each in ids if each in known]:
+    if [each for each in known if each in now] != [each for each in ids if each in before]:
         yield "Cells were moved since nbagent wrote the notebook."
 
 

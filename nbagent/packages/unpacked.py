@@ -30,6 +30,8 @@ STRAY = frozenset({
 """Top-level folders that wheels contain by mistake; if two do, the first stays."""
 MAX_DEPTH = 100
 """Folders in each other; a path as long as Linux takes has 2,000, which other programs can't remove."""
+FILE_BYTES = 4096
+"""What a file counts beside its content: a disk has a bounded number of files, and a wheel may have a million."""
 MAX_RECORD = 8 * 1024 * 1024
 """Characters of the list of a distribution's files that are searched."""
 HARMLESS_PTH = frozenset({"distutils-precedence.pth", "a1_coverage.pth"})
@@ -99,8 +101,10 @@ def provides(folder: Path, module: str) -> bool:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder."""
-    return sum(Path(parent, name).lstat().st_size for parent, _, files in fileio.walk(folder) for name in files)
+    """Bytes of all files in a folder, and what each file and folder counts beside."""
+    each = (Path(parent, name).lstat().st_size for parent, _, files in fileio.walk(folder) for name in files)
+    folders = sum(len(below) for _, below, _ in fileio.walk(folder))
+    return sum(size + FILE_BYTES for size in each) + FILE_BYTES * folders
 
 
 def make_readable(folder: Path) -> None:

@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.version import Version
+
 from nbagent.core import fileio
 from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import InstallError, InstallRefused
@@ -21,6 +23,8 @@ from nbagent.core.text import ends
 from nbagent.packages import pip_settings
 from nbagent.packages.requirements import Target
 
+OLDEST = Version("0.11.15")
+"""Before it, uv writes the scripts of a hostile wheel to wherever their names lead (CVE-2026-114109)."""
 RESOLVE_SECONDS = 60.0
 """Seconds for resolving, with retries and the search for a failure's cause."""
 FETCH_SECONDS = 600.0
@@ -73,17 +77,34 @@ def binary() -> str:
     """Path of the uv binary: the one that came with nbagent, else the one on PATH.
 
     Raises:
-        InstallError: There is none.
+        InstallError: There is none, or one that is too old to be trusted with hostile packages.
     """
+    found: str | None
     try:
         from uv import find_uv_bin
 
-        return find_uv_bin()
+        found = find_uv_bin()
     except (ImportError, FileNotFoundError):
         found = shutil.which("uv")
     if not found:
         raise InstallError("uv, which installs packages, isn't there.", mend="Install it: pip install uv")
+    if (version := _version(found, Path(found).stat().st_mtime_ns)) < OLDEST:
+        raise InstallError(
+            f"{found} is uv {version}, which writes scripts of hostile packages outside of their folder.",
+            mend=f"Install {OLDEST} or a later one: pip install --upgrade uv",
+        )
     return found
+
+
+@functools.cache
+def _version(program: str, changed: int) -> Version:  # noqa: ARG001 - another file is asked anew
+    """The version of a uv; 0 if it says none."""
+    said = subprocess.run(
+        [program, "--version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False, timeout=RESOLVE_SECONDS,
+    )  # fmt: skip
+    found = re.match(r"uv (\d+(?:\.\d+)+)", said.stdout)
+    return Version(found[1] if found else "0")
 
 
 def environment() -> dict[str, str]:

@@ -77,9 +77,25 @@ def test_latex_has_no_html() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [r"\begin{input}/etc/passwd", r"\begin { input }x", r"\^^69nput{x}", r"\in^^70ut{x}", r"\makeatletter\@input{x}"],
+    [
+        *(r"\begin{input}/etc/passwd", r"\begin { input }x", r"\begin{in\empty put}x", r"\makeatletter\@input{x}"),
+        *(r"\BVerbatimInput{x}", r"\tcbinputlisting{listing file=x}", r"\adjustimage{}{x}", r"\includepdf{x}"),
+        *(r"\UseName{input}{x}", r"\ExpandArgs{c}{input}{x}", r"\filedump{x}", r"\XeTeXpdffile x", r"\scantokens{x}"),
+    ],
 )
 def test_latex_reads_no_files(written: str) -> None:
     """However TeX lets the command be written: in a document made by LaTeX, it would read the person's files."""
     assert clean_latex(written).startswith("\\\N{WORD JOINER}")
-    assert clean_latex(r"\begin{aligned} x^2 \end{aligned}") == r"\begin{aligned} x^2 \end{aligned}"
+    assert "\\\N{WORD JOINER}" in clean_markdown(f"${written}$")
+
+
+@pytest.mark.parametrize("written", [r"\^^69nput{x}", r"\in^^70ut{x}", "^^5cinput{x}", "^^^5cinput{x}"])
+def test_no_sign_of_latex_is_written_by_its_number(written: str) -> None:
+    """TeX reads `^^5c` as a backslash, wherever it stands."""
+    assert "^^" not in clean_latex(written) + clean_markdown(written)
+
+
+def test_honest_latex_is_as_it_was() -> None:
+    """Environments, powers and the usual commands."""
+    honest = r"\begin{aligned} x^2 \end{aligned} \begin{align*} \frac{a}{b} \mathbb{R}^{n^2} \end{align*} \files"
+    assert clean_latex(honest) == honest

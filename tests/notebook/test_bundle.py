@@ -42,3 +42,12 @@ def test_what_cannot_lie_there_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / "n.ipynb").write_text("{}")
     with pytest.raises((DataError, UsageError), match=name):
         packed(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a\\..\\..\\evil.bat", "in/a\\..\\b"])
+def test_no_name_leads_out_of_the_folder_on_windows(tmp_path: Path, name: str) -> None:
+    """Where a backslash is the end of a folder's name; whoever made the data chose its names."""
+    (tmp_path / "many" / "in").mkdir(parents=True)
+    (tmp_path / "many" / name).write_text("x")
+    with pytest.raises(DataError, match="Windows"):
+        packed(tmp_path / "many")

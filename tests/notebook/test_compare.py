@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
-from nbagent.notebook.compare.masks import INSTALLED, read_masks
+from nbagent.notebook.compare.masks import INSTALLED, masked, read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
@@ -669,11 +670,29 @@ def test_long_texts_take_time_in_proportion() -> None:
 @pytest.mark.parametrize("texts", [
     [f"b'{chr(92)}x80{''.join(random.Random(n).choices('abcdefg,;:.', k=700))}'" for n in range(3)],  # noqa: S311
     [f"Successfully installed{' a-1-1' * 30} {end}" for end in "xyz"],
+    [f"{{{f'{chr(92)}{chr(39)}' * 9_900}{order}}}" for order in ("a, b", "b, a")],
 ])  # fmt: skip
 def test_short_texts_take_no_time(texts: list[str]) -> None:
-    """Bytes whose every letter differs, and names of packages that can be read in two ways each."""
+    """Bytes whose every letter differs, names of packages that can be read in two ways, texts in a set without end."""
     started, pace = time.thread_time(), machine.pace()
     compared(*texts, code="import os\nos.urandom(8)", masks=[INSTALLED])
+    assert time.thread_time() - started < 10 * pace
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (masked, "%|BAR|" * 30_000),
+        (masked, "<span a>━</span>" * 15_000),
+        (Code().take, f"{'!df ' * 40}\nx"),
+        (Code().take, f"!{'ls -x ' * 15_000}"),
+        (Code().take, f"%%bash {'ls -x ' * 15_000}"),
+    ],
+)
+def test_what_could_be_read_in_many_ways_is_read_in_one(read: Callable[[str], object], text: str) -> None:
+    """Of bars, spans and programs: a cell of 160 characters took longer than anybody waits."""
+    started, pace = time.thread_time(), machine.pace()
+    read(text)
     assert time.thread_time() - started < 10 * pace
 
 

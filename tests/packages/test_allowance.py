@@ -260,6 +260,12 @@ async def test_what_an_index_says_takes_no_more_memory_than_it_may(
         await make().install(["wordy"])
 
 
+async def test_empty_files_count(index: Index, make: Make) -> None:
+    """A disk has a bounded number of files: a wheel of 22 MB made 300,000 of them."""
+    index.add("many", files={f"many/{number}.py": "" for number in range(600)})
+    await refused(make(install_mb=2), "many", match=r"would have 3 MB, and may have 2 MB")
+
+
 async def test_a_persons_own_wish_counts_for_nothing(index: Index, make: Make) -> None:
     """`Session.install` is theirs, and no code has chosen the names."""
     index.add("theirs")

@@ -349,3 +349,16 @@ async def test_a_missing_uv_is_an_error_with_its_mend(make: Make, monkeypatch: p
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", "/nowhere")
     await refused(make(), "app", match="pip install uv")
+
+
+@pytest.mark.parametrize("said", ["uv 0.11.14 (x86_64)", "uv 0.10", "", "something else 9.9"])
+async def test_a_uv_that_writes_outside_of_its_folder_is_refused(
+    said: str, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever had an old one keeps it, and before 0.11.15 a wheel's scripts landed wherever their names led."""
+    program = tmp_path / "uv"
+    program.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo '{said}'\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "uv", None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    await refused(make(), "app", match=r"outside of their folder.*pip install --upgrade uv")

@@ -15,6 +15,9 @@ from nbagent.core.errors import InstallError, InstallRefused
 
 pytestmark = pytest.mark.usefixtures("own_uv")
 
+SCRIPTS = ("console_scripts", "gui_scripts")
+"""The sections of entry points of which installers make programs."""
+
 
 # -- what is moved in
 
@@ -167,3 +170,13 @@ async def test_a_wheel_that_climbs_out_writes_nothing_outside(
         await make().install(["evil"])
     assert list(tmp_path.rglob("escaped.py")) in ([], [site / "escaped.py"])
     assert not Path("/escaped.py").exists()
+
+
+async def test_scripts_of_a_wheel_land_nowhere_else(index: Index, make: Make, tmp_path: Path) -> None:
+    """By the name of a script, uv before 0.11.15 wrote a program anywhere, for example among those of the person."""
+    names = ["../../escaped", "../" * 5 + "escaped", f"{tmp_path}/escaped", "a/../../../escaped"]
+    points = "".join(f"[{kind}]\n" + "".join(f"{name} = evil:main\n" for name in names) for kind in SCRIPTS)
+    index.add("evil", files={"evil/__init__.py": "", "evil-1.0.dist-info/entry_points.txt": points})
+    with contextlib.suppress(InstallError):
+        await make().install(["evil"])
+    assert list(tmp_path.rglob("escaped*")) == []

@@ -58,6 +58,14 @@ for _ in range(3):
         os.read(os.pipe()[0], 1)
     children.append(child)
 """,
+    "watches of epoll": """
+import os, select
+files = [end for _ in range(500) for end in os.pipe()]
+held = [select.epoll() for _ in range(120)]
+for each in held:
+    for file in files:
+        each.register(file, 0)
+""",
     "MB in Internet sockets": """
 import socket
 server = socket.socket()

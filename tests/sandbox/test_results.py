@@ -150,6 +150,7 @@ def test_nothing_that_landed_is_run_unasked(tmp_path: Path) -> None:
         *(("yaml.pyc", "saved-yaml.pyc"), ("__init__.py", "saved-__init__.py"), ("analysis.py", "analysis.py")),
         *(("a.config.mjs", "a.config.mjs.saved"), ("a.config.json", "a.config.json"), ("tested.csv", "tested.csv")),
         *(("build.gradle", "build.gradle.saved"), ("a.csproj", "a.csproj.saved"), ("mix.exs", "saved-mix.exs")),
+        *(("startup.m", "saved-startup.m"), ("profile.do", "saved-profile.do"), ("_quarto.yml", "saved-_quarto.yml")),
         *(("Cargo.toml", "saved-Cargo.toml"), ("Gemfile", "saved-Gemfile"), ("x.gemspec", "x.gemspec.saved")),
     ],
 )

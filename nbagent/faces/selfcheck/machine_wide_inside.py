@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import resource
+import select
 import socket
 import struct
 import threading
@@ -95,6 +96,29 @@ def make_timers(host: Any) -> object:
     if len(made) < 5000:
         raise OSError(error, f"refused after {len(made):,} timers")
     return f"{len(made):,} timers"
+
+
+@_attack(
+    "32",
+    "Take the watches of files (epoll) that Linux has for all programs of a user",
+    expected="the sandbox is ended for them",
+    may_kill=True,
+)
+def take_watches(host: Any) -> object:
+    ends = [end for _ in range(500) for end in os.pipe()]
+    held = [select.epoll() for _ in range(120)]
+    try:
+        for each in held:
+            for end in ends:
+                each.register(end, 0)
+        if host["isolated"]:
+            time.sleep(host["patience"])
+    finally:
+        for each in held:
+            each.close()
+        for end in ends:
+            os.close(end)
+    return f"{len(held) * len(ends):,} watches"
 
 
 @_attack("32", "Give a thread open files of its own, which nobody would count", expected="the call fails")

@@ -62,7 +62,7 @@ BUILT_IN = tuple(
         ),
         (rf"(?<=%\|){_BAR}\d?{_BAR}\|( {{0,20}}\S{{1,80}}) {_SINCE}{_RATE}?", r"BAR|\1 [TIMING"),
         (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})*", "BAR"),
-        (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>)+(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
+        (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>){1,9}(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
         (rf"(?<!\d)(\d{{1,20}}/\d{{1,20}}) {_SINCE}{_RATE}?", r"\1 [TIMING"),
         (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
         (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),
@@ -90,8 +90,8 @@ ROW = r" {0,20}\d{1,20}(?:/\d{1,20})? TIMING "
 """How a row of a profile begins."""
 _ROWS = re.compile(rf"(?:^{ROW}.*\n){{2,}}", re.MULTILINE)
 """Rows of a profile, which come in the order of their times."""
-_BARS = re.compile(r"(?:^.*%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
-"""Lines of bars that follow each other."""
+_BARS = re.compile(r"(?:^(?>(?:(?!%\|BAR\|).)*)%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
+"""Lines of bars that follow each other; what stands before a line's first one is read in one way only."""
 
 
 def masked(text: str, rules: Iterable[Mask] = ()) -> str:

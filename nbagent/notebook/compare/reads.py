@@ -27,10 +27,8 @@ _MEASURES = re.compile(
     r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
     r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
 )
-_MEASURED = re.compile(
-    r"(?:\s*!.*(?:\b(?:df|free|ps|top|uptime|vmstat)\b|/proc/(?:meminfo|loadavg|uptime|stat)\b).*\n?)+"
-)
-"""A cell of programs that say nothing but what the machine has left."""
+_MEASURED = re.compile(r"\s*!.*(?:\b(?:df|free|ps|top|uptime|vmstat)\b|/proc/(?:meminfo|loadavg|uptime|stat)\b)")
+"""A line of a program that says nothing but what the machine has left."""
 _CONCURRENT = re.compile(
     r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
     r"multiprocessing|Process|TaskGroup)\b"
@@ -57,7 +55,7 @@ _BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
-_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]*\s-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
+_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
@@ -116,7 +114,7 @@ class Code:
             ident=ident,
             random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
-            only_measure=_MEASURED.fullmatch(code) is not None,
+            only_measure=_only_measures(code),
             processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
             unset=_shows_unset(code),
             concurrent=concurrent,
@@ -176,6 +174,12 @@ class Code:
                 self._seeded |= set(_bound(statement))
             return True
         return bool(_mentioned(statement) & self._seeded)
+
+
+def _only_measures(code: str) -> bool:
+    """Whether all lines of a cell say nothing but what the machine has left."""
+    lines = [line for line in code.splitlines() if line.strip()]
+    return bool(lines) and all(map(_MEASURED.match, lines))
 
 
 def _called(node: ast.AST) -> Iterator[str]:

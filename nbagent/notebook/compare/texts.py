@@ -52,7 +52,10 @@ _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
 _BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 _SET = re.compile(r"\{([^{}:]{1,20000})\}")
-_ELEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+""")
+_ELEMENT = re.compile(
+    # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
+    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+"""
+)
 
 
 class Difference(NamedTuple):

@@ -30,6 +30,7 @@ BOUNDS = {
     "terminals": 64,
     "locks of files": 10_000,
     "open files": 100_000,
+    "watches of epoll": 100_000,
     "Internet sockets": 1_000,
     "closed connections": 20_000,
     "Unix sockets": 20_000,
@@ -89,6 +90,7 @@ class OveruseWatch:
             ("terminals", terminals),
             ("locks of files", locks),
             ("open files", open_files),
+            ("watches of epoll", watches),
             ("Internet sockets", internet_sockets),
             ("closed connections", closed_connections),
             ("Unix sockets", unix_sockets),
@@ -228,6 +230,19 @@ def open_files_of(process: str) -> int:
             return next((int(line.split()[1]) for line in status if line.startswith("FDSize:")), 0)
     except OSError:
         return 0
+
+
+def watches() -> int:
+    """Files that processes watch by epoll, of which Linux has one supply for all programs of a user."""
+    total = 0
+    for folder in (f"/proc/{name}" for name in os.listdir("/proc") if name.isdecimal() and name != "1"):
+        with contextlib.suppress(OSError):
+            for each in os.listdir(f"{folder}/fd"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"{folder}/fd/{each}") == "anon_inode:[eventpoll]":
+                        with open(f"{folder}/fdinfo/{each}", "rb", buffering=0) as file:
+                            total += read(file.fileno(), MAPS).count(b"tfd:")
+    return total
 
 
 def mapped_files_of(process: str) -> int:

@@ -38,7 +38,10 @@ RUN_UNASKED = (
     *("pytest.ini", "pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", "mypy.ini", "pylintrc*", "uv.toml"),
     # Editors ask these for the programs of a build, and run them.
     *("cargo.toml", "gemfile", "gems.rb", "*.gemspec", "rebar.config", "*.cabal", "build.zig*"),
-    *("matplotlibrc", "cmakelists.txt", "pom.xml", "gulpfile.*", "gruntfile.*", "jakefile*"),
+    *("matplotlibrc", "cmakelists.txt", "pom.xml", "gulpfile.*", "gruntfile.*", "jakefile*", "hie.yaml", "stack.yaml"),
+    # MATLAB, Stata, SAS, Maple and Quarto run these, or what these name, in the folder where they are started.
+    *("startup.m", "finish.m", "pathdef.m", "profile.do", "sysprofile.do", "autoexec.sas", "sasv9.cfg", "maple.ini"),
+    "_quarto*.y*ml",
     *("desktop.ini", "autorun.inf", "*.desktop", "*.lnk", "*.url", "*.scf", "*.library-ms"),
 )
 """Names of files that a person's own programs run, or act on, without being asked to.
