@@ -76,6 +76,11 @@ _BOUNDED = re.compile(
     rf"\b(?:({_YEAR})\s?[-\u2013]|(?:[Ss]ince|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|[Bb]is))\s?({_YEAR})\b"
 )
 """A year from or to which something is looked at."""
+_LIMITED = re.compile(
+    r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
+    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)(?![\w,]|\.\d)"
+)
+"""A limit beyond which something is looked at."""
 _LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(
     rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau|[Ii]nterval|[Qq]uantil|percentile)"
@@ -130,6 +135,7 @@ def claims(
     denied: set[Decimal] = set()
     shown = _Places(_read(outputs, literals, heard, denied))
     bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
+    bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
     parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     found: dict[str, Claim] = {}

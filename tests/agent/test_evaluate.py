@@ -116,6 +116,23 @@ async def test_a_replay_is_as_it_was_recorded(provider: Provider, kernel: Kernel
     assert (await ask(agent_of(f"replay:{by_hand}", kernel, [])))[0] == "142 rows"
 
 
+@pytest.mark.parametrize("said", ["The same.", "the same", "**All the same.**"])
+async def test_a_checked_answer_need_not_be_written_again(provider: Provider, kernel: Kernel, said: str) -> None:
+    """Where not all numbers are found by their text, the model says that the same has come out."""
+
+    async def always(_: Turn) -> bool:
+        return True
+
+    agent = agent_of("openai:gpt-4.1", kernel, ["150"], checks=always)
+    provider.say(Say(text="There are 150 rows."), Say(calls=(python("print(150)"),)), Say(text=said))
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+    found = await agent.answer(QUESTION, turn=turn)
+    assert (found.text, found.success) == ("There are 150 rows.", True)
+    assert found.check is not None
+    assert not found.check.changed
+    assert "reply `The same.`" in provider.requests[1]["messages"][-1]["content"]
+
+
 @pytest.mark.parametrize("error", [None, SandboxError("The kernel is gone.")])
 async def test_an_answer_outlives_its_check(provider: Provider, kernel: Kernel, error: SandboxError | None) -> None:
     """Who stops the check, or loses the kernel in it, has the answer as a person sees it, and not as changed."""
@@ -193,6 +210,13 @@ def test_a_check_is_asked_for_the_results_in_the_first_paragraphs(answer: str, c
     found = sorted(shown, key=lambda each: answer.find(" ".join(each.text.split())))
     asked = numbers_to_check(found, answer, "Who had the best average with at least 400 at bats?")
     assert [" ".join(each.text.split()) for each in asked] == checked
+
+
+def test_a_year_that_is_asked_for_is_computed_again() -> None:
+    """It is the answer; in an answer on something else it says of when that is."""
+    found = [Claim(text=each, cell=1) for each in ("2040", "11.3")]
+    asked = [numbers_to_check(found, "It peaks in 2040 at 11.3.", each) for each in ("In which year?", "How high?")]
+    assert [[claim.text for claim in each] for each in asked] == [["2040", "11.3"], ["11.3"]]
 
 
 @pytest.mark.parametrize(

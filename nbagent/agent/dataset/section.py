@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.tables import BRIEF, FULL, NOTE, file_lines, quote, size_of, table_lines
+from nbagent.agent.dataset.tables import BRIEF, FULL, NAME, NOTE, file_lines, quote, size_of, table_lines
 from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
 from nbagent.core.text import share
 from nbagent.kernel.describe import Profiles
@@ -36,10 +36,12 @@ LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 SAME = 6
 """Columns with the same values that are named."""
-RESERVED = 0.3
+RESERVED = 0.45
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
+NOTE_ENDINGS = frozenset(("md", "txt", "rst", "text", "me"))
+"""Endings of notes' names; another one may be the name of the table that a note explains."""
 TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
@@ -78,6 +80,7 @@ class DataView:
             for each in self.families
             if each.files[0].is_note
             for name in (stem(each), each.name.rpartition(".")[2].lower())
+            if name not in NOTE_ENDINGS
         }
         scores = self._joined(touches(asked, self.groups, explained, names(question)))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
@@ -189,6 +192,7 @@ class DataView:
     def _tables(self, asked: set[str], scores: Mapping[int, float], room: int) -> list[str]:
         ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
         told: dict[int, list[str]] = {}
+        reached: dict[int, int] = {}
         left, in_tree = room, len(self.families) > LISTED or self.profiles.more > 0
         is_much = len(ranked) > SEVERAL
         least = SLIGHT * scores[id(ranked[0])] if is_much else 0
@@ -203,8 +207,9 @@ class DataView:
                 block = table_lines(group, level, asked=asked)
                 cost = _size(block) - _size(told.get(id(group), []))
                 others = sum(size for each, size in pending.items() if each != id(group))
-                if 0 < cost <= left - (min(others, RESERVED * room) if number == 0 else 0):
-                    told[id(group)] = block
+                is_more = level > reached.get(id(group), 0)
+                if is_more and cost <= left - (min(others, RESERVED * room) if number == 0 else 0):
+                    told[id(group)], reached[id(group)] = block, level
                     left -= cost
                     pending.pop(id(group), None)
         lines = [line for group in ranked for line in told.get(id(group), [])]
@@ -248,7 +253,10 @@ class DataView:
         lines = []
         for pairs in alike(found):
             places = list(dict.fromkeys(end for key in pairs for end in key.ends))
-            told = [f"{quote(base_name(self.groups[at].name), limit=80)} {quote(name)}" for at, name in places[:SAME]]
+            told = [
+                f"{quote(base_name(self.groups[at].name), limit=80)} {quote(name, limit=NAME)}"
+                for at, name in places[:SAME]
+            ]
             more = f" ↔ and {len(places) - SAME} more" if len(places) > SAME else ""
             worst = min(pairs, key=lambda each: max(each.exact, each.folded))
             exact, folded = min(each.exact for each in pairs), max(worst.exact, worst.folded)

@@ -9,7 +9,7 @@ import io
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +20,8 @@ from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
 from nbagent.kernel.inside.table_layout_inside import Layout
 from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled, text_table
 
+MAX_SHEETS = 100
+NOT_LOOKED = "not profiled: there was no time for this sheet"
 BATCH = 200_000
 """Rows of a piece of a Parquet file or a database's table."""
 
@@ -56,14 +58,15 @@ def workbook(path: str, clock: Clock) -> dict[str, Any]:
     import fastexcel
 
     book = fastexcel.read_excel(path)
-    tables = []
-    for name in book.sheet_names[:MAX_TABLES]:
+    tables: list[dict[str, Any]] = []
+    for name in book.sheet_names[:MAX_SHEETS]:
+        if tables and clock.is_over():
+            tables.append({"name": name, "note": NOT_LOOKED})
+            continue
         try:
             tables.append({"name": name, **_sheet(path, book, name)})
         except Exception as error:
             tables.append({"name": name, "note": f"can't be read: {type(error).__name__}: {brief(error)}"})
-        if clock.is_over():
-            break
     left = len(book.sheet_names) - len(tables)
     return {"tables": tables, "note": f"{left} more sheets" if left else ""}
 
@@ -90,9 +93,9 @@ def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
     if layout.more:
         options["skip_rows"] = layout.more
     more = f", read_options={options!r}" if layout.skipped or layout.more or not layout.has_header else ""
-    if call := works(f"pl.read_excel({path!r}, sheet_name={name!r}{more})"):
-        found["call"] = call
+    with suppress(Exception):
         schema = pl.read_excel(path, sheet_name=name, read_options=options if more else None).schema
+        found["call"] = f"pl.read_excel({path!r}, sheet_name={name!r}{more})"
         if len(schema) == len(found["columns"]):
             for column, (real, dtype) in zip(found["columns"], schema.items(), strict=True):
                 column |= {"name": brief(real), "dtype": brief(dtype)}
