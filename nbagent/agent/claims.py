@@ -106,6 +106,7 @@ def claims(
     code: Mapping[int, str] | None = None,
     data: bool = True,
     names: Collection[str] = (),
+    within: Collection[int] | None = None,
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -119,6 +120,7 @@ def claims(
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
         names: Names of files, which may have spaces: `bracket-62` and `Area 1` claim nothing.
+        within: The cells in which numbers are looked for; by default, all. Of others, only what they show is known.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
@@ -133,7 +135,8 @@ def claims(
     literals = Literals(code or {}, data=data, told=heard)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
-    shown = _Places(_read(outputs, literals, heard, denied))
+    places = _read(outputs, literals, heard, denied)
+    shown = _Places(each for each in places if within is None or each.cell in within)
     bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
     bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
     parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))

@@ -187,6 +187,29 @@ async def test_what_a_check_found_is_told_apart() -> None:
     assert not (await numbers.claims(text, Turn(2, lambda _: None)))[2].again
 
 
+async def test_what_a_check_finds_may_stand_in_code_before_it() -> None:
+    """A number that a cell has shown, and the next one has as a constant, is no invention of that code."""
+    code = {
+        1: "import polars as pl\nprint(pl.read_csv('a.csv')['n'].sum())",
+        2: "TOTAL = 44587\nprint(TOTAL / pl.read_csv('b.csv')['n'].sum())",
+        3: "import csv\nprint(sum(int(r['n']) for r in csv.DictReader(open('a.csv'))))",
+    }
+    printed = {1: "44587", 2: "0.21016", 3: "44587"}
+    session: Any = SimpleNamespace(
+        evidence=lambda: Evidence(
+            outputs={cell: [{"output_type": "stream", "text": each}] for cell, each in printed.items()},
+            given=(),
+            code=code,
+            has_data=True,
+        )
+    )
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1), Cell(cell=2)])
+    turn.begin_check("They are 44,587.")
+    turn.cells += [Cell(cell=3)]
+    [claim] = await Numbers(session).claims("They are 44,587.", turn)
+    assert (claim.cell, claim.again) == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("answer", "checked"),
     [

@@ -43,8 +43,6 @@ _FACTOR = re.compile(
     r"(?m)^[ \t]*\w{1,60} ?= ?(\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)[ \t]*(?:#.*)?$"
 )
 """A number that gets a name and is made of two."""
-_REPEATS = re.compile(r"\bfor _\w{0,20} in range\((\d{1,3}(?:_?000)?)\)")
-"""How often something is done, of which nothing but the number of times matters."""
 _SPELLED = re.compile(r"""(?<![\w.])(?:['"]?\d['"]?\s*[,+]\s*){3,60}['"]?\d(?![\w.])""")
 """Four digits or more, one after the other, of which code may make a number."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
@@ -112,7 +110,6 @@ class Literals:
             }
             | (bounds & (self._worded | bounded))
             | self._operands(found)
-            | {Decimal(each) for code in self._code.values() for each in _REPEATS.findall(code)}
         )
 
     def _operands(self, found: Container[Decimal]) -> set[Decimal]:

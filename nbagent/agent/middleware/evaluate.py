@@ -80,15 +80,15 @@ class Numbers:
             return self._last[1]  # `Evaluation` has asked for it a moment ago
 
         def find(cells: Collection[int]) -> list[Claim]:
-            outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
             return claims(
                 text,
-                outputs,
+                seen.outputs,
                 given=seen.given,
                 notes=seen.notes,
                 code=seen.code,
                 data=seen.has_data,
                 names=seen.names,
+                within=cells,
             )
 
         def find_all() -> list[Claim]:
