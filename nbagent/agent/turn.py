@@ -72,8 +72,8 @@ PARAGRAPHS = 2
 _BRACKETED = re.compile(r"\([^()]*\)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10|0\.0+)")
-_NO_RESULT = re.compile(r"-?9{3,}(?:\.0+)?|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
-"""A number that stands for a missing value, and one with a letter behind it: a position 1B, the 1000s."""
+_NO_RESULT = re.compile(r"-?9{3,}(?:\.0+)?|0\d+|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
+"""A number that stands for a missing value, a name such as 007, and one with a letter behind it: a position 1B."""
 _NO_RESULT_NOR_YEAR = re.compile(rf"(?:19|20)\d\d|{_NO_RESULT.pattern}")
 _ASKS_YEAR = re.compile(
     r"(?i)\b(?:(?:which|what|how many) (?:\w+ )?years?|when|wann|welche\w* jahr\w*|wieviele jahre)\b"

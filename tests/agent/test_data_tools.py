@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nbagent.agent.dataset.section import DataView
-from nbagent.agent.tools.data_tools import found, make_data_tools
+from nbagent.agent.tools.data_tools import described, found, make_data_tools
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.find_text import Hit, Hits
 from nbagent.kernel.profile import Column, FileProfile, Table
@@ -48,3 +48,12 @@ def test_whole_words_are_told_before_parts_of_words() -> None:
         "The contents of all 2 text files were searched; of others, the known values.",
     ]
     assert '"ALNTPX" ×1' in found(view, "LNT", Hits())[0]
+
+
+def test_sheets_without_a_description_are_found_and_named() -> None:
+    """Where there was no time for them."""
+    sheets = [Table(name="Cover", rows=1, width=1, columns=[Column("n", dtype="Int64", low=1, high=2)])]
+    sheets.append(Table(name="20 Onshore turbines", note="not profiled: there was no time for this sheet"))
+    view = DataView(Profiles([FileProfile("/tmp/data/el.xlsx", kind="Excel", tables=sheets)]))
+    assert found(view, "onshore", Hits())[0] == 'tables named so: "el.xlsx, 20 Onshore turbines"'
+    assert '    tables without a description: "20 Onshore turbines"' in described(view, "el.xlsx")

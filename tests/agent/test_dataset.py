@@ -17,6 +17,7 @@ from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.keys import Key, alike
 from nbagent.agent.dataset.section import DataView
 from nbagent.agent.dataset.tables import BRIEF, FULL, LISTED, table_lines
+from nbagent.agent.dataset.words import common
 from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
@@ -540,3 +541,33 @@ def test_a_readme_explains_no_table_by_its_ending() -> None:
     for asked, first in (("Which salmon?", "aa.csv"), ("Which trout?", "salt.csv")):
         tables = re.findall(r'- "/tmp/data/(\w+\.csv)"', section(files, asked))
         assert tables[0] == first
+
+
+def test_tables_without_a_header_are_the_same_only_in_one_folder() -> None:
+    """Everybody's first column is called alike."""
+    files = [table(f"/tmp/data/{name}.lst", "0", "1") for name in ("a/x", "a/y", "b/z")]
+    assert [len(each.tables) for each in DataView(Profiles(files)).groups] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_form"), [("substitute", "substitution", True), ("station", "state", False)]
+)
+def test_forms_of_a_word_may_end_in_different_ways(one: str, other: str, is_form: bool) -> None:
+    assert bool(common({one}, {other})) is is_form
+
+
+def test_a_fall_of_names_into_one_another_by_chance_is_no_key() -> None:
+    """Fires are called as states are, in capitals; of columns of one name, other case is only that."""
+    states = [f"state {at}" for at in range(60)]
+    kept = []
+    for name in ("State", "fire"):
+        columns = [Column(each, dtype="String", distinct=60, sample=["x"]) for each in ("State", name)]
+        columns[0].sketch = columns[0].folded = sketch(states)
+        columns[1].sketch, columns[1].folded = (
+            sketch([each.upper() for each in states]),
+            sketch([*states[:30], *"abcdefgh"]),
+        )
+        files = [FileProfile(f"/tmp/data/{at}.csv", kind="CSV", tables=[Table(rows=60, width=1, columns=[each])])
+                 for at, each in enumerate(columns)]  # fmt: skip
+        kept.append(len(DataView(Profiles(files)).keys))
+    assert kept == [1, 0]

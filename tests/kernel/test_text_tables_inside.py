@@ -93,6 +93,20 @@ TRACES = "".join(f"{city},{at},{at + 1},{at + 2}\n" for at, city in enumerate(["
         ),
         ("t (a),GHI\n1,,\n" + "2,3,\n" * 9, 0, ["t (a)", "GHI"], ""),
         ("AD,+42,Europe\nAE,+25,Asia\nAF,+34,Asia\n", 0, [], ""),
+        # More lines are said of the table than it has rows.
+        (
+            'Areas: Reports,\n,\nArea,Reports\n"Dover, DE",663\n"Bern, CH",525\n,\nAll are counted.,\n,\nSource: us,\n',
+            2,
+            ["Area", "Reports"],
+            "",
+        ),
+        # The last field of most rows is empty, and what has numbers otherwise has words in the first row.
+        (
+            "chamber,district,new\nHouse,AL,\n" + "House,1,\nHouse,2,\n" * 9 + "House,3,Ann\n",
+            0,
+            ["chamber", "district"],
+            "",
+        ),
     ],
 )
 def test_a_table_begins_below_the_words_on_it(text: str, skipped: int, header: list[str], labels: str) -> None:
@@ -230,3 +244,20 @@ def test_whole_words_come_first(tmp_path: Path, text: str, found: list[object]) 
     path = tmp_path / "x.txt"
     path.write_text("a\nALNTPX\nthe NTP list\n" if text != "NTP" else "a\nALN_TPX\nthe NTP list\n")
     assert within(str(path), {text.lower().encode()}, monotonic() + 9) == found
+
+
+def test_a_text_with_a_comma_is_no_table(tmp_path: Path) -> None:
+    """Lines of one field each are not parted by what stands in two others."""
+    path = tmp_path / "0309forecast.txt"
+    path.write_text(
+        "Product: x\n# By the Dept., NOAA, Center\n" + "Observed Ap 08 Mar 021 and more\n" * 3 + "Active\n" * 20
+    )
+    found = one(str(path), Clock(monotonic() + 9, MIB))
+    assert (found["kind"], found.get("tables")) == ("text", None)
+
+
+@pytest.mark.parametrize(("name", "is_one"), [("noaa_variabledescrip.csv", True), ("manual_input.csv", False)])
+def test_a_table_of_variables_is_a_note(tmp_path: Path, name: str, is_one: bool) -> None:
+    """It says what the columns of others are; what somebody has put in by hand is data."""
+    (tmp_path / name).write_text("variable,meaning\ncause,why it burned\n" * 4)
+    assert one(str(tmp_path / name), Clock(monotonic() + 9, MIB)).get("is_note", False) is is_one
