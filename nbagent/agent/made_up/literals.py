@@ -43,6 +43,8 @@ _FACTOR = re.compile(
     r"(?m)^[ \t]*\w{1,60} ?= ?(\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)[ \t]*(?:#.*)?$"
 )
 """A number that gets a name and is made of two."""
+_REPEATS = re.compile(r"\bfor _\w{0,20} in range\((\d{1,3}(?:_?000)?)\)")
+"""How often something is done again."""
 _SPELLED = re.compile(r"""(?<![\w.])(?:['"]?\d['"]?\s*[,+]\s*){3,60}['"]?\d(?![\w.])""")
 """Four digits or more, one after the other, of which code may make a number."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
@@ -95,7 +97,8 @@ class Literals:
         Args:
             denied: The sizes of the numbers that outputs show, but as made up: none of these is a parameter if it may
                 be shown because data has no part in what is shown.
-            bounded: Numbers from or to which an answer says that it looks: parameters, if code compares data with them.
+            bounded: Numbers from or to which an answer says that it looks, or how often it draws again: parameters, if
+                code compares data with them, or does something so often.
         """
         for at in self._waiting:
             self._read(self._code[at])
@@ -109,6 +112,7 @@ class Literals:
                 if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
             }
             | (bounds & (self._worded | bounded))
+            | (bounded & {Decimal(each.replace("_", "")) for code in self._code.values() for each in _REPEATS.findall(code)})
             | self._operands(found)
         )
 
