@@ -81,7 +81,9 @@ _LIMITED = re.compile(
     r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)(?![\w,]|\.\d)"
 )
 """A limit beyond which something is looked at."""
-_REPEATED = re.compile(r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)")
+_REPEATED = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
+)
 """How often something was drawn again."""
 _LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(

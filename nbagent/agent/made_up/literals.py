@@ -104,6 +104,7 @@ class Literals:
             self._read(self._code[at])
         self._waiting = []
         found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
+        repeats = {each.replace("_", "") for code in self._code.values() for each in _REPEATS.findall(code)}
         bounds = {n for n in _numbers({*map(_text, self._interpreter.bounds)}) if not _is_long(n)}
         return (
             {
@@ -112,7 +113,7 @@ class Literals:
                 if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
             }
             | (bounds & (self._worded | bounded))
-            | (bounded & {Decimal(each.replace("_", "")) for code in self._code.values() for each in _REPEATS.findall(code)})
+            | (bounded & set(map(Decimal, repeats)))
             | self._operands(found)
         )
 
