@@ -41,7 +41,7 @@ _HOMES = {
     "TrustLevel": "nbagent.core.policy",
     "Usage": "nbagent.core.events",
     "SessionManager": "nbagent.session.manager",
-    "attach": "nbagent.session.attach",
+    "attach": "nbagent.session.sharing.attach",
     "host": "nbagent.session.host_process",
     # What `%load_ext nbagent` and `%unload_ext nbagent` call.
     "load_ipython_extension": "nbagent.faces.magic.magic",

@@ -5,8 +5,8 @@
     SESSIONS/ID/output/       files that its cells left in /tmp/output
     SESSIONS/ID/spilled/      stream text that was too much for the notebook
     SESSIONS/ID/audit.jsonl   the audit log (`audit/`)
-    SESSIONS/ID/sandbox.json  the sandbox that it gets when it is resumed (`session/saved_spec.py`)
-    SESSIONS/ID/summary.json  its title, state and cost, for lists (`session/summary.py`)
+    SESSIONS/ID/sandbox.json  the sandbox that it gets when it is resumed (`session/catalog/saved_spec.py`)
+    SESSIONS/ID/summary.json  its title, state and cost, for lists (`session/catalog/summary.py`)
     SESSIONS/ID/host.log      what its host process printed, if it has one (`session/host_process.py`)
 
 A record is in the log before any reader gets it, so a killed process loses no event that anybody saw. Whoever reads a

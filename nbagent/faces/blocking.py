@@ -17,7 +17,7 @@ from nbagent.session.protocol import AnySession, settled
 if TYPE_CHECKING:
     from nbagent.core.events import Record
     from nbagent.core.options import Keywords
-    from nbagent.session.files import Attachment
+    from nbagent.session.files.session_files import Attachment
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -78,7 +78,7 @@ class BlockingSession:
     @classmethod
     def attach(cls, session: str, *, state_dir: str | Path | None = None) -> BlockingSession:
         """See `nbagent.attach`; at the end of `with` the session goes on."""
-        from nbagent.session.attach import Attached
+        from nbagent.session.sharing.attach import Attached
 
         return cls._of(lambda: Attached(session, state_dir=state_dir), is_guest=True)
 

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nbagent.core.errors import UsageError
 from nbagent.faces.mcp_access import MAX_BODY_BYTES, AccessControl, allowed_origin, checked_token
-from nbagent.session.wire import is_own
+from nbagent.session.sharing.wire import is_own
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

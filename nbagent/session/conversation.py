@@ -13,8 +13,8 @@ from nbagent.core.events import Answer, Event, Package
 from nbagent.notebook.record import Recording
 from nbagent.safety.approvals import Consent
 from nbagent.session.checks import clean_question
-from nbagent.session.files import Attachment, SessionFiles
-from nbagent.session.sandbox_files import Uploaded
+from nbagent.session.files.sandbox_files import Uploaded
+from nbagent.session.files.session_files import Attachment, SessionFiles
 from nbagent.session.session_kernel import SessionKernel
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from nbagent.core.concurrency import to_the_end
 from nbagent.core.errors import NbagentError, SandboxError, StoreError
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.options import Keywords, Options
-from nbagent.session import lookup
-from nbagent.session.attach import Attached
-from nbagent.session.wire import Failure
+from nbagent.session.catalog import lookup
+from nbagent.session.sharing.attach import Attached
+from nbagent.session.sharing.wire import Failure
 
 if TYPE_CHECKING:
     from nbagent.session.session import Session

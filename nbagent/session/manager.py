@@ -26,10 +26,10 @@ from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import LOCK_SECONDS, SessionLog
-from nbagent.session import lookup, session_list, summary
-from nbagent.session.attach import Attached, own_state_dir
-from nbagent.session.lookup import lock_held
-from nbagent.session.session_list import SessionInfo
+from nbagent.session.catalog import lookup, session_list, summary
+from nbagent.session.catalog.lookup import lock_held
+from nbagent.session.catalog.session_list import SessionInfo
+from nbagent.session.sharing.attach import Attached, own_state_dir
 
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords

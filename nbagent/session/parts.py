@@ -27,9 +27,9 @@ from nbagent.safety.approvals import Consent
 from nbagent.safety.redaction import BY_STRICTNESS, Redactor, in_past
 from nbagent.sandbox import registry
 from nbagent.session import startup
+from nbagent.session.catalog.summary import Summary, SummaryKeeper
 from nbagent.session.plan import Plan
 from nbagent.session.stream import WordFeed
-from nbagent.session.summary import Summary, SummaryKeeper
 
 if TYPE_CHECKING:
     from nbagent.agent.agent import Agent
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nbagent.mcp.client import McpClient
     from nbagent.sandbox.contract import Engine
     from nbagent.session.conversation import Conversation
-    from nbagent.session.files import SessionFiles
+    from nbagent.session.files.session_files import SessionFiles
     from nbagent.session.session_kernel import SessionKernel
     from nbagent.state import StateManager
 
@@ -173,7 +173,7 @@ class Parts:
         """Make the parts that need a running kernel."""
         # Imported here: `startup.import_the_rest` has done it while the kernel started.
         from nbagent.session.conversation import Conversation
-        from nbagent.session.files import SessionFiles
+        from nbagent.session.files.session_files import SessionFiles
         from nbagent.session.session_kernel import SessionKernel
 
         plan, log, emit, alone = self._plan, self.log, self.log.emit, asyncio.Lock()

@@ -18,9 +18,9 @@ from nbagent.observability.audit import read_key
 from nbagent.observability.telemetry import Telemetry
 from nbagent.safety.approvals import Consent, Mode
 from nbagent.sandbox.spec import SandboxSpec, check_asking
-from nbagent.session import saved_spec, session_list
+from nbagent.session.catalog import saved_spec, session_list
+from nbagent.session.catalog.session_list import SessionInfo
 from nbagent.session.checks import known_engine, mcp_servers, resolve_data
-from nbagent.session.session_list import SessionInfo
 
 
 @dataclass

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.core.events import Answer, Cell, Decision, Package, Record
     from nbagent.kernel.transfer.outside import UploadSource
-    from nbagent.session.files import Attachment
-    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
+    from nbagent.session.files.sandbox_files import Listing, Pulled, Uploaded
+    from nbagent.session.files.session_files import Attachment
     from nbagent.state import Artifact
 
 T = TypeVar("T")

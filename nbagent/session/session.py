@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nbagent.kernel.transfer.outside import UploadSource
     from nbagent.observability.telemetry import Metrics
     from nbagent.safety.ledger import Ledger
-    from nbagent.session.files import Attachment
+    from nbagent.session.files.sandbox_files import Listing, Pulled, Uploaded
+    from nbagent.session.files.session_files import Attachment
     from nbagent.session.parts import Parts
     from nbagent.session.plan import Plan
-    from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
-    from nbagent.session.server import SessionServer
+    from nbagent.session.sharing.server import SessionServer
 
 Status = Literal["new", "starting", "running", "stopped"]
 Part = TypeVar("Part")
@@ -151,7 +151,7 @@ class Session(AnySession):
         self.status = "starting"
         try:
             await self._begin()
-            from nbagent.session.server import SessionServer
+            from nbagent.session.sharing.server import SessionServer
 
             self._still_starting()
             self.status = "running"
@@ -277,7 +277,7 @@ class Session(AnySession):
         return server is not None and (server.visitors > 0 or (server.is_working and not self.consent.is_waiting))
 
     def rename(self, title: str) -> None:
-        from nbagent.session.summary import line_of
+        from nbagent.session.catalog.summary import line_of
 
         self._started().log.emit(Renamed(title=line_of(title)))
 

@@ -15,7 +15,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.profile_cache import ProfileCache
 from nbagent.notebook.record import Recording
 from nbagent.sandbox.paths import OUTPUT
-from nbagent.session.files import SessionFiles
+from nbagent.session.files.session_files import SessionFiles
 
 
 class SessionKernel:

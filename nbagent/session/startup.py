@@ -36,8 +36,8 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data import needs
 from nbagent.sandbox.data.tree import facts
 from nbagent.sandbox.spec import SandboxSpec, size_of
-from nbagent.session import saved_spec
-from nbagent.session.session_list import SessionInfo
+from nbagent.session.catalog import saved_spec
+from nbagent.session.catalog.session_list import SessionInfo
 
 if TYPE_CHECKING:
     from nbagent.kernel.pool.pool import KernelPool
@@ -64,7 +64,7 @@ async def side_by_side(start: Awaitable[object], opening: asyncio.Task[object] |
 
 def import_the_rest() -> None:
     """Import what a session needs once its kernel answers: called while that starts."""
-    from nbagent.session import conversation, files, session_kernel  # noqa: F401
+    from nbagent.session import conversation, session_kernel  # noqa: F401  (it imports what is about files)
 
 
 async def start(kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, pool: KernelPool | None) -> list[Record]:

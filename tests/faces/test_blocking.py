@@ -17,7 +17,7 @@ from program import TABLE, call, environment, replies
 
 from nbagent import BlockingSession
 from nbagent.core.errors import ModelError, UsageError
-from nbagent.session import session_list
+from nbagent.session.catalog import session_list
 
 ENGINE = "bubblewrap"
 READ = "import polars as pl\ndf = pl.read_csv('/tmp/data/table.csv')\ndf.height"

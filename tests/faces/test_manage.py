@@ -20,7 +20,7 @@ from program import PROGRAM, call, environment, nbagent, replies
 from nbagent.core.text import plain
 from nbagent.faces.cli import sessions
 from nbagent.sandbox.leases import lease as leases
-from nbagent.session import summary
+from nbagent.session.catalog import summary
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,10 @@ from nbagent import Session, attach
 from nbagent.core.errors import InstallError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import ApprovalAsked, ApprovalGiven, CellFinished, CellStarted, Event, OutputAdded, Record
 from nbagent.core.session_log import SENT_PREFIX, SessionLog
-from nbagent.session.attach import Attached
-from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY
-from nbagent.session.server import MAX_WAITING_CALLS
-from nbagent.session.wire import address
+from nbagent.session.files.sandbox_files import MAX_BYTES_IN_MEMORY
+from nbagent.session.sharing.attach import Attached
+from nbagent.session.sharing.server import MAX_WAITING_CALLS
+from nbagent.session.sharing.wire import address
 
 OWNER = """
 import asyncio, sys

@@ -26,7 +26,7 @@ from nbagent import BlockingSession, Session
 from nbagent.core.errors import DataError, StoreError, TransferError, TransferLimit, UsageError
 from nbagent.core.events import CellFinished, FileDownloaded, FileSaved, FilesChanged, FileUploaded
 from nbagent.sandbox.channels.byte_stream import SealedMemory
-from nbagent.session.sandbox_files import Pulled
+from nbagent.session.files.sandbox_files import Pulled
 
 ENGINE = "bubblewrap"
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

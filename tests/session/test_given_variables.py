@@ -13,8 +13,8 @@ from nbagent.kernel.transfer.transfer import Carried, Transfer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.contract import About
 from nbagent.sandbox.paths import VARIABLES
-from nbagent.session import given_variables
-from nbagent.session.given_variables import Given, free_name
+from nbagent.session.files import given_variables
+from nbagent.session.files.given_variables import Given, free_name
 
 
 def hold(held: Given, path: str, content: bytes, sha256: str) -> None:

@@ -23,7 +23,8 @@ from nbagent.core.events import SessionEnded
 from nbagent.core.session_log import read_log
 from nbagent.sandbox.leases import lease as leases
 from nbagent.sandbox.machine import reaper
-from nbagent.session import host_process, session_list
+from nbagent.session import host_process
+from nbagent.session.catalog import session_list
 
 STARTER = """
 import asyncio, os, signal, sys

@@ -17,9 +17,9 @@ from nbagent.core.events import Answered, Asked, OutputAdded, SessionEnded
 from nbagent.core.session_log import SessionLog
 from nbagent.observability.audit.verification import verify
 from nbagent.sandbox.leases import lease as leases
-from nbagent.session import lookup
 from nbagent.session import manager as managers
-from nbagent.session.session_list import SessionInfo
+from nbagent.session.catalog import lookup
+from nbagent.session.catalog.session_list import SessionInfo
 
 
 def write_log(root: Path, name: str, *events: Any) -> None:

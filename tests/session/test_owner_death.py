@@ -39,7 +39,7 @@ from nbagent.core.session_log import read_log
 from nbagent.observability.audit.verification import verify
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.machine import reaper
-from nbagent.session.attach import Attached
+from nbagent.session.sharing.attach import Attached
 
 DEATHS = int(os.environ.get("NBAGENT_TEST_OWNER_DEATHS", "16"))
 SEED = int(os.environ.get("NBAGENT_TEST_SEED", "20261122"))

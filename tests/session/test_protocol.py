@@ -12,9 +12,9 @@ import pytest
 
 from nbagent import BlockingSession, Session
 from nbagent.agent.ports import KernelPort
-from nbagent.session.attach import Attached
 from nbagent.session.protocol import AnySession, settled
-from nbagent.session.wire import CALLS
+from nbagent.session.sharing.attach import Attached
+from nbagent.session.sharing.wire import CALLS
 
 METHODS = sorted(name for name, each in vars(AnySession).items() if inspect.isfunction(each) and name[0] != "_")
 VALUES = sorted(name for name, each in vars(AnySession).items() if isinstance(each, property))

@@ -36,7 +36,8 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.machine import reaper
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session import saved_spec, session_list, startup
+from nbagent.session import startup
+from nbagent.session.catalog import saved_spec, session_list
 
 RUN = """
 import asyncio, os, signal, sys

@@ -16,8 +16,8 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import Asked, CellStarted, ModelFailed, ModelReplied, Record, Renamed, SessionEnded, Usage
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import LOCK_SECONDS, SessionLog
-from nbagent.session import lookup, session_list, summary
-from nbagent.session.summary import Summary
+from nbagent.session.catalog import lookup, session_list, summary
+from nbagent.session.catalog.summary import Summary
 
 
 def write_log(root: Path, name: str, *events: Any) -> None:

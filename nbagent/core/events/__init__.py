@@ -5,7 +5,7 @@ with a number and the time, and then gives it to every reader. Notebooks, termin
 
     cells.py       cells and their outputs                              emitted by `kernel/`
     packages.py    requests to the package index, and installs          emitted by `kernel/installs.py`
-    files.py       files that come into the sandbox and out of it       emitted by `session/files.py`
+    files.py       files that come into the sandbox and out of it       emitted by `session/files/session_files.py`
     turns.py       questions, requests to the model, answers            emitted by `agent/`
     tools.py       tools of MCP servers, tools that the forge makes     emitted by `mcp/`, `agent/` and `forge/`
     session.py     a session's begin and end, its data, permissions     emitted by `session/`, `safety/`, `kernel/`

@@ -19,7 +19,7 @@ from nbagent.faces.terminal.asker import Asker
 from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
-from nbagent.session import lookup
+from nbagent.session.catalog import lookup
 from nbagent.session.protocol import AnySession, settled
 
 Come = Callable[[], Awaitable[AnySession]]
@@ -179,7 +179,7 @@ async def attached_to(session: str) -> AnySession:
     Raises:
         UsageError: There is no such session, or no process runs it.
     """
-    from nbagent.session.attach import Attached
+    from nbagent.session.sharing.attach import Attached
 
     attached = Attached(session)
     await attached.start()

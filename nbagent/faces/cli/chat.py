@@ -27,7 +27,7 @@ from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.display import CtrlC, starting
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
-from nbagent.session.attach import Attached
+from nbagent.session.sharing.attach import Attached
 
 WELCOME = "Ask on. Alt-Enter begins another line, Ctrl-C stops what runs, Ctrl-D leaves; /help says what else there is."
 

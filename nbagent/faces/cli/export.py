@@ -11,7 +11,7 @@ from nbagent.core.session_log import read_log
 from nbagent.core.text import safe
 from nbagent.notebook import export as exporter
 from nbagent.notebook.record import record
-from nbagent.session import saved_spec, session_list
+from nbagent.session.catalog import saved_spec, session_list
 
 
 async def export(session: str | None, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:

@@ -25,7 +25,7 @@ def session_ids(incomplete: str) -> list[str]:
     """The names of sessions that begin so, the latest first, for a shell to complete."""
     from nbagent.core import folders, settings
     from nbagent.core.errors import NbagentError
-    from nbagent.session import lookup
+    from nbagent.session.catalog import lookup
 
     with contextlib.suppress(NbagentError):  # nobody asked for an answer
         root = folders.state_root(settings.load().state_dir)

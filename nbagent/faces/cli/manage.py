@@ -11,7 +11,7 @@ from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
-from nbagent.session import saved_spec, session_list
+from nbagent.session.catalog import saved_spec, session_list
 from nbagent.session.manager import SessionManager
 
 

@@ -15,8 +15,8 @@ from nbagent.faces.cli.work import work
 from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
-from nbagent.session import lookup
-from nbagent.session.session_list import is_waiting as is_waiting
+from nbagent.session.catalog import lookup
+from nbagent.session.catalog.session_list import is_waiting as is_waiting
 
 if TYPE_CHECKING:
     from nbagent.session.protocol import AnySession

@@ -15,9 +15,9 @@ from nbagent.core.errors import UsageError
 from nbagent.core.text import one_line, printable, size_of
 from nbagent.faces.cli.durations import age
 from nbagent.sandbox.results.folder import safe_name
-from nbagent.session import lookup
+from nbagent.session.catalog import lookup
+from nbagent.session.catalog.session_list import SessionInfo
 from nbagent.session.manager import SessionManager
-from nbagent.session.session_list import SessionInfo
 from nbagent.state import Artifact
 from nbagent.state.views import ViewReader
 

@@ -1,7 +1,7 @@
 """What a page may call: one table with the type of each call's arguments.
 
-All but `cancel` and `resume`, which are about this server, are made by the owner of the session (`session/wire.py`).
-None of them takes a path of the host.
+All but `cancel` and `resume`, which are about this server, are made by the session's owner
+(`session/sharing/wire.py`). None of them takes a path of the host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from nbagent.core.errors import UsageError
 from nbagent.faces.lab import channel_messages as messages
 from nbagent.faces.lab.messages import NewTitle
-from nbagent.session.wire import CALLS as OWNERS_CALLS
+from nbagent.session.sharing.wire import CALLS as OWNERS_CALLS
 
 
 class CallShape(msgspec.Struct, frozen=True):

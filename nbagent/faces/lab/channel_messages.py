@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from nbagent.core.events import Decision, Record
-from nbagent.session.wire import Failure
+from nbagent.session.sharing.wire import Failure
 
 # -- from the page
 

@@ -24,8 +24,8 @@ from nbagent.core.session_log import SENT_PREFIX, Tail
 from nbagent.faces.lab.base_handler import Handler
 from nbagent.faces.lab.messages import ArtifactEntry, FileEntry, FileList, UploadedFile
 from nbagent.faces.lab.records import harmless
-from nbagent.session import lookup
-from nbagent.session.attach import Attached
+from nbagent.session.catalog import lookup
+from nbagent.session.sharing.attach import Attached
 
 CHUNK = MIB
 """Bytes that are read and sent at once."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from nbagent.core.errors import NbagentError
+from nbagent.session.catalog.session_list import SessionInfo, State
 from nbagent.session.manager import SearchHit
-from nbagent.session.session_list import SessionInfo, State
 
 PROTOCOL = 1
 """The number of this protocol; a page of another number says that one of the two is older."""

@@ -25,10 +25,10 @@ from nbagent.faces.lab import calls
 from nbagent.faces.lab.channel_messages import Call, CallReturned, StateTold, Words, WordsSaid
 from nbagent.faces.lab.contents import Contents
 from nbagent.faces.lab.records import sent
-from nbagent.session import lookup, session_list
-from nbagent.session.attach import Attached
+from nbagent.session.catalog import lookup, session_list
 from nbagent.session.host_process import host
-from nbagent.session.wire import Failure
+from nbagent.session.sharing.attach import Attached
+from nbagent.session.sharing.wire import Failure
 
 log = logging.getLogger("nbagent")
 

@@ -28,7 +28,7 @@ from nbagent.faces.terminal.view import View
 from nbagent.safety.questions import Choice, Question, answer
 from nbagent.sandbox.channels.byte_stream import SealedMemory
 from nbagent.sandbox.paths import VARIABLES
-from nbagent.session.attach import Attached
+from nbagent.session.sharing.attach import Attached
 
 LOOK_SECONDS = 0.05
 """Seconds between two looks at what has come."""

@@ -13,10 +13,10 @@ from typing import Any
 from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.options import declared
-from nbagent.session import lookup
-from nbagent.session.attach import Attached
+from nbagent.session.catalog import lookup
 from nbagent.session.host_process import host
 from nbagent.session.protocol import settled
+from nbagent.session.sharing.attach import Attached
 
 NAMES = "names"
 """The folder, beside that of the sessions, that says which session a name means after a reset."""

@@ -23,8 +23,8 @@ from nbagent.faces.magic.request import Request, as_asked, usage
 from nbagent.faces.magic.sessions import Sessions
 from nbagent.safety.approvals import Mode
 from nbagent.sandbox.paths import VARIABLES
-from nbagent.session.attach import Attached
-from nbagent.session.summary import Summary
+from nbagent.session.catalog.summary import Summary
+from nbagent.session.sharing.attach import Attached
 
 NOTHING = "No question was asked here yet. For example: %agent What is in this data?"
 DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives again what it shows."}

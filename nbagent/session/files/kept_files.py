@@ -17,7 +17,7 @@ from nbagent.kernel.transfer.file_watch import FileWatch
 from nbagent.kernel.transfer.sandbox_paths import SandboxPath, display, file_at
 from nbagent.kernel.transfer.transfer import Transfer
 from nbagent.notebook.record import Recording
-from nbagent.session.given_variables import Given
+from nbagent.session.files.given_variables import Given
 
 
 class KeptFiles:

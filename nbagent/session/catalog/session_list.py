@@ -22,9 +22,9 @@ import msgspec
 from nbagent.core import fileio
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.folders import LOG_FILE
-from nbagent.session import summary
-from nbagent.session.lookup import find, folders, is_running, lock_held
-from nbagent.session.summary import Summary
+from nbagent.session.catalog import summary
+from nbagent.session.catalog.lookup import find, folders, is_running, lock_held
+from nbagent.session.catalog.summary import Summary
 
 State = Literal["running", "waiting", "ended"]
 """A process owns a session that is `running`; of one that is `waiting` the kernel lives, and can be taken over by

@@ -10,7 +10,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.fileio import save
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.spec import SandboxSpec
-from nbagent.session.session_list import SessionInfo
+from nbagent.session.catalog.session_list import SessionInfo
 
 SPEC_FILE = "sandbox.json"
 

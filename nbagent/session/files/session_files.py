@@ -40,9 +40,9 @@ from nbagent.notebook.record import Recording
 from nbagent.sandbox.data.mounts import Mount
 from nbagent.sandbox.paths import DATA, OUTPUT, VARIABLES
 from nbagent.sandbox.results.folder import safe_name
-from nbagent.session.given_variables import Given, free_name
-from nbagent.session.kept_files import KeptFiles
-from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
+from nbagent.session.files.given_variables import Given, free_name
+from nbagent.session.files.kept_files import KeptFiles
+from nbagent.session.files.sandbox_files import MAX_BYTES_IN_MEMORY, Listing, Pulled, SandboxFile, Uploaded
 
 DEFAULT_LISTED_FILES = 1000
 """Files and folders that are listed by default."""

@@ -33,16 +33,16 @@ from nbagent.core.events import (
     SessionStarted,
 )
 from nbagent.core.session_log import SENT_PREFIX, Tail
-from nbagent.session import lookup
-from nbagent.session.owner_connection import OwnerConnection
+from nbagent.session.catalog import lookup
+from nbagent.session.files.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
 from nbagent.session.protocol import AnySession
-from nbagent.session.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
+from nbagent.session.sharing.owner_connection import OwnerConnection
 from nbagent.session.stream import WordFeed
 
 if TYPE_CHECKING:
     from nbagent.agent.ports import KernelPort
     from nbagent.kernel.transfer.outside import UploadSource
-    from nbagent.session.files import Attachment
+    from nbagent.session.files.session_files import Attachment
     from nbagent.state import Artifact
 
 T = TypeVar("T")

@@ -13,7 +13,8 @@ import msgspec
 
 from nbagent.core.errors import OwnerGone, StoreError, UsageError
 from nbagent.core.events import from_json
-from nbagent.session import lookup, wire
+from nbagent.session.catalog import lookup
+from nbagent.session.sharing import wire
 
 T = TypeVar("T")
 GREETING_SECONDS = 5.0

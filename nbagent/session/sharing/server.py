@@ -20,8 +20,8 @@ import msgspec
 
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import to_json
-from nbagent.session import wire
 from nbagent.session.protocol import settled
+from nbagent.session.sharing import wire
 
 if TYPE_CHECKING:
     from nbagent.core.events import Record

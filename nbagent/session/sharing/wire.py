@@ -25,7 +25,7 @@ import msgspec
 from nbagent.core import errors
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Answer, Cell, Package, to_json
-from nbagent.session.sandbox_files import Listing, Pulled, Uploaded
+from nbagent.session.files.sandbox_files import Listing, Pulled, Uploaded
 
 SOCKET_FILE = "socket"
 """The socket's name in the session's folder, which only its owner can enter."""
