@@ -56,4 +56,5 @@ def test_sheets_without_a_description_are_found_and_named() -> None:
     sheets.append(Table(name="20 Onshore turbines", note="not profiled: there was no time for this sheet"))
     view = DataView(Profiles([FileProfile("/tmp/data/el.xlsx", kind="Excel", tables=sheets)]))
     assert found(view, "onshore", Hits())[0] == 'tables named so: "el.xlsx, 20 Onshore turbines"'
-    assert '    tables without a description: "20 Onshore turbines"' in described(view, "el.xlsx")
+    assert '- "/tmp/data/el.xlsx" also has "20 Onshore turbines"' in described(view, "el.xlsx")
+    assert '- "/tmp/data/el.xlsx" also has "20 Onshore turbines"' in view.section()

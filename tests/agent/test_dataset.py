@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.keys import Key, alike
 from nbagent.agent.dataset.section import DataView
-from nbagent.agent.dataset.tables import BRIEF, FULL, LISTED, table_lines
+from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
 from nbagent.agent.dataset.words import common
 from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
@@ -500,7 +500,7 @@ def test_columns_without_a_profile_are_counted() -> None:
     file = table("/tmp/data/wide.csv", *(f"{chr(97 + at)} column" for at in range(26)))
     file.tables[0].width = 10_000
     (group,) = DataView(Profiles([file])).groups
-    assert table_lines(group, BRIEF)[-1].endswith(f" and {10_000 - LISTED:,} more")
+    assert table_lines(group, BRIEF)[-1].endswith(f" and {10_000 - 26:,} more")
 
 
 @pytest.mark.parametrize("other", ["here/x", "/workspace/x"])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.tables import BRIEF, FULL, NAME, NOTE, file_lines, quote, size_of, table_lines
+from nbagent.agent.dataset.tables import BRIEF, FULL, NAME, NOTE, file_lines, quote, size_of, table_lines, undescribed
 from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
 from nbagent.core.text import share
 from nbagent.kernel.describe import Profiles
@@ -221,13 +221,14 @@ class DataView:
         """Files that are no tables: where each has its line elsewhere, texts that fit, and what could not be read."""
         shown = {id(file) for group in self.groups for file, _ in group.tables}
         tableless = [each for each in self.families if id(each.files[0]) not in shown]
+        others = [line for each in self.families for line in undescribed(each)]
         if not in_tree:
-            return [line for each in tableless for line in file_lines(each)]
+            return [*others, *(line for each in tableless for line in file_lines(each))]
         texts = [each for each in tableless if each.files[0].text and not each.files[0].is_note]
         notes = [each.files[0].text for each in tableless if each.files[0].is_note]
         fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
         texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
-        lines = [line for each in texts[:TEXTS] for line in file_lines(each)]
+        lines = [*others[:TEXTS], *(line for each in texts[:TEXTS] for line in file_lines(each))]
         unread: dict[str, list[Family]] = {}
         for each in self.families:
             if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):

@@ -26,7 +26,9 @@ CALL, VALUES = 1_500, 240
 COLUMNS, TOUCHED = 60, 6
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
 LISTED = 24
-"""Columns of a table that is told briefly of which the names are told."""
+"""Columns of a table of very many that is told briefly of which the names are told."""
+UNDESCRIBED = 20
+"""Sheets or files of an archive that are named without their columns."""
 CHOICE = 40
 """Characters of the values of a column that is told by its name alone up to which they are told, too."""
 WIDE = 8
@@ -59,6 +61,16 @@ def file_lines(family: Family) -> list[str]:
     return lines
 
 
+def undescribed(family: Family) -> list[str]:
+    """The sheets of a workbook or files of an archive of which no columns are known."""
+    file = family.files[0]
+    several = [each for each in file.tables if each.name and not each.columns]
+    named = [f"{quote(each.name, limit=NAME)}{f' ({quote(each.note, limit=VALUE)[1:-1]})' * is_archive}"
+             for is_archive in [file.kind.startswith("zip")] for each in several[:UNDESCRIBED]]  # fmt: skip
+    more = f" and {len(several) - UNDESCRIBED} more" if len(several) > UNDESCRIBED else ""
+    return [f"- {quote(family.path, limit=200)} also has {', '.join(named)}{more}"] if several else []
+
+
 def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
     """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
     file, table = group.tables[0]
@@ -79,7 +91,7 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     if level == BRIEF:
         touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
         named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
-        if len(named) > LISTED:
+        if len(named) > COLUMNS:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
             left_out = width - len(group.columns) + len(told) - len(named)
         listed = ", ".join(_named(each, each in touched) for each in named)

@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.section import DataView, fitted
-from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines
+from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines, undescribed
 from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.find_text import Hit, Hits
 
@@ -96,9 +96,7 @@ def described(view: DataView, file: str, table: str = "") -> list[str]:
                 lines += _keys(view, group)
         if not groups:
             lines += file_lines(family)
-        late = [quote(each.name) for file in family.files for each in file.tables if not each.columns and each.name]
-        if late and not table:
-            lines.append(f"    tables without a description: {', '.join(late)}")
+        lines += [] if table else undescribed(family)
         if family.files[0].text:
             lines.append(f"    text: {quote(family.files[0].text, limit=4000)}")
     return lines

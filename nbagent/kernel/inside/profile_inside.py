@@ -141,7 +141,7 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if ending in (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods") and size < clock.whole:
         return {"kind": "Excel", **workbook(path, clock)}
     if start.startswith(b"PK\x03\x04"):
-        return archive(path, clock, size_of)
+        return archive(path, clock, size_of, kind_of)
     if ending in (".json", ".geojson") and is_text:
         return json_file(path, size, clock)
     if ending in (".html", ".htm", ".xhtml") and is_text:

@@ -45,6 +45,9 @@ class Clock:
     Args:
         end: When reading must end, by `time.monotonic()`.
         piece: Bytes of a piece; twice as many of a file are read at once where it can't be read in pieces.
+
+    Attributes:
+        nested: In how many archives the file is that is read.
     """
 
     def __init__(self, end: float, piece: int) -> None:
@@ -52,6 +55,7 @@ class Clock:
         self.piece = piece
         self.whole = 2 * piece
         self.step = min(FIRST_PIECE, piece)
+        self.nested = 0
 
     def pace(self, seconds: float) -> None:
         """Have the next piece larger or smaller, after one that took so long: the last one must not come too late."""
