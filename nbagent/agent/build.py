@@ -85,7 +85,7 @@ async def build(
     spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
     outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
     reflexion = Reflexion(spending, critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique)
-    numbers = Numbers(session)
+    numbers = Numbers(session, view.counted())
     paths = [each.path for each in view.profiles.files]
 
     async def read() -> Profiles:

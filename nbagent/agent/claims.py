@@ -111,6 +111,7 @@ def claims(
     data: bool = True,
     names: Collection[str] = (),
     within: Collection[int] | None = None,
+    facts: Collection[str] = (),
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -124,12 +125,13 @@ def claims(
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
         names: Names of files, which may have spaces: `bracket-62` and `Area 1` claim nothing.
+        facts: What is counted of the data beforehand, such as `37 columns`.
         within: The cells in which numbers are looked for; by default, all. Of others, only what they show is known.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    claimed = quantities(_prose(answer[:MAX_ANSWER], names))
+    claimed = quantities(_prose(answer[:MAX_ANSWER], names, facts))
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
     room = _Room()
@@ -173,7 +175,7 @@ def claims(
     return list(found.values())
 
 
-def _prose(answer: str, names: Collection[str] = ()) -> str:
+def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
         lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
@@ -192,7 +194,9 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
     text = _LABEL.sub(label, text)
     # The longest first, and each only as whole words: `Area 1` is no part of "Area 12". One of numbers alone would hide
     # results.
-    for name in sorted((each for each in names if _WORDS.search(each) and each in text), key=len, reverse=True):
+    told = [each for each in names if _WORDS.search(each) and each in text]
+    told += [each for each in facts if each in text]
+    for name in sorted(told, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)

@@ -168,6 +168,26 @@ def test_no_claims(answer: str) -> None:
     assert claims(answer, {}) == []
 
 
+def test_what_is_counted_of_the_data_beforehand_is_no_claim() -> None:
+    """Only as that: 37 is no number of rows."""
+    found = claims(
+        "None of 37 columns in 132 files has it, but 37 rows.", printed("5"), facts=["37 columns", "132 files"]
+    )
+    assert [each.text for each in found] == ["37"]
+    assert claims("None of the 37 columns has it.", printed("5"), facts=["37 columns"]) == []
+
+
+def test_the_year_of_a_date_without_hyphens_is_shown() -> None:
+    """Its month and day are no numbers."""
+    found = claims("From 2000 to 2024, 26 of 17.", printed("dates 20000117 20240826"))
+    assert [(each.text, each.supported) for each in found] == [
+        ("2000", True),
+        ("2024", True),
+        ("26", False),
+        ("17", False),
+    ]
+
+
 def test_a_name_of_a_file_claims_nothing() -> None:
     """A number in a word that is no file's name is one all the same."""
     text = "Kentucky led from bracket-00 to bracket-62, and total-5521 in 2015."

@@ -70,6 +70,12 @@ class DataView:
         """Whether there is more than the prompt shows whole: several tables, or very many columns."""
         return len(self.groups) > 1 or len(self.families) > LISTED or any(len(g.columns) > 30 for g in self.groups)
 
+    def counted(self) -> set[str]:
+        """How many columns the tables have, and how many files there are, as an answer may say it."""
+        widths = {max(table.width, len(table.columns)) for file in self.profiles.files for table in file.tables}
+        count = len(self.profiles.files) + self.profiles.more
+        return {f"{count:,} files", *(f"{width:,} columns" for width in widths)}
+
     def section(self, question: str = "") -> str:
         """The section, for a question whose words say what matters."""
         if not self.profiles.files and not self.left_out:

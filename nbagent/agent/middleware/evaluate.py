@@ -61,10 +61,16 @@ _READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query
 
 
 class Numbers:
-    """Looks for the numbers of an answer in the outputs of the session."""
+    """Looks for the numbers of an answer in the outputs of the session.
 
-    def __init__(self, session: SessionPort) -> None:
+    Args:
+        session: The session.
+        facts: What is counted of its data beforehand, such as `37 columns`, and no claim of an answer.
+    """
+
+    def __init__(self, session: SessionPort, facts: Collection[str] = ()) -> None:
         self._session = session
+        self._facts = facts
         self._last: tuple[tuple[object, ...], list[Claim]] = ((), [])  # of one question
 
     async def claims(self, text: str, turn: Turn) -> list[Claim]:
@@ -88,6 +94,7 @@ class Numbers:
                 code=seen.code,
                 data=seen.has_data,
                 names=seen.names,
+                facts=self._facts,
                 within=cells,
             )
 
