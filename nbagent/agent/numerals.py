@@ -156,9 +156,7 @@ _NEXT = re.compile(
 
 
 def ways(text: str) -> list[str]:
-    """A text as it is; without commas and spaces within a number or between two; with units as the next names; with the
-    years of dates without hyphens.
-    """
+    """A text as it is; without commas and spaces in a number or between two; with units as names; with years of dates."""
     found = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
     if _NEXT.search(text):
         found.append(_NEXT.sub(" |", text))
