@@ -156,7 +156,7 @@ _NEXT = re.compile(
 
 
 def ways(text: str) -> list[str]:
-    """A text as it is; without commas and spaces in a number or between two; with units as names; with years of dates."""
+    """A text as it is; without commas and spaces in or between numbers; with units as names; with years of dates."""
     found = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
     if _NEXT.search(text):
         found.append(_NEXT.sub(" |", text))

@@ -32,7 +32,8 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
     """The numbers of an answer that its check computes again: those of its first paragraphs that outputs show.
 
     Numbers of the question, years that it doesn't ask for, and parts of ranges and units (50-64, per 100 ml) are
-    results of nothing. Small ones, which stand in most outputs, are among them only if there are no others.
+    results of nothing. Small ones, which stand in most outputs, are among them only in the first sentence, or if there
+    are no others.
     """
     no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
     given = set(_FIGURES.findall(question.replace(",", "")))
@@ -50,7 +51,13 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
             ]
             named += [claim for claim in there if claim not in named]
             looked += bool(there)
-    return ([claim for claim in named if not _SMALL.fullmatch(claim.text)] or named)[:CHECKED]
+    first = _FIRST.match(parts[0])[0] if parts else ""  # type: ignore[index]  # it matches any text
+    large = [
+        claim
+        for claim in named
+        if not _SMALL.fullmatch(claim.text) or _is_named(" ".join(claim.text.split()), first, given)
+    ]
+    return (large or named)[:CHECKED]
 
 
 def _is_named(text: str, part: str, given: set[str]) -> bool:
@@ -69,6 +76,8 @@ CHECKED = 8
 """Numbers of an answer that are computed again."""
 PARAGRAPHS = 2
 """Paragraphs with such numbers that are looked at."""
+_FIRST = re.compile(r"(?s).*?(?:[.;](?=\s)|$)")
+"""The first sentence of a text."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10|0\.0+)")

@@ -213,7 +213,8 @@ async def test_what_a_check_finds_may_stand_in_code_before_it() -> None:
 @pytest.mark.parametrize(
     ("answer", "checked"),
     [
-        ("It is = 4: 1,483.65 of 12.", ["1,483.65", "12"]),
+        ("It is = 4: 1,483.65 of 12.", ["4", "1,483.65", "12"]),
+        ("He had 1,483.65 of 12. Another had 4.", ["1,483.65", "12"]),
         ("It is 4.", ["4"]),
         ("Votto: 0.424 of 170 with at least 400 at bats, as 1B (salaries in $1000s).", ["0.424", "170"]),
         ("Of those aged 50-64, 22.5 % smoke; per 100 ml it is 406, by the limit of CFU/100 ml.", ["22.5 %", "406"]),

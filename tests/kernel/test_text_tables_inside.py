@@ -261,3 +261,11 @@ def test_a_table_of_variables_is_a_note(tmp_path: Path, name: str, is_one: bool)
     """It says what the columns of others are; what somebody has put in by hand is data."""
     (tmp_path / name).write_text("variable,meaning\ncause,why it burned\n" * 4)
     assert one(str(tmp_path / name), Clock(monotonic() + 9, MIB)).get("is_note", False) is is_one
+
+
+def test_the_bounds_of_numbers_with_and_without_commas_are_those_of_all(tmp_path: Path) -> None:
+    """As whole numbers, if they are; those with commas may be fewer and larger."""
+    path = tmp_path / "x.csv"
+    path.write_text('area,reports\nUlm,812\nBern,76\nBonn,95\nGraz,"67,819"\nLinz,"1,025"\nAll are counted.,\n')
+    [_, column] = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"]
+    assert (column["low"], column["high"], column["form"]) == (76, 67819, "numbers")

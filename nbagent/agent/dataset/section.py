@@ -36,6 +36,8 @@ LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 SAME = 6
 """Columns with the same values that are named."""
+MORE = 400
+"""Bytes of the names of tables of which there is no room to tell more."""
 RESERVED = 0.45
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
@@ -199,7 +201,10 @@ class DataView:
         ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
         told: dict[int, list[str]] = {}
         reached: dict[int, int] = {}
-        left, in_tree = room, len(self.families) > LISTED or self.profiles.more > 0
+        left, in_tree = (
+            room - (MORE if len(ranked) > SEVERAL else 0),
+            len(self.families) > LISTED or self.profiles.more > 0,
+        )
         is_much = len(ranked) > SEVERAL
         least = SLIGHT * scores[id(ranked[0])] if is_much else 0
         touched = [each for each in ranked if scores[id(each)] > least]
@@ -220,7 +225,11 @@ class DataView:
                     pending.pop(id(group), None)
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
-            lines.append(f"… and {len(missing):,} more tables; `describe` tells of each.")
+            named, _ = fitted(
+                [f"{quote(base_name(each.name), limit=NAME)} ({each.rows:,} rows)" for each in missing], MORE
+            )
+            lines.append(f"… and {len(missing):,} more tables; `describe` tells of each: {', '.join(named)}")
+            lines[-1] += ", …" if len(named) < len(missing) else ""
         return [*lines, *self._without_tables(asked, in_tree=in_tree)]
 
     def _without_tables(self, asked: set[str], *, in_tree: bool) -> list[str]:

@@ -34,7 +34,7 @@ _ENTRY = re.compile(
     re.IGNORECASE,
 )
 """A line that says where a column stands, of what form it is, and before that or behind it, what it is."""
-_FILL = re.compile(r"\s+(-?9{1,9}(?:\.9{0,4})?)\s{2,}")
+_FILL = re.compile(r"\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
 """What fills empty places, between the form and the name."""
 _PLACED_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[EeDd][+-]?\d+)?")
 
@@ -156,7 +156,7 @@ def layouts(note: str) -> tuple[list[Field], ...]:
         begin, end = int(entry["begin"]), int(entry["end"] or entry["begin"])
         if (found[-1] and begin <= found[-1][-1].end) or len(found[-1]) >= MOST_FIELDS:
             found.append([])
-        name = entry["name"] or _name(entry["rest"], labels)
+        name = entry["name"] or _name(_FILL.sub("  ", entry["rest"], count=1), labels)
         if begin <= end and begin > 0 and name:
             taken = {each.name for each in found[-1]}
             unique = name if name not in taken else f"{name} ({begin})"
