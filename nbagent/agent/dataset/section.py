@@ -201,10 +201,8 @@ class DataView:
         ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
         told: dict[int, list[str]] = {}
         reached: dict[int, int] = {}
-        left, in_tree = (
-            room - (MORE if len(ranked) > SEVERAL else 0),
-            len(self.families) > LISTED or self.profiles.more > 0,
-        )
+        rest = self._without_tables(asked, in_tree=len(self.families) > LISTED or self.profiles.more > 0)
+        left = room - (MORE if len(ranked) > SEVERAL else 0) - min(_size(rest), room // 3)
         is_much = len(ranked) > SEVERAL
         least = SLIGHT * scores[id(ranked[0])] if is_much else 0
         touched = [each for each in ranked if scores[id(each)] > least]
@@ -230,7 +228,7 @@ class DataView:
             )
             lines.append(f"… and {len(missing):,} more tables; `describe` tells of each: {', '.join(named)}")
             lines[-1] += ", …" if len(named) < len(missing) else ""
-        return [*lines, *self._without_tables(asked, in_tree=in_tree)]
+        return [*lines, *rest]
 
     def _without_tables(self, asked: set[str], *, in_tree: bool) -> list[str]:
         """Files that are no tables: where each has its line elsewhere, texts that fit, and what could not be read."""
