@@ -34,6 +34,7 @@ from nbagent.agent.tools.python import make_tools
 from nbagent.agent.turn import Turn
 from nbagent.core.errors import ModelError
 from nbagent.core.events import Claim, DataSeen
+from nbagent.kernel.describe import Profiles
 from nbagent.safety.approvals import Consent
 
 if TYPE_CHECKING:
@@ -84,8 +85,11 @@ async def build(
     spending = Spending(options.budget, models=[model, *fallback, *([critic] if critic else [])], consent=consent)
     outgoing = Outgoing([model, *fallback], redact=options.redact, described=described)
     reflexion = Reflexion(spending, critic=critic, max_attempts=options.max_attempts, checked=outgoing.critique)
-    numbers = Numbers(session)
+    numbers = Numbers(session, view.counted())
     paths = [each.path for each in view.profiles.files]
+
+    async def read() -> Profiles:
+        return (await session.describe()).data
 
     async def checks(turn: Turn) -> bool:
         return options.check if options.check is not None else await reads_several(turn, paths, session.evidence().code)
@@ -120,7 +124,7 @@ async def build(
         ],
         claims=numbers.claims,
         data=session.data,
-        more_tools=make_data_tools(view, session.find) if view.is_large and not model.structured else (),
+        more_tools=make_data_tools(view, session.find, read) if view.is_large and not model.structured else (),
     )
     if past and await agent.recall():
         agent.history = with_note(agent.history, note=note)

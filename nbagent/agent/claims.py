@@ -76,6 +76,15 @@ _BOUNDED = re.compile(
     rf"\b(?:({_YEAR})\s?[-\u2013]|(?:[Ss]ince|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|[Bb]is))\s?({_YEAR})\b"
 )
 """A year from or to which something is looked at."""
+_LIMITED = re.compile(
+    r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
+    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)(?![\w,]|\.\d)"
+)
+"""A limit beyond which something is looked at."""
+_REPEATED = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
+)
+"""How often something was drawn again."""
 _LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
 _LEVELS = re.compile(
     rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau|[Ii]nterval|[Qq]uantil|percentile)"
@@ -101,6 +110,8 @@ def claims(
     code: Mapping[int, str] | None = None,
     data: bool = True,
     names: Collection[str] = (),
+    within: Collection[int] | None = None,
+    facts: Collection[str] = (),
 ) -> list[Claim]:
     """The numbers that an answer claims, each with the output in which it stands.
 
@@ -114,11 +125,13 @@ def claims(
         data: Whether the session has data. An answer without data and without outputs is general knowledge; in it only
             numbers of more than two digits, which nobody knows by heart, are claims.
         names: Names of files, which may have spaces: `bracket-62` and `Area 1` claim nothing.
+        facts: What is counted of the data beforehand, such as `37 columns`.
+        within: The cells in which numbers are looked for; by default, all. Of others, only what they show is known.
 
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    claimed = quantities(_prose(answer[:MAX_ANSWER], names))
+    claimed = quantities(_prose(answer[:MAX_ANSWER], names, facts))
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
     room = _Room()
@@ -128,8 +141,11 @@ def claims(
     literals = Literals(code or {}, data=data, told=heard)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
-    shown = _Places(_read(outputs, literals, heard, denied))
+    places = _read(outputs, literals, heard, denied)
+    shown = _Places(each for each in places if within is None or each.cell in within)
     bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
+    bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
+    bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer[:MAX_ANSWER])}
     parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     found: dict[str, Claim] = {}
@@ -159,7 +175,7 @@ def claims(
     return list(found.values())
 
 
-def _prose(answer: str, names: Collection[str] = ()) -> str:
+def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
         lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
@@ -178,7 +194,9 @@ def _prose(answer: str, names: Collection[str] = ()) -> str:
     text = _LABEL.sub(label, text)
     # The longest first, and each only as whole words: `Area 1` is no part of "Area 12". One of numbers alone would hide
     # results.
-    for name in sorted((each for each in names if _WORDS.search(each) and each in text), key=len, reverse=True):
+    told = [each for each in names if _WORDS.search(each) and each in text]
+    told += [each for each in facts if each in text]
+    for name in sorted(told, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)

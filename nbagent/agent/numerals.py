@@ -147,6 +147,8 @@ SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,
 """A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
 
 
+_COMPACT = re.compile(r"(?<![\w.,-])((?:19|20)\d\d)(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?![\w,]|\.\d)")
+"""A date of eight digits."""
 _NEXT = re.compile(
     r"(?<=\d)(?=\s(?:per\s?cent|percentage|pct|pp|Prozent|bps|basis|thousand|million|billion|[kKMB]|[mb]n|Mio|Mrd|Tsd)\b[^\d\n]{1,20}\d)"
 )
@@ -154,12 +156,14 @@ _NEXT = re.compile(
 
 
 def ways(text: str) -> list[str]:
-    """A text as it is; without commas and spaces within a number or between two; and with units as the next names."""
+    """A text as it is; without commas and spaces in or between numbers; with units as names; with years of dates."""
     found = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
     if _NEXT.search(text):
         found.append(_NEXT.sub(" |", text))
     if SPACED.search(text):
         found.append(SPACED.sub(lambda number: number[0].replace(" ", ""), text))
+    if _COMPACT.search(text):
+        found.append(_COMPACT.sub(r"\1", text))
     return found
 
 

@@ -94,11 +94,12 @@ or results.
 - Categories and keys are written in several ways (case, spaces, abbreviations): make them alike before you filter, \
 group or join. After a join print how many rows matched and how many of each side didn't.
 - Where a question or a definition can be read in several ways, compute the readings; answer the literal one first, \
-and each other one on a line of its own that begins with `Alternative:`. {second}
-- Use Polars for tables (`import polars as pl`). Convert with `.to_pandas()` or `.to_numpy()` only where a library \
+and each other one on a line of its own that begins with `Alternative:`. Nothing found is an answer, too. \
+{second}
+- Use Polars for tables; convert with `.to_pandas()` or `.to_numpy()` only where a library \
 needs it.
-- Show a result as the last expression of a cell, or print it. Show small tables (`.head()`, aggregates), not \
-everything: long output is cut. Polars itself shows {polars} characters of a text, and 5 \
+- Show a result as the last expression of a cell, or print it. Show small tables (`.head()`, aggregates): \
+long output is cut. Polars itself shows {polars} characters of a text, and 5 \
 digits of a float from a million on (cast it to see all); for more, print within \
 `with pl.Config(tbl_rows=100, tbl_cols=40, fmt_str_lengths=400):`.
 - Draw with matplotlib: one figure a cell, a title, labelled axes with units, a legend for several \

@@ -31,9 +31,11 @@ from nbagent.core.events import (
 def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") -> list[Claim]:
     """The numbers of an answer that its check computes again: those of its first paragraphs that outputs show.
 
-    Years, numbers of the question and parts of ranges and units (50-64, per 100 ml) are results of nothing. Small ones,
-    which stand in most outputs, are among them only if there are no others.
+    Numbers of the question, years that it doesn't ask for, and parts of ranges and units (50-64, per 100 ml) are
+    results of nothing. Small ones, which stand in most outputs, are among them only in the first sentence, or if there
+    are no others.
     """
+    no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
     given = set(_FIGURES.findall(question.replace(",", "")))
     given |= {f"{float(each) / 100:g}" for each in given if float(each) < 100}  # 16 % may be called 0.16
     parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
@@ -44,15 +46,23 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
         for part in each:
             if looked == PARAGRAPHS or part.startswith("Alternative:"):
                 break
-            there = [claim for text, claim in shown.items() if _is_named(text, part, given)]
+            there = [
+                claim for text, claim in shown.items() if not no_result.fullmatch(text) and _is_named(text, part, given)
+            ]
             named += [claim for claim in there if claim not in named]
             looked += bool(there)
-    return ([claim for claim in named if not _SMALL.fullmatch(claim.text)] or named)[:CHECKED]
+    first = _FIRST.match(parts[0])[0] if parts else ""  # type: ignore[index]  # it matches any text
+    large = [
+        claim
+        for claim in named
+        if not _SMALL.fullmatch(claim.text) or _is_named(" ".join(claim.text.split()), first, given)
+    ]
+    return (large or named)[:CHECKED]
 
 
 def _is_named(text: str, part: str, given: set[str]) -> bool:
     """Whether a number is a result that a paragraph of an answer names."""
-    is_result = not _NO_RESULT.fullmatch(text) and not given.issuperset(_FIGURES.findall(text.replace(",", "")))
+    is_result = not given.issuperset(_FIGURES.findall(text.replace(",", "")))
     return is_result and bool(
         re.search(rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)", part)
     )
@@ -66,11 +76,18 @@ CHECKED = 8
 """Numbers of an answer that are computed again."""
 PARAGRAPHS = 2
 """Paragraphs with such numbers that are looked at."""
+_FIRST = re.compile(r"(?s).*?(?:[.;](?=\s)|$)")
+"""The first sentence of a text."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10|0\.0+)")
-_NO_RESULT = re.compile(r"(?:19|20)\d\d|-?9{3,}(?:\.0+)?|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
-"""A year, a number that stands for a missing value, and one with a letter behind it: a position 1B, the 1000s."""
+_NO_RESULT = re.compile(r"-?9{3,}(?:\.0+)?|0\d+|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
+"""A number that stands for a missing value, a name such as 007, and one with a letter behind it: a position 1B."""
+_NO_RESULT_NOR_YEAR = re.compile(rf"(?:19|20)\d\d|{_NO_RESULT.pattern}")
+_ASKS_YEAR = re.compile(
+    r"(?i)\b(?:(?:which|what|how many) (?:\w+ )?years?|when|wann|welche\w* jahr\w*|wieviele jahre)\b"
+)
+"""What a question has in it whose answer may be a year."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +35,17 @@ MAX_PROFILES_BYTES = 128 * MIB
 MAX_ALL_COLUMNS = 50_000
 """Columns of all files together: each takes half a kilobyte of memory, however short its text is."""
 NOT_LISTED = "could not be read in time"
+UNREAD = ("not profiled", "took too long", NOT_LISTED)
+"""How notes begin of files and sheets for which there was no time (`profile_inside.py`, `documents_inside.py`)."""
+_NOTE = re.compile(
+    r"(?i)(?:readme|read_me|notes|codebook|dictionary|data_dict|metadata|variable|descrip|manual)[^/]*$"
+    r"|\.(?:md|txt|rst|text|me)$"
+)
+"""Files that may be notes, which tell how other texts are read (`layouts_inside.py`)."""
+_TYPED = re.compile(
+    r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|db|sqlite|gpkg)$"
+)
+"""Files that are read in one way, whatever notes say."""
 
 
 @dataclass
@@ -85,7 +98,8 @@ async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache 
     if cache is not None and kernel.is_owned and not kernel.last_cell:
         # Once a cell has run, a profile may be what its code says.
         for path, key in listing.keys(made_with).items():
-            if path not in known and (found := taken.by_path.get(path)) is not None and found.kind:
+            found = None if path in known else taken.by_path.get(path)
+            if found is not None and found.kind and not was_late(found):
                 cache.keep(key, found)
         await asyncio.to_thread(cache.tidy)
     for path, found in taken.by_path.items():
@@ -97,6 +111,11 @@ async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache 
     order = {path: number for number, path in enumerate(listing.sizes)}
     ordered = sorted(files.values(), key=lambda each: order.get(each.path, len(order)))
     return Profiles(ordered, more=listing.more, cached=len(known), copies=listing.copies())
+
+
+def was_late(found: FileProfile) -> bool:
+    """Whether there was no time for a file, or for a sheet of it: asked again, a sandbox may say more of it."""
+    return any(note.startswith(UNREAD) for note in (found.note, *(each.note for each in found.tables)))
 
 
 def schemas(profiles: Profiles) -> dict[str, list[ColumnType]]:
@@ -151,11 +170,18 @@ class _Files:
 
     def keys(self, made_with: str) -> Mapping[str, str]:
         """The names under which profiles of files with a hash are remembered."""
-        # The ending decides how a file is read, and what its read call says.
-        return {
-            path: hashlib.sha256(f"{made_with} {digest} {path}".encode()).hexdigest()
-            for path, digest in self.hashes.items()
-        }
+        notes: dict[str, list[str]] = {}
+        for path, digest in self.hashes.items():
+            if _NOTE.search(path):
+                notes.setdefault(posixpath.dirname(path), []).append(digest)
+        # The ending decides how a file is read, and what its read call says; of some texts, the notes beside it do.
+        found = {}
+        for path, digest in self.hashes.items():
+            folder = posixpath.dirname(path)
+            beside = [*notes.get(folder, ()), *notes.get(posixpath.dirname(folder), ())]
+            by = "" if _TYPED.search(path) else " ".join(beside)
+            found[path] = hashlib.sha256(f"{made_with} {digest} {path} {by}".encode()).hexdigest()
+        return found
 
 
 class _Taken:

@@ -13,10 +13,11 @@ SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Hit:
-    """A file that has a text in it: how often, and the number and the text of the first line with it."""
+    """A file that has a text in it: how often, how often as whole words, and the first such line with its number."""
 
     path: str
     count: int
+    words: int
     line: int
     text: str
 
@@ -39,7 +40,7 @@ async def find(kernel: Kernel, paths: Sequence[str], text: str) -> Hits:
             hits = []
             for each in found:
                 match each:
-                    case [str(path), int(count), int(line), str(words)]:
-                        hits.append(Hit(path, count, line, words))
+                    case [str(path), int(count), int(words), int(line), str(first)]:
+                        hits.append(Hit(path, count, words, line, first))
             return Hits(hits, looked, is_all)
     return Hits()

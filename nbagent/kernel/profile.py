@@ -11,7 +11,7 @@ import msgspec
 
 from nbagent.core.policy import MIB
 
-MAX_COLUMNS, MAX_SAMPLE, MAX_VALUES, MAX_TABLES, MAX_RAW, MAX_ROWS = 500, 3, 15, 30, 12, 6
+MAX_COLUMNS, MAX_SAMPLE, MAX_VALUES, MAX_TABLES, MAX_RAW, MAX_ROWS = 500, 3, 15, 100, 12, 6
 """Columns of a table, values of a column, tables of a file, and raw lines and rows of a table that are kept."""
 
 LEADING_ZEROS = "digits with leading zeros"

@@ -168,6 +168,26 @@ def test_no_claims(answer: str) -> None:
     assert claims(answer, {}) == []
 
 
+def test_what_is_counted_of_the_data_beforehand_is_no_claim() -> None:
+    """Only as that: 37 is no number of rows."""
+    found = claims(
+        "None of 37 columns in 132 files has it, but 37 rows.", printed("5"), facts=["37 columns", "132 files"]
+    )
+    assert [each.text for each in found] == ["37"]
+    assert claims("None of the 37 columns has it.", printed("5"), facts=["37 columns"]) == []
+
+
+def test_the_year_of_a_date_without_hyphens_is_shown() -> None:
+    """Its month and day are no numbers."""
+    found = claims("From 2000 to 2024, 26 of 17.", printed("dates 20000117 20240826"))
+    assert [(each.text, each.supported) for each in found] == [
+        ("2000", True),
+        ("2024", True),
+        ("26", False),
+        ("17", False),
+    ]
+
+
 def test_a_name_of_a_file_claims_nothing() -> None:
     """A number in a word that is no file's name is one all the same."""
     text = "Kentucky led from bracket-00 to bracket-62, and total-5521 in 2015."
@@ -559,6 +579,10 @@ READ_ALONG = [
     "K = {'a': 1427}\nprint(frame.with_columns(pl.col('g').replace_strict(K)).head(1))",
     "class R:\n    def __repr__(self):\n        return f'{1400 + 27} rows'\nprint(R(), frame.height)",
     "import random\nrandom.seed(7)\nprint(random.randint(1000, 9999))",
+    "print(frame.with_row_index('n', offset=1427)['n'][0])",
+    "print(next((each for each in frame['x'] if each < 0), 1427))",
+    "print(dict(zip(frame['g'], frame['x'])).get('all', 1427))",
+    "def f(x: '1427'): pass\nprint(f.__annotations__, frame.height)",
 ]
 
 
@@ -628,6 +652,14 @@ def test_what_is_put_together_when_it_is_shown_or_read_is_no_evidence(output: st
     """Whether a comma or a space stands within a number or between two, and whatever is printed one by one."""
     found = claims("They are 48,217.", printed(output), code={1: code})
     assert [each.supported for each in found] == [False]
+
+
+def test_digits_of_which_some_are_known_make_no_known_number() -> None:
+    """A cell that has shown a shape (5, 3) has not shown what is put together of these and other digits."""
+    outputs = {1: printed("(5, 3)")[1], 2: printed("58431")[1]}
+    for made in ("int('5' + '8' + '4' + '3' + '1')", "sum(d * 10**i for i, d in enumerate([1, 3, 4, 8, 5]))"):
+        code = {1: "print(frame.shape)", 2: f"print({made})"}
+        assert [each.supported for each in claims("It is 58,431.", outputs, code=code)] == [False]
 
 
 def test_what_was_made_up_in_a_cell_that_is_no_python_is_no_evidence() -> None:
@@ -775,6 +807,9 @@ def test_a_number_in_a_row_of_a_file_is_known() -> None:
         ("41.57 from 2013 to 2014", "print(frame.filter((frame['y'] >= 2013) & (frame['y'] <= 2014)))"),
         ("41.57 (0 °C = 273.15 K)", "K = 273.15\nprint(frame['t'].mean() + K)"),
         ("In January 41.57 mm", "print(frame)"),
+        ("41.57 after minute 80", "print(frame.filter(pl.col('m') > 80).height)"),
+        ("41.57 km² (247.105 acres each)", "KM2=1/247.105\nprint(frame['acres'].sum() * KM2)"),
+        ("41.57 by 300 resamples", "print(np.mean([rng.choice(x).mean() for _ in range(300)]))"),
     ],
 )
 def test_what_a_computation_is_told_is_no_result(answer: str, code: str) -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.keys import Key, alike
 from nbagent.agent.dataset.section import DataView
-from nbagent.agent.dataset.tables import BRIEF, LISTED, table_lines
+from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
+from nbagent.agent.dataset.words import common
 from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
@@ -499,7 +500,7 @@ def test_columns_without_a_profile_are_counted() -> None:
     file = table("/tmp/data/wide.csv", *(f"{chr(97 + at)} column" for at in range(26)))
     file.tables[0].width = 10_000
     (group,) = DataView(Profiles([file])).groups
-    assert table_lines(group, BRIEF)[-1].endswith(f" and {10_000 - LISTED:,} more")
+    assert table_lines(group, BRIEF)[-1].endswith(f" and {10_000 - 26:,} more")
 
 
 @pytest.mark.parametrize("other", ["here/x", "/workspace/x"])
@@ -508,3 +509,65 @@ def test_folders_that_have_none_in_common_are_told_whole(other: str) -> None:
     files = [table(f"/tmp/data/{chr(97 + at)}/a.csv", f"c{at}") for at in range(14)]
     tree = DataView(Profiles([*files, table(f"{other}/b.csv", "d")])).tree()
     assert "below" not in tree[0]
+
+
+def test_few_values_and_empty_columns_are_told_also_where_there_is_little_room() -> None:
+    """By these a model filters; a column of many values is only named, and one without any is said to have none."""
+    columns = [
+        Column("Scope", dtype="String", values={"I": 7, "M": 2}),
+        Column("Name", dtype="String", distinct=99, sample=["a"]),
+        Column("Note", dtype="String", empty=9),
+    ]
+    file = FileProfile("/tmp/data/x.csv", kind="CSV", tables=[Table(rows=9, width=3, columns=columns)])
+    group = DataView(Profiles([file])).groups[0]
+    assert table_lines(group, BRIEF)[-1] == '    columns: "Scope" "I"|"M", "Name", "Note" all empty'
+    assert '    "Note": all empty' in table_lines(group, FULL)
+
+
+def test_empty_columns_in_a_row_of_years_are_told() -> None:
+    """So that nobody has to print them."""
+    years = [Column(str(year), dtype="Float64", low=1.0, high=2.0) for year in range(2000, 2010)]
+    empty = [Column(str(year), dtype="String", empty=9) for year in range(2010, 2016)]
+    file = FileProfile("/tmp/data/x.csv", kind="CSV", tables=[Table(rows=9, width=16, columns=[*years, *empty])])
+    [line] = table_lines(DataView(Profiles([file])).groups[0], FULL)[1:]
+    assert line.startswith('    "{2000…2015} (16 columns, all empty: {2010…2015})": Float64')
+
+
+def test_a_readme_explains_no_table_by_its_ending() -> None:
+    """Another note's ending may be a table's name."""
+    notes = [("README.md", "On salmon and its weight."), ("ReadMe.salt", "On trout and its weight.")]
+    files = [FileProfile(f"/tmp/data/{name}", kind="text", is_note=True, text=text) for name, text in notes]
+    files += [table(f"/tmp/data/{name}.csv", f"{name} a", f"{name} b") for name in ("aa", "md", "salt")]
+    for asked, first in (("Which salmon?", "aa.csv"), ("Which trout?", "salt.csv")):
+        tables = re.findall(r'- "/tmp/data/(\w+\.csv)"', section(files, asked))
+        assert tables[0] == first
+
+
+def test_tables_without_a_header_are_the_same_only_in_one_folder() -> None:
+    """Everybody's first column is called alike."""
+    files = [table(f"/tmp/data/{name}.lst", "0", "1") for name in ("a/x", "a/y", "b/z")]
+    assert [len(each.tables) for each in DataView(Profiles(files)).groups] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_form"), [("substitute", "substitution", True), ("station", "state", False)]
+)
+def test_forms_of_a_word_may_end_in_different_ways(one: str, other: str, is_form: bool) -> None:
+    assert bool(common({one}, {other})) is is_form
+
+
+def test_a_fall_of_names_into_one_another_by_chance_is_no_key() -> None:
+    """Fires are called as states are, in capitals; of columns of one name, other case is only that."""
+    states = [f"state {at}" for at in range(60)]
+    kept = []
+    for name in ("State", "fire"):
+        columns = [Column(each, dtype="String", distinct=60, sample=["x"]) for each in ("State", name)]
+        columns[0].sketch = columns[0].folded = sketch(states)
+        columns[1].sketch, columns[1].folded = (
+            sketch([each.upper() for each in states]),
+            sketch([*states[:30], *"abcdefgh"]),
+        )
+        files = [FileProfile(f"/tmp/data/{at}.csv", kind="CSV", tables=[Table(rows=60, width=1, columns=[each])])
+                 for at, each in enumerate(columns)]  # fmt: skip
+        kept.append(len(DataView(Profiles(files)).keys))
+    assert kept == [1, 0]

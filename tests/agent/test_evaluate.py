@@ -116,6 +116,23 @@ async def test_a_replay_is_as_it_was_recorded(provider: Provider, kernel: Kernel
     assert (await ask(agent_of(f"replay:{by_hand}", kernel, [])))[0] == "142 rows"
 
 
+@pytest.mark.parametrize("said", ["The same.", "the same", "**All the same.**"])
+async def test_a_checked_answer_need_not_be_written_again(provider: Provider, kernel: Kernel, said: str) -> None:
+    """Where not all numbers are found by their text, the model says that the same has come out."""
+
+    async def always(_: Turn) -> bool:
+        return True
+
+    agent = agent_of("openai:gpt-4.1", kernel, ["150"], checks=always)
+    provider.say(Say(text="There are 150 rows."), Say(calls=(python("print(150)"),)), Say(text=said))
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+    found = await agent.answer(QUESTION, turn=turn)
+    assert (found.text, found.success) == ("There are 150 rows.", True)
+    assert found.check is not None
+    assert not found.check.changed
+    assert "reply `The same.`" in provider.requests[1]["messages"][-1]["content"]
+
+
 @pytest.mark.parametrize("error", [None, SandboxError("The kernel is gone.")])
 async def test_an_answer_outlives_its_check(provider: Provider, kernel: Kernel, error: SandboxError | None) -> None:
     """Who stops the check, or loses the kernel in it, has the answer as a person sees it, and not as changed."""
@@ -170,10 +187,34 @@ async def test_what_a_check_found_is_told_apart() -> None:
     assert not (await numbers.claims(text, Turn(2, lambda _: None)))[2].again
 
 
+async def test_what_a_check_finds_may_stand_in_code_before_it() -> None:
+    """A number that a cell has shown, and the next one has as a constant, is no invention of that code."""
+    code = {
+        1: "import polars as pl\nprint(pl.read_csv('a.csv')['n'].sum())",
+        2: "TOTAL = 44587\nprint(TOTAL / pl.read_csv('b.csv')['n'].sum())",
+        3: "import csv\nprint(sum(int(r['n']) for r in csv.DictReader(open('a.csv'))))",
+    }
+    printed = {1: "44587", 2: "0.21016", 3: "44587"}
+    session: Any = SimpleNamespace(
+        evidence=lambda: Evidence(
+            outputs={cell: [{"output_type": "stream", "text": each}] for cell, each in printed.items()},
+            given=(),
+            code=code,
+            has_data=True,
+        )
+    )
+    turn = Turn(1, lambda _: None, cells=[Cell(cell=1), Cell(cell=2)])
+    turn.begin_check("They are 44,587.")
+    turn.cells += [Cell(cell=3)]
+    [claim] = await Numbers(session).claims("They are 44,587.", turn)
+    assert (claim.cell, claim.again) == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("answer", "checked"),
     [
-        ("It is = 4: 1,483.65 of 12.", ["1,483.65", "12"]),
+        ("It is = 4: 1,483.65 of 12.", ["4", "1,483.65", "12"]),
+        ("He had 1,483.65 of 12. Another had 4.", ["1,483.65", "12"]),
         ("It is 4.", ["4"]),
         ("Votto: 0.424 of 170 with at least 400 at bats, as 1B (salaries in $1000s).", ["0.424", "170"]),
         ("Of those aged 50-64, 22.5 % smoke; per 100 ml it is 406, by the limit of CFU/100 ml.", ["22.5 %", "406"]),
@@ -182,17 +223,25 @@ async def test_what_a_check_found_is_told_apart() -> None:
         ("In 2013:\n\nIt were 1,205 flights.", ["1,205"]),
         ("1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 12, 16", ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5", "12"]),
         ("To 113 (A: 16, B: 97).\n\nThe mean is 22.5 %.", ["113", "22.5 %", "16", "97"]),
+        ("It is 113 (version 0009).", ["113"]),
         ("None.", []),
     ],
 )
 def test_a_check_is_asked_for_the_results_in_the_first_paragraphs(answer: str, checked: list[str]) -> None:
     """Not for numbers of the question, years, parts of units, ranges and names, nor for what is said beside."""
-    texts = "1,483.65 12 4 0.424 170 400 1B 1000s 50 64 22.5_% 100 406 113 16 4,380 97 2013 1,205".split()
+    texts = "1,483.65 12 4 0.424 170 400 1B 1000s 50 64 22.5_% 100 406 113 16 4,380 97 2013 1,205 0009".split()
     texts += ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5"]
     shown = [Claim(text=each.replace("_", "\u00a0"), cell=1) for each in texts]
     found = sorted(shown, key=lambda each: answer.find(" ".join(each.text.split())))
     asked = numbers_to_check(found, answer, "Who had the best average with at least 400 at bats?")
     assert [" ".join(each.text.split()) for each in asked] == checked
+
+
+def test_a_year_that_is_asked_for_is_computed_again() -> None:
+    """It is the answer; in an answer on something else it says of when that is."""
+    found = [Claim(text=each, cell=1) for each in ("2040", "11.3")]
+    asked = [numbers_to_check(found, "It peaks in 2040 at 11.3.", each) for each in ("In which year?", "How high?")]
+    assert [[claim.text for claim in each] for each in asked] == [["2040", "11.3"], ["11.3"]]
 
 
 @pytest.mark.parametrize(

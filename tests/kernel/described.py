@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -137,6 +138,10 @@ def documents(folder: Path) -> None:
         packed.writestr("in/a.csv", "a,b\n1,2\n3,4\n")
         packed.writestr("in/c.csv", "a;b\n1;2,5\n3;4,5\n")
         packed.writestr("b.bin", b"\0\1")
+        inner = io.BytesIO()
+        with zipfile.ZipFile(inner, "w") as more:
+            more.writestr("d.json", '[{"k": 1}, {"k": 2}]')
+        packed.writestr("more.zip", inner.getvalue())
     (folder / "number.json").write_text("42")
     (folder / "huge-number.json").write_text('[{"a": 1' + "0" * 3000 + "}]")
     (folder / "notes.txt").write_text("Penguins live in the south. " * 100)

@@ -246,7 +246,7 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
     assert len(tables) > 15
     for table in tables:
         cell = await kernel.run(
-            "import json, sqlite3, zipfile, pandas as pd, polars as pl\n"
+            "import io, json, sqlite3, zipfile, pandas as pd, polars as pl\n"
             f"frame = {table.call}\nprint(frame.height, frame.columns)"
         )
         assert cell.status == "ok", (table.call, cell.text)
@@ -317,7 +317,9 @@ async def test_documents_are_described_by_their_shape(found: dict[str, FileProfi
     assert (places.kind, columns(places)) == ("GeoJSON", [("name", "String")])
     assert "Point" in places.note
     packed = found["packed.zip"]
-    assert [(each.name, each.rows) for each in packed.tables] == [("in/a.csv", 2), ("in/c.csv", 2), ("b.bin", None)]
+    members = [("in/a.csv", 2), ("in/c.csv", 2), ("b.bin", None), ("more.zip, d.json", 2)]
+    assert [(each.name, each.rows) for each in packed.tables] == members
+    assert "json.loads(zipfile.ZipFile(io.BytesIO(zipfile.ZipFile(" in packed.tables[3].call
     assert ".read('in/c.csv'), separator=';', decimal_comma=True, infer" in packed.tables[1].call
     assert "2×3" in found["picture.png"].note
     for name in ("notes.txt", "no-ending"):

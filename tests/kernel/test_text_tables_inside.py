@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import thread_time
+from time import monotonic, thread_time
 
+import pandas as pd
+import polars as pl
 import pytest
 
+from nbagent.core.policy import MIB
+from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
@@ -89,6 +93,20 @@ TRACES = "".join(f"{city},{at},{at + 1},{at + 2}\n" for at, city in enumerate(["
         ),
         ("t (a),GHI\n1,,\n" + "2,3,\n" * 9, 0, ["t (a)", "GHI"], ""),
         ("AD,+42,Europe\nAE,+25,Asia\nAF,+34,Asia\n", 0, [], ""),
+        # More lines are said of the table than it has rows.
+        (
+            'Areas: Reports,\n,\nArea,Reports\n"Dover, DE",663\n"Bern, CH",525\n,\nAll are counted.,\n,\nSource: us,\n',
+            2,
+            ["Area", "Reports"],
+            "",
+        ),
+        # The last field of most rows is empty, and what has numbers otherwise has words in the first row.
+        (
+            "chamber,district,new\nHouse,AL,\n" + "House,1,\nHouse,2,\n" * 9 + "House,3,Ann\n",
+            0,
+            ["chamber", "district"],
+            "",
+        ),
     ],
 )
 def test_a_table_begins_below_the_words_on_it(text: str, skipped: int, header: list[str], labels: str) -> None:
@@ -154,3 +172,100 @@ def test_the_end_of_a_poem_is_no_table(tmp_path: Path, last: str, is_table: bool
     path = tmp_path / "poem.dat"
     path.write_text("\n".join([*("so " * at for at in range(2, 14)), *[last] * 6]))
     assert bool(spaced_table(str(path), path.read_bytes())) is is_table
+
+
+BYTES = """
+   Bytes Format Units  Label  Explanations
+----------------------------------------
+  1-  4   I4    ---    year   Calendar year,
+                              as told
+      6   A1    ---    code   one letter
+  8- 12   F5.2  ms     LOD    Length of day
+"""
+WORDS = """
+WORD  FORMAT  Fill Value      MEANING             UNITS
+ 1      I4                    Year                1963, 1964
+ 2      I3    99              Kp index            See table
+ 3     F6 1  999.9            Field |B|           nT
+"""
+GHCN = "Variable   Columns   Type\nID  1-4  Character\nNAME 6-10 Character\nVALUE 12-14 Integer\n"
+
+
+@pytest.mark.parametrize(
+    ("note", "row", "names"),
+    [
+        (BYTES, "20{at} a {at}.25", ["year", "code", "LOD"]),
+        (WORDS, "{at}  7  3.5", ["Year", "Kp index", "Field |B|"]),
+        (GHCN, "0{at:03} Bern    7", ["ID", "NAME", "VALUE"]),
+    ],
+)
+def test_a_note_beside_a_text_names_its_columns(tmp_path: Path, note: str, row: str, names: list[str]) -> None:
+    """By their places as catalogues, Fortran's words or stations' lists tell them; the call was tried."""
+    (tmp_path / "readme.text").write_text(note)
+    path = tmp_path / "x.dat"
+    path.write_text("".join(f"{row.format(at=at)}\n" for at in range(20, 90)))
+    [table] = one(str(path), Clock(monotonic() + 9, MIB))["tables"]
+    assert [each["name"] for each in table["columns"]] == names
+    assert (table["rows"], table["note"]) == (70, "its columns are those that readme.text tells")
+    assert eval(table["call"], {"pl": pl, "pd": pd}).columns == names  # noqa: S307 - it is made of reprs
+
+
+def test_what_fills_empty_places_is_missing(tmp_path: Path) -> None:
+    """As the note says; the bounds are those of the other values."""
+    (tmp_path / "readme.text").write_text(WORDS)
+    (tmp_path / "x.dat").write_text("2024 33 1.5\n2025 99 2.5\n2026 40 999.9\n" * 9)
+    [table] = one(str(tmp_path / "x.dat"), Clock(monotonic() + 9, MIB))["tables"]
+    assert [each.get("sentinels") for each in table["columns"]] == [None, {"99": 9}, {"999.9": 9}]
+    assert [(each["low"], each["high"]) for each in table["columns"]] == [(2024, 2026), (33, 40), (1.5, 2.5)]
+
+
+@pytest.mark.parametrize("row", ["{at} aa 1.25", "{at} a x.25", "{at} a 1.25 and more"])
+def test_a_note_that_does_not_fit_names_nothing(tmp_path: Path, row: str) -> None:
+    """Something between its columns, words where it has numbers, or longer lines: it tells of another file."""
+    (tmp_path / "readme.text").write_text(BYTES)
+    path = tmp_path / "x.dat"
+    path.write_text("".join(f"{row.format(at=at + 2000)}\n" for at in range(70)))
+    assert "its columns" not in str(one(str(path), Clock(monotonic() + 9, MIB)))
+
+
+def test_words_below_a_table_are_told(tmp_path: Path) -> None:
+    """They are no rows of it, and may say what its values are."""
+    path = tmp_path / "x.csv"
+    path.write_text('name,n\na,1\nb,2\n,\n"Of 9, 86% have an age.",\n,\nSource: them,\n')
+    found = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]
+    assert found["note"] == "below the table: Of 9, 86% have an age. / Source: them"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("NTP", [1, 1, 3, "the NTP list"]), ("LNTP", [1, 0, 2, "ALNTPX"]), ("none", [])]
+)
+def test_whole_words_come_first(tmp_path: Path, text: str, found: list[object]) -> None:
+    """The line told is the first in which a text is no part of another word, if there is one."""
+    path = tmp_path / "x.txt"
+    path.write_text("a\nALNTPX\nthe NTP list\n" if text != "NTP" else "a\nALN_TPX\nthe NTP list\n")
+    assert within(str(path), {text.lower().encode()}, monotonic() + 9) == found
+
+
+def test_a_text_with_a_comma_is_no_table(tmp_path: Path) -> None:
+    """Lines of one field each are not parted by what stands in two others."""
+    path = tmp_path / "0309forecast.txt"
+    path.write_text(
+        "Product: x\n# By the Dept., NOAA, Center\n" + "Observed Ap 08 Mar 021 and more\n" * 3 + "Active\n" * 20
+    )
+    found = one(str(path), Clock(monotonic() + 9, MIB))
+    assert (found["kind"], found.get("tables")) == ("text", None)
+
+
+@pytest.mark.parametrize(("name", "is_one"), [("noaa_variabledescrip.csv", True), ("manual_input.csv", False)])
+def test_a_table_of_variables_is_a_note(tmp_path: Path, name: str, is_one: bool) -> None:
+    """It says what the columns of others are; what somebody has put in by hand is data."""
+    (tmp_path / name).write_text("variable,meaning\ncause,why it burned\n" * 4)
+    assert one(str(tmp_path / name), Clock(monotonic() + 9, MIB)).get("is_note", False) is is_one
+
+
+def test_the_bounds_of_numbers_with_and_without_commas_are_those_of_all(tmp_path: Path) -> None:
+    """As whole numbers, if they are; those with commas may be fewer and larger."""
+    path = tmp_path / "x.csv"
+    path.write_text('area,reports\nUlm,812\nBern,76\nBonn,95\nGraz,"67,819"\nLinz,"1,025"\nAll are counted.,\n')
+    [_, column] = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"]
+    assert (column["low"], column["high"], column["form"]) == (76, 67819, "numbers")

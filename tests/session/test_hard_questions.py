@@ -115,7 +115,7 @@ async def test_an_answer_over_several_files_is_computed_a_second_time(stub: Prov
     assert len(stub.requests) == 3 + 5 + 5 + 2 + 3 + 3
     assert failed.check is not None
     assert (failed.text, failed.success, failed.check.cells) == ("Bonn sold 210.", True, [])
-    assert "compute 210 a second time" in stub.requests[2]["messages"][-1]["content"]
+    assert "compute 210 a second time, with the names" in stub.requests[2]["messages"][-1]["content"]
     assert (same.success, same.claims[0].cell, same.claims[0].again) == (True, 1, 2)
     assert same.check is not None
     assert same.check.told.startswith("Checked: cell 2 found 210 again. This took 1 more")

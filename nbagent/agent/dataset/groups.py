@@ -20,8 +20,11 @@ RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
 WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
 """The forms of a text that `columns_inside.py` knows as numbers."""
+NESTED = ("List", "Array", "Struct", "Object", "Binary")
+"""How the types begin whose values a profile doesn't list."""
 MERGED = 4096
 """Hashes by which the different values of several tables are counted."""
+_NAMELESS = re.compile(r"(?:column_)?\d+")
 _NUMBER, _PARTS = re.compile(r"\d+"), re.compile(r"\d+|\D+")
 
 
@@ -138,7 +141,10 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
             for table in file.tables:
                 if not table.columns:
                     continue
-                key = _signature(table), file.path if len(table.columns) < 2 else ""
+                # What no header names is the same only in one place.
+                nameless = all(_NAMELESS.fullmatch(each.name) for each in table.columns)
+                where = family.folder if nameless else ""
+                key = _signature(table), file.path if len(table.columns) < 2 else where
                 if is_record(file, table):
                     key = (_pattern(family.folder),), "records"
                 group = found.setdefault(key, Group([], []))
@@ -216,7 +222,9 @@ def folded(columns: Sequence[Column]) -> list[Column]:
             found += several
             continue
         whole = merged(several)
-        whole.name = f"{_common_name([each.name for each in several])} ({len(several)} columns)"
+        empty = [each.name for each in several if is_empty(each)]
+        some = f", all empty: {_common_name(empty)}" if 0 < len(empty) < len(several) else ""
+        whole.name = f"{_common_name([each.name for each in several])} ({len(several)} columns{some})"
         whole.values = whole.top = {}
         whole.distinct = 0
         found.append(whole)
@@ -225,9 +233,14 @@ def folded(columns: Sequence[Column]) -> list[Column]:
 
 def _kind(column: Column) -> str:
     """What the values of a column are, as far as it matters for being told with others."""
-    is_empty = not column.values and not column.distinct and column.low is None
-    is_number = column.dtype.startswith(("Int", "UInt", "Float", "Null")) or column.form in WRITTEN_NUMBERS or is_empty
-    return "numbers" if is_number else f"{column.dtype} {column.form}"
+    is_number = column.dtype.startswith(("Int", "UInt", "Float", "Null")) or column.form in WRITTEN_NUMBERS
+    return "numbers" if is_number or is_empty(column) else f"{column.dtype} {column.form}"
+
+
+def is_empty(column: Column) -> bool:
+    """Whether a column has no value at all, but perhaps words that mean a missing one."""
+    has_any = column.values or column.distinct or column.sample or column.low is not None
+    return not has_any and (column.empty > 0 or bool(column.missing)) and not column.dtype.startswith(NESTED)
 
 
 def with_alike(column: Column, sides: Sequence[Column]) -> Column:

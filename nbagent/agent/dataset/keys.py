@@ -16,6 +16,8 @@ LEAST_VALUES = 4
 LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
 LEAST_COMMON = 3
+MOST_ALIKE = 0.9
+"""The share of values that two columns of other names must have in common but for case, where none is the same."""
 UNIQUE = 0.9
 """Different values of a table's rows from which a column names the rows."""
 LOOKED, LEAST_LOOKED = 200_000, 8
@@ -137,6 +139,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):
             continue
         exact, folded, count = left.shares(right)
+        if exact < LEAST_COMMON / count and folded < MOST_ALIKE and not is_akin:
+            continue  # states and regions are called as fires are, by chance
         if max(exact, folded) >= LEAST_SHARE and count >= (LEAST_VALUES if is_akin else FEW):
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))

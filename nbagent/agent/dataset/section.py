@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.tables import BRIEF, FULL, NOTE, file_lines, quote, size_of, table_lines
+from nbagent.agent.dataset.tables import BRIEF, FULL, NAME, NOTE, file_lines, quote, size_of, table_lines, undescribed
 from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
 from nbagent.core.text import share
 from nbagent.kernel.describe import Profiles
@@ -36,10 +36,14 @@ LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 SAME = 6
 """Columns with the same values that are named."""
-RESERVED = 0.3
+MORE = 400
+"""Bytes of the names of tables of which there is no room to tell more."""
+RESERVED = 0.45
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
+NOTE_ENDINGS = frozenset(("md", "txt", "rst", "text", "me"))
+"""Endings of notes' names; another one may be the name of the table that a note explains."""
 TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
@@ -68,6 +72,12 @@ class DataView:
         """Whether there is more than the prompt shows whole: several tables, or very many columns."""
         return len(self.groups) > 1 or len(self.families) > LISTED or any(len(g.columns) > 30 for g in self.groups)
 
+    def counted(self) -> set[str]:
+        """How many columns the tables have, and how many files there are, as an answer may say it."""
+        widths = {max(table.width, len(table.columns)) for file in self.profiles.files for table in file.tables}
+        count = len(self.profiles.files) + self.profiles.more
+        return {f"{count:,} files", *(f"{width:,} columns" for width in widths)}
+
     def section(self, question: str = "") -> str:
         """The section, for a question whose words say what matters."""
         if not self.profiles.files and not self.left_out:
@@ -78,6 +88,7 @@ class DataView:
             for each in self.families
             if each.files[0].is_note
             for name in (stem(each), each.name.rpartition(".")[2].lower())
+            if name not in NOTE_ENDINGS
         }
         scores = self._joined(touches(asked, self.groups, explained, names(question)))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
@@ -189,7 +200,9 @@ class DataView:
     def _tables(self, asked: set[str], scores: Mapping[int, float], room: int) -> list[str]:
         ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
         told: dict[int, list[str]] = {}
-        left, in_tree = room, len(self.families) > LISTED or self.profiles.more > 0
+        reached: dict[int, int] = {}
+        rest = self._without_tables(asked, in_tree=len(self.families) > LISTED or self.profiles.more > 0)
+        left = room - (MORE if len(ranked) > SEVERAL else 0) - min(_size(rest), room // 3)
         is_much = len(ranked) > SEVERAL
         least = SLIGHT * scores[id(ranked[0])] if is_much else 0
         touched = [each for each in ranked if scores[id(each)] > least]
@@ -203,26 +216,32 @@ class DataView:
                 block = table_lines(group, level, asked=asked)
                 cost = _size(block) - _size(told.get(id(group), []))
                 others = sum(size for each, size in pending.items() if each != id(group))
-                if 0 < cost <= left - (min(others, RESERVED * room) if number == 0 else 0):
-                    told[id(group)] = block
+                is_more = level > reached.get(id(group), 0)
+                if is_more and cost <= left - (min(others, RESERVED * room) if number == 0 else 0):
+                    told[id(group)], reached[id(group)] = block, level
                     left -= cost
                     pending.pop(id(group), None)
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
-            lines.append(f"… and {len(missing):,} more tables; `describe` tells of each.")
-        return [*lines, *self._without_tables(asked, in_tree=in_tree)]
+            named, _ = fitted(
+                [f"{quote(base_name(each.name), limit=NAME)} ({each.rows:,} rows)" for each in missing], MORE
+            )
+            lines.append(f"… and {len(missing):,} more tables; `describe` tells of each: {', '.join(named)}")
+            lines[-1] += ", …" if len(named) < len(missing) else ""
+        return [*lines, *rest]
 
     def _without_tables(self, asked: set[str], *, in_tree: bool) -> list[str]:
         """Files that are no tables: where each has its line elsewhere, texts that fit, and what could not be read."""
         shown = {id(file) for group in self.groups for file, _ in group.tables}
         tableless = [each for each in self.families if id(each.files[0]) not in shown]
+        others = [line for each in self.families for line in undescribed(each)]
         if not in_tree:
-            return [line for each in tableless for line in file_lines(each)]
+            return [*others, *(line for each in tableless for line in file_lines(each))]
         texts = [each for each in tableless if each.files[0].text and not each.files[0].is_note]
         notes = [each.files[0].text for each in tableless if each.files[0].is_note]
         fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
         texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
-        lines = [line for each in texts[:TEXTS] for line in file_lines(each)]
+        lines = [*others[:TEXTS], *(line for each in texts[:TEXTS] for line in file_lines(each))]
         unread: dict[str, list[Family]] = {}
         for each in self.families:
             if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):
@@ -248,7 +267,10 @@ class DataView:
         lines = []
         for pairs in alike(found):
             places = list(dict.fromkeys(end for key in pairs for end in key.ends))
-            told = [f"{quote(base_name(self.groups[at].name), limit=80)} {quote(name)}" for at, name in places[:SAME]]
+            told = [
+                f"{quote(base_name(self.groups[at].name), limit=80)} {quote(name, limit=NAME)}"
+                for at, name in places[:SAME]
+            ]
             more = f" ↔ and {len(places) - SAME} more" if len(places) > SAME else ""
             worst = min(pairs, key=lambda each: max(each.exact, each.folded))
             exact, folded = min(each.exact for each in pairs), max(worst.exact, worst.folded)

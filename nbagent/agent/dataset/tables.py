@@ -12,20 +12,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded
+from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty
 from nbagent.agent.dataset.keys import ROW_NUMBERS
 from nbagent.agent.dataset.words import common, words
 from nbagent.core.text import visible
 from nbagent.kernel.profile import Column, FileProfile, Table
 
-VALUE, TYPE, NOTE = 40, 80, 300
-"""Characters of a name or value, of a type with what is odd about it, and of a note."""
-CALL, VALUES = 400, 240
+VALUE, NAME, TYPE, NOTE = 40, 100, 80, 300
+"""Characters of a value, of a column's name, which code must have whole, of a type with what is odd about it, and of a
+note."""
+CALL, VALUES = 1_500, 240
 """Characters of a call, and of a column's values."""
 COLUMNS, TOUCHED = 60, 6
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
 LISTED = 24
-"""Columns of a table that is told briefly of which the names are told."""
+"""Columns of a table of very many that is told briefly of which the names are told."""
+UNDESCRIBED = 20
+"""Sheets or files of an archive that are named without their columns."""
+CHOICE = 40
+"""Characters of the values of a column that is told by its name alone up to which they are told, too."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
 FULL, BRIEF = 2, 1
@@ -56,6 +61,16 @@ def file_lines(family: Family) -> list[str]:
     return lines
 
 
+def undescribed(family: Family) -> list[str]:
+    """The sheets of a workbook or files of an archive of which no columns are known."""
+    file = family.files[0]
+    several = [each for each in file.tables if each.name and not each.columns]
+    named = [f"{quote(each.name, limit=NAME)}{f' ({quote(each.note, limit=VALUE)[1:-1]})' * is_archive}"
+             for is_archive in [file.kind.startswith("zip")] for each in several[:UNDESCRIBED]]  # fmt: skip
+    more = f" and {len(several) - UNDESCRIBED} more" if len(several) > UNDESCRIBED else ""
+    return [f"- {quote(family.path, limit=200)} also has {', '.join(named)}{more}"] if several else []
+
+
 def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
     """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
     file, table = group.tables[0]
@@ -76,7 +91,7 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     if level == BRIEF:
         touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
         named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
-        if len(named) > LISTED:
+        if len(named) > COLUMNS:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
             left_out = width - len(group.columns) + len(told) - len(named)
         listed = ", ".join(_named(each, each in touched) for each in named)
@@ -92,7 +107,7 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
     if table.raw:
-        lines.append(f"    first lines: {' '.join(quote(each, limit=100) for each in table.raw[:6])}")
+        lines.append(f"    first lines: {' '.join(quote(each, limit=100) for each in table.raw)}")
     return lines
 
 
@@ -122,7 +137,7 @@ def _scales(group: Group) -> list[str]:
                 f"{_plain(min(low for _, low, _ in part))} to {_plain(part[-1][0])}"
                 for part in (ends[:gap], ends[gap:])
             ]
-            lines.append(f"    {quote(side[0].name)} has other scales: {'; '.join(parts)}")
+            lines.append(f"    {quote(side[0].name, limit=NAME)} has other scales: {'; '.join(parts)}")
     return lines if len(lines) <= SCALED else [*lines[:1], f"    and {len(lines) - 1} more columns in these files, too"]
 
 
@@ -173,14 +188,24 @@ def _is_trap(column: Column) -> bool:
 
 
 def _named(column: Column, is_told: bool) -> str:
-    """A column's name with its type, where that is neither a plain text nor told anyway."""
+    """A column's name with its type or its few values, where it is neither told anyway nor a plain text of many."""
+    name = quote(column.name, limit=NAME)
+    if is_empty(column) and not is_told:
+        return f"{name} all empty"
+    values = [quote(each) for each in column.values if each not in column.missing]
+    if column.dtype == "String" and not is_told and not column.form and len("|".join(values)) <= CHOICE and values:
+        return f"{name} {'|'.join(values)}"
     kind = "" if is_told else quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
     label = f" ({quote(column.label)})" if column.label and not is_told else ""
-    return f"{quote(column.name)}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
+    return f"{name}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
 
 
 def column_line(column: Column) -> str:
     """A column, with what is odd about its values."""
+    if is_empty(column):
+        return f"    {quote(column.name, limit=NAME)}: all empty" + (
+            f", {_counted(column.missing)}" if column.missing else ""
+        )
     facts = [quote(_NO_ZONE.sub("", column.dtype), limit=TYPE).strip('"') or "?"]
     if column.form:
         facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
@@ -210,7 +235,7 @@ def column_line(column: Column) -> str:
         facts.append(f"{column.empty:,} empty")
     if column.padded:
         facts.append(f"{column.padded:,} with spaces around")
-    return f"    {quote(column.name)}: {', '.join(facts)}"
+    return f"    {quote(column.name, limit=NAME)}: {', '.join(facts)}"
 
 
 def _counted(counts: dict[str, int]) -> str:

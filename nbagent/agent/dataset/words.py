@@ -33,6 +33,8 @@ _ASIDE = re.compile(
 """Headings of what says little of the data."""
 PROPER = 5
 """How many times as much a name says as another word."""
+SAME_LETTERS = 6
+"""Letters with which two forms of a word begin that end in different ways."""
 STEM = 4
 """Letters by which two words are taken for forms of one: rain and rainfall."""
 
@@ -79,7 +81,7 @@ def touches(
         names = [f"{family.folder} {family.name}" for family in group.families[:50]]
         tables = [table.name for _, table in group.tables[:50]]
         columns = [column.name for column in group.columns]
-        values = [" ".join([*column.values, *map(str, column.sample)]) for column in group.columns]
+        values = [" ".join([*column.values, *column.top, *map(str, column.sample)]) for column in group.columns]
         told = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
         explained = [notes.get(stem(family), "") for family in group.families[:3]]
         years = [each for each in columns if each.isdigit()]
@@ -107,9 +109,13 @@ def common(question: set[str], there: set[str]) -> set[str]:
     stems = {each[:STEM] for each in there if len(each) >= STEM}
     near = {each for each in question - there if each[:STEM] in stems and len(each) >= STEM}
     long = [each for each in there if len(each) >= STEM]
-    return (question & there) | {
-        word for word in near if any(word.startswith(each) or each.startswith(word) for each in long)
-    }
+    return (question & there) | {word for word in near if any(_is_form(word, each) for each in long)}
+
+
+def _is_form(one: str, other: str) -> bool:
+    """Whether two words are forms of one: rain and rainfall, substitute and substitution."""
+    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return alike >= min(len(one), len(other), max(SAME_LETTERS, 0.7 * max(len(one), len(other))))
 
 
 def touch_file(question: set[str], family: Family) -> float:

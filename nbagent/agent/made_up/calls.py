@@ -22,6 +22,7 @@ _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b"
 _RENAMES = frozenset(("replace", "replace_strict", "map"))
 """Calls that give values of data other names, by a dictionary."""
 _PASSES_ON = _RENAMES | frozenset(
+    "with_row_index with_row_count enumerate count range arange int_range linspace get next reset_index shift "
     "lit literal with_columns select agg assign insert then otherwise where mask fill_null fillna fill_nan clip full "
     "full_like repeat max min add mul fill reindex join concat Series DataFrame int float str array append extend sum "
     "abs round format coalesce map_elements apply __class__ type".split()

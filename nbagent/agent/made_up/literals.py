@@ -35,16 +35,22 @@ LEAST, WORK, MOST_WORK = 6_000, 7, 700_000
 _WORDED = re.compile(
     r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]"
     r"|^\d[\d.,]*\s?(?:[-\u2013]\s?\d[\d.,]*|\+)$"
-    r"|(?:over|above|under|below|than|least|most|from|since|until|[<>\u2264\u2265]=?)[\s_]*\d"
+    r"|(?:over|above|under|below|than|least|most|from|since|until|after|before|[<>\u2264\u2265]=?)[\s_]*(?:\w+ )?\d"
 )
 """A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
 _FACTOR = re.compile(
-    r"(?m)^[ \t]*\w{1,60} = (\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)[ \t]*(?:#.*)?$"
+    r"(?m)^[ \t]*\w{1,60} ?= ?(\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)[ \t]*(?:#.*)?$"
 )
 """A number that gets a name and is made of two."""
+_REPEATS = re.compile(r"\bfor _\w{0,20} in range\((\d{1,3}(?:_?000)?)\)")
+"""How often something is done again."""
+_SPELLED = re.compile(r"""(?<![\w.])(?:['"]?\d['"]?\s*[,+]\s*){3,60}['"]?\d(?![\w.])""")
+"""Four digits or more, one after the other, of which code may make a number."""
 _ECHOES = re.compile(r"\b(?:echo|printf)\b.*")
-_MIRRORS = re.compile(r"__doc__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)")
+_MIRRORS = re.compile(
+    r"__doc__|__annotations__|\b(?:help|getsource\w*|getdoc|In|_ih|_i\d*)\b|%(?:history|recall|rerun|macro)"
+)
 """By these, code may show code, with its comments."""
 
 
@@ -91,12 +97,14 @@ class Literals:
         Args:
             denied: The sizes of the numbers that outputs show, but as made up: none of these is a parameter if it may
                 be shown because data has no part in what is shown.
-            bounded: Years from or to which an answer says that it looks: parameters, if code compares data with them.
+            bounded: Numbers from or to which an answer says that it looks, or how often it draws again: parameters, if
+                code compares data with them, or does something so often.
         """
         for at in self._waiting:
             self._read(self._code[at])
         self._waiting = []
         found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
+        repeats = {each.replace("_", "") for code in self._code.values() for each in _REPEATS.findall(code)}
         bounds = {n for n in _numbers({*map(_text, self._interpreter.bounds)}) if not _is_long(n)}
         return (
             {
@@ -105,16 +113,17 @@ class Literals:
                 if abs(each) not in self._mixed or abs(each) not in denied or abs(each) in self._labels
             }
             | (bounds & (self._worded | bounded))
+            | (bounded & set(map(Decimal, repeats)))
             | self._operands(found)
         )
 
     def _operands(self, found: Container[Decimal]) -> set[Decimal]:
-        """The short numbers of which a parameter is made."""
+        """The short numbers of which a parameter is made, and that of which it is one part."""
         numbers: set[Decimal] = set()
         for one, sign, other in (each for code in self._code.values() for each in _FACTOR.findall(code)):
             value = float(one) / float(other) if sign == "/" else float(one) * float(other)
             if Decimal(str(value)) in found:
-                numbers |= {each for each in map(Decimal, (one, other)) if not _is_long(each)}
+                numbers |= {each for each in map(Decimal, (one, other)) if one == "1" or not _is_long(each)}
         return numbers
 
     def _read(self, code: str) -> Counter[Decimal] | None:
@@ -153,6 +162,8 @@ class Literals:
                 )
         if is_mirror or not is_read:
             here.update(self._all if is_mirror else _numbers([code]))
+        digits = [re.sub(r"\D", "", each) for each in _SPELLED.findall(code)]
+        here.update(dict.fromkeys(_numbers([*digits, *(each[::-1] for each in digits)]), AGAIN))
         for echo in _ECHOES.findall(code):
             counts.update(dict.fromkeys(_numbers([echo]), AGAIN))
         # What is written out in a call that shows it stands there as often as that; else it may be shown again.

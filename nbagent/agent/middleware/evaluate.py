@@ -44,11 +44,14 @@ ASK = (
     "mention this message."
 )
 CHECK = (
-    "[nbagent, before the person sees your answer] Check it: compute {numbers} a second time, in one new cell, from "
-    "the files of the data. Go another way than before, use no variable of earlier cells, and print the results in the "
-    "unit and rounding of your answer. If something else comes out, find out which is right, and reply with the whole "
-    "answer. Don't mention this message."
+    "[nbagent, before the person sees your answer] Check it: compute {numbers} a second time, with the names and "
+    "dates that belong to them, in one new cell, from the files of the data. Go another way than before, use no "
+    "variable of earlier cells, and print the results in the unit and rounding of your answer. If all comes out the "
+    "same, reply `The same.`: your answer stands as it is. If something else comes out, find out which is right, and "
+    "reply with the whole answer. Don't mention this message."
 )
+_SAME = re.compile(r"\W*(?:all )?the same\W*", re.IGNORECASE)
+"""The reply that leaves an answer as it is."""
 _LISTS = re.compile(
     r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.[A-Za-z]|/\*|\bf[\"'][^\"'\n]*\{[^\"'\n]*\.\w{2,7}[\"']"
 )
@@ -58,10 +61,16 @@ _READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query
 
 
 class Numbers:
-    """Looks for the numbers of an answer in the outputs of the session."""
+    """Looks for the numbers of an answer in the outputs of the session.
 
-    def __init__(self, session: SessionPort) -> None:
+    Args:
+        session: The session.
+        facts: What is counted of its data beforehand, such as `37 columns`, and no claim of an answer.
+    """
+
+    def __init__(self, session: SessionPort, facts: Collection[str] = ()) -> None:
         self._session = session
+        self._facts = facts
         self._last: tuple[tuple[object, ...], list[Claim]] = ((), [])  # of one question
 
     async def claims(self, text: str, turn: Turn) -> list[Claim]:
@@ -77,15 +86,16 @@ class Numbers:
             return self._last[1]  # `Evaluation` has asked for it a moment ago
 
         def find(cells: Collection[int]) -> list[Claim]:
-            outputs = {cell: seen.outputs[cell] for cell in seen.outputs if cell in cells}
             return claims(
                 text,
-                outputs,
+                seen.outputs,
                 given=seen.given,
                 notes=seen.notes,
                 code=seen.code,
                 data=seen.has_data,
                 names=seen.names,
+                facts=self._facts,
+                within=cells,
             )
 
         def find_all() -> list[Claim]:
@@ -162,15 +172,20 @@ class Evaluation(Middleware):
         self._checks = checks
 
     async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
-        """Call the model, but for an answer whose check has found all of its numbers again: that is the reply."""
+        """Call the model, but for an answer whose check has found all of its numbers again: that is the reply.
+
+        So it is where the model says of its check that the same has come out.
+        """
         turn = request.runtime.context
-        if (
-            turn.draft is None
-            or not isinstance(request.messages[-1], ToolMessage)
-            or not await self._is_found_again(turn)
-        ):
+        if turn.draft is None:
             return await handler(request)
-        return ModelResponse(result=[AIMessage(turn.draft.text, response_metadata={REQUESTS: 0})])
+        if isinstance(request.messages[-1], ToolMessage) and await self._is_found_again(turn):
+            return ModelResponse(result=[AIMessage(turn.draft.text, response_metadata={REQUESTS: 0})])
+        response = await handler(request)
+        last = response.result[-1]
+        if isinstance(last, AIMessage) and not last.tool_calls and _SAME.fullmatch(text_of(last)):
+            response.result[-1] = last.model_copy(update={"content": turn.draft.text})
+        return response
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Turn]) -> dict[str, Any] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -11,8 +13,9 @@ from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.section import DataView, fitted
-from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines
-from nbagent.kernel.find_text import Hits
+from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines, undescribed
+from nbagent.kernel.describe import Profiles, was_late
+from nbagent.kernel.find_text import Hit, Hits
 
 ROOM = 8_000
 """Characters of one answer."""
@@ -22,15 +25,19 @@ MIN_TEXT = 2
 
 Search = Callable[[Sequence[str], str], Awaitable[Hits]]
 """Looks for a text in files inside the sandbox."""
+Read = Callable[[], Awaitable[Profiles]]
+"""Reads the data, as far as it is not known yet."""
 
 
-def make_data_tools(view: DataView, search: Search) -> list[BaseTool]:
+def make_data_tools(view: DataView, search: Search, read: Read) -> list[BaseTool]:
     """The two tools.
 
     Args:
         view: What is known of the data.
         search: Looks into the files for what the profiles don't say.
+        read: Reads the data again, of which only what is not known yet takes time.
     """
+    tried: set[str] = set()
 
     @tool(response_format="content_and_artifact")
     async def describe(
@@ -41,6 +48,12 @@ def make_data_tools(view: DataView, search: Search) -> list[BaseTool]:
 
         That is the call that reads each, its columns with types, values and missing words, and joins to other files.
         """
+        nonlocal view
+        late = {each.path for family in meant(view, file) for each in family.files if was_late(each)}
+        if late - tried:
+            tried.update(late)
+            profiles = await read()
+            view = await asyncio.to_thread(DataView, profiles, left_out=view.left_out)
         return _fenced(described(view, file, table)), None
 
     @tool(response_format="content_and_artifact")
@@ -65,20 +78,17 @@ def _fenced(lines: Sequence[str]) -> str:
 
 def described(view: DataView, file: str, table: str = "") -> list[str]:
     """All that is known of the files whose path has a text in it, or of one table of them."""
-    wanted = file.strip().lower()
-    families = [each for each in view.families if _is_meant(each, wanted)]
-    exact = [each for each in families if wanted in (each.name.lower(), each.path.lower())]
+    families = meant(view, file)
     if not families:
         names = [each.name for each in view.families]
         close = get_close_matches(file, names, 5, 0.4) or names[:10]
         return [f"No file's path has {quote(file)} in it. There are: {', '.join(map(quote, close))}."]
-    families = exact or families
     lines: list[str] = []
     told: set[int] = set()
     for family in families:
         groups = [each for each in view.groups if family in each.families]
         if table:
-            groups = [each for each in groups if table.lower() in each.tables[0][1].name.lower()] or groups
+            groups = [each for each in groups if _has_table(each, table.lower())] or groups
         for group in groups:
             if id(group) not in told:
                 told.add(id(group))
@@ -86,9 +96,21 @@ def described(view: DataView, file: str, table: str = "") -> list[str]:
                 lines += _keys(view, group)
         if not groups:
             lines += file_lines(family)
+        lines += [] if table else undescribed(family)
         if family.files[0].text:
             lines.append(f"    text: {quote(family.files[0].text, limit=4000)}")
     return lines
+
+
+def _has_table(group: Group, wanted: str) -> bool:
+    return any(wanted in table.name.lower() for _, table in group.tables)
+
+
+def meant(view: DataView, file: str) -> list[Family]:
+    """The files whose path has a text in it, or those that are called so."""
+    wanted = file.strip().lower()
+    families = [each for each in view.families if _is_meant(each, wanted)]
+    return [each for each in families if wanted in (each.name.lower(), each.path.lower())] or families
 
 
 def _is_meant(family: Family, wanted: str) -> bool:
@@ -102,27 +124,47 @@ def _keys(view: DataView, group: Group) -> list[str]:
 
 
 def found(view: DataView, text: str, hits: Hits) -> list[str]:
-    """Where a text is: in names of files and columns, in the values that are known, and in the files themselves."""
-    wanted = text.lower()
-    files = [quote(each.path, limit=200) for each in view.families if _is_meant(each, wanted)]
+    """Where a text is: in names of files and columns, in the values that are known, and in the files themselves.
+
+    Where it stands as whole words, the places where it is a part of one are only counted.
+    """
+    wanted, words = text.lower(), re.compile(rf"(?i)(?<![^\W_]){re.escape(text)}(?![^\W_])")
+    named = [(each.path, quote(each.path, limit=200)) for each in view.families if _is_meant(each, wanted)]
     columns, values = [], []
     for group in view.groups:
         for column in group.columns:
             place = f"{quote(column.name)} of {quote(base_name(group.name), limit=100)}"
             if wanted in column.name.lower():
-                columns.append(place)
+                columns.append((column.name, place))
             same = [each for each in column.values if wanted in each.lower()]
-            values += [f"{place}: {quote(each)} ×{column.values[each]:,}" for each in same]
-    lines = []
-    for what, places in (("files named so", files), ("columns named so", columns), ("values", values)):
-        if places:
-            more = f" and {len(places) - MATCHES} more" if len(places) > MATCHES else ""
-            lines.append(f"{what}: {'; '.join(places[:MATCHES])}{more}")
-    lines += [
-        f"- {quote(each.path, limit=200)}: {each.count:,} times, first in line {each.line:,}: "
-        f"{quote(each.text, limit=200)}"
-        for each in hits.found
-    ]
+            values += [(each, f"{place}: {quote(each)} ×{column.values[each]:,}") for each in same]
+    inside = [(wanted if each.words else f"x{wanted}x", _hit(each)) for each in hits.found]
+    tables = [(table.name, quote(f"{base_name(file.path)}, {table.name}", limit=100)) for file in view.profiles.files
+              for table in file.tables if wanted in table.name.lower()]  # fmt: skip
+    parts = {
+        "files named so": named,
+        "tables named so": tables,
+        "columns named so": columns,
+        "values": values,
+        "": inside,
+    }
+    is_word = any(words.search(said) for places in parts.values() for said, _ in places)
+    lines, left = [], 0
+    for what, places in parts.items():
+        told = [place for said, place in places if words.search(said) or not is_word]
+        left += len(places) - len(told)
+        if what and told:
+            more = f" and {len(told) - MATCHES} more" if len(told) > MATCHES else ""
+            lines.append(f"{what}: {'; '.join(told[:MATCHES])}{more}")
+        elif not what:
+            lines += told
+    if left:
+        lines.append(f"In {left} more of these it is only a part of a word.")
     scope = "all" if hits.is_all else "the first"
     lines.append(f"The contents of {scope} {hits.looked:,} text files were searched; of others, the known values.")
     return lines
+
+
+def _hit(hit: Hit) -> str:
+    count = hit.words or hit.count
+    return f"- {quote(hit.path, limit=200)}: {count:,} times, first in line {hit.line:,}: {quote(hit.text, limit=200)}"

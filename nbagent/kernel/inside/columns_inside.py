@@ -310,7 +310,11 @@ class Tally:
         if dtype == "String" and self.values is None and self.top:
             found["top"] = {brief(value): count for value, count in ordered(self.top)[:3] if value and count > 1}
         if self.bounds and (dtype != "String" or self.numbers * 2 > self.filled):
-            found["low"], found["high"] = (shown(each, dtype) for each in self.bounds)
+            is_text = dtype == "String" and not any(isinstance(each, str) for each in self.bounds)
+            commas = self.written if is_text and self.forms[THOUSANDS_COMMAS] else []
+            whole = "Int64" if is_text and self.integers == self.numbers else dtype
+            ends = [*self.bounds, *commas] if commas else self.bounds
+            found["low"], found["high"] = (shown(each, whole) for each in (min(ends), max(ends)))
         elif self.written and self.form() in (THOUSANDS_COMMAS, DECIMAL_COMMAS) and self.integers == self.numbers:
             ends = [*self.written, *(self.bounds if self.numbers else [])]
             found["low"], found["high"] = min(ends), max(ends)

@@ -6,10 +6,13 @@ Never imported on the host.
 from __future__ import annotations
 
 import io
+import json
+import os
 import sqlite3
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -18,8 +21,10 @@ import polars as pl
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
 from nbagent.kernel.inside.table_layout_inside import Layout
-from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled, text_table
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled
 
+MAX_SHEETS, NESTED_ARCHIVES = 100, 2
+NOT_LOOKED = "not profiled: there was no time for this sheet"
 BATCH = 200_000
 """Rows of a piece of a Parquet file or a database's table."""
 
@@ -56,14 +61,15 @@ def workbook(path: str, clock: Clock) -> dict[str, Any]:
     import fastexcel
 
     book = fastexcel.read_excel(path)
-    tables = []
-    for name in book.sheet_names[:MAX_TABLES]:
+    tables: list[dict[str, Any]] = []
+    for name in book.sheet_names[:MAX_SHEETS]:
+        if tables and clock.is_over():
+            tables.append({"name": name, "note": NOT_LOOKED})
+            continue
         try:
             tables.append({"name": name, **_sheet(path, book, name)})
         except Exception as error:
             tables.append({"name": name, "note": f"can't be read: {type(error).__name__}: {brief(error)}"})
-        if clock.is_over():
-            break
     left = len(book.sheet_names) - len(tables)
     return {"tables": tables, "note": f"{left} more sheets" if left else ""}
 
@@ -90,9 +96,9 @@ def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
     if layout.more:
         options["skip_rows"] = layout.more
     more = f", read_options={options!r}" if layout.skipped or layout.more or not layout.has_header else ""
-    if call := works(f"pl.read_excel({path!r}, sheet_name={name!r}{more})"):
-        found["call"] = call
+    with suppress(Exception):
         schema = pl.read_excel(path, sheet_name=name, read_options=options if more else None).schema
+        found["call"] = f"pl.read_excel({path!r}, sheet_name={name!r}{more})"
         if len(schema) == len(found["columns"]):
             for column, (real, dtype) in zip(found["columns"], schema.items(), strict=True):
                 column |= {"name": brief(real), "dtype": brief(dtype)}
@@ -173,28 +179,48 @@ def _column(values: list[Any]) -> Any:
         return pl.Series([each if each is None else str(each) for each in values], dtype=pl.String)
 
 
-def archive(path: str, clock: Clock, name_of: Callable[[int], str]) -> dict[str, Any]:
-    """The members of a zip file; tables among them as far as there is time."""
-    tables = []
-    with zipfile.ZipFile(path) as file:
+def archive(path: str, clock: Clock, name_of: Callable[[int], str], kind_of: Callable[..., Any]) -> dict[str, Any]:
+    """The members of a zip file, as if each lay beside it, as far as there is time."""
+    tables: list[dict[str, Any]] = []
+    with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
         members = [each for each in file.infolist() if not each.is_dir()]
-        for each in members[:MAX_TABLES]:
-            table: dict[str, Any] = {"name": brief(each.filename), "note": name_of(each.file_size)}
-            if (
-                each.filename.lower().endswith((".csv", ".tsv"))
-                and each.file_size < clock.whole
-                and not clock.is_over()
-            ):
-                with file.open(each) as member:
-                    content = io.BytesIO(member.read(clock.whole))
-                found = text_table(each.filename, each.file_size, clock, content)
-                place = f"zipfile.ZipFile({path!r}).read({each.filename!r})"
-                call = f"{found['call'].replace(repr(each.filename), place, 1)[:-1]}, infer_schema_length=None)"
-                table |= {**found, "call": works(call, zipfile=zipfile)}
-            tables.append(table)
-    left = len(members) - len(tables)
+        for number, each in enumerate(members[:MAX_TABLES]):
+            found: dict[str, Any] = {}
+            if 0 < each.file_size < clock.whole and clock.nested < NESTED_ARCHIVES and not clock.is_over():
+                clock.nested += 1
+                beside = os.path.join(folder, str(number), os.path.basename(each.filename))
+                os.mkdir(os.path.dirname(beside))
+                with file.open(each) as member, open(beside, "wb") as copy:
+                    copy.write(member.read(each.file_size))
+                with suppress(Exception):
+                    found = kind_of(beside, each.file_size, clock)
+                os.unlink(beside)
+                clock.nested -= 1
+                content = f"zipfile.ZipFile({path!r}).read({each.filename!r})"
+                tables += [_member(each.filename, beside, content, one) for one in found.get("tables", ())]
+            if not found.get("tables"):
+                about = [name_of(each.file_size), found.get("kind", ""), found.get("text", "")[:100]]
+                tables.append({"name": brief(each.filename), "note": ", ".join(filter(None, about))})
+    left = len(members) - min(len(members), MAX_TABLES)
     return {
         "kind": "zip archive",
         "tables": tables,
         "note": f"{len(members):,} files{f', {left:,} not shown' if left else ''}",
     }
+
+
+def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict[str, Any]:
+    """A table of a member of a zip file, with a call that takes the member's content in place of a file beside it."""
+    call = table.get("call", "")
+    for opened, by in (
+        (f"json.load(open({beside!r}, encoding='utf-8-sig'))", f"json.loads({content})"),
+        (f"zipfile.ZipFile({beside!r})", f"zipfile.ZipFile(io.BytesIO({content}))"),
+        (f"pd.read_csv({beside!r}", f"pd.read_csv(io.BytesIO({content})"),
+        (repr(beside), content),
+    ):
+        call = call.replace(opened, by)
+    if call.startswith("pl.read_csv(") and "infer_schema" not in call:
+        call = f"{call[:-1]}, infer_schema_length=None)"
+    within = f", {table['name']}" if table.get("name") else ""
+    given = {"zipfile": zipfile, "io": io, "json": json}
+    return {**table, "name": brief(f"{name}{within}"), "call": works(call, **given) if call else ""}

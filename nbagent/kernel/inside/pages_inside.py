@@ -86,7 +86,12 @@ class Prose(HTMLParser):
     def text(self) -> str:
         """All of it, a term with its definition on one line."""
         said = re.sub(r"[^\S\n]*\n[^\S\n]*", "\n", re.sub(r"[^\S\n]+", " ", "".join(self._parts)))
-        for pattern, by in ((r"\s*\0\s*", ": "), (r"\n+- ", "\n- "), (r"\n{3,}", "\n\n")):
+        for pattern, by in (
+            (r"\s*\0\s*", ": "),
+            (r"\n+- ", "\n- "),
+            (r"\n(?:-|#+) *(?=\n|$)", ""),
+            (r"\n{3,}", "\n\n"),
+        ):
             said = re.sub(pattern, by, said)
         return said.strip()
 

@@ -16,6 +16,7 @@ from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.documents_inside import archive, database, scanned, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
+from nbagent.kernel.inside.layouts_inside import NOTE_ENDINGS, laid_out, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
 
@@ -37,11 +38,10 @@ NOTES = (
     "dictionary",
     "data_dict",
     "metadata",
-    "variables",
-    "description",
+    "variable",
+    "descrip",
     "manual",
 )
-NOTE_ENDINGS = frozenset(".md .txt .rst".split())
 TEXT_BYTES = 300
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
@@ -130,7 +130,10 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
         table = (spaced_table(path, start) if is_spaced else {}) or text_table(path, size, clock)
         found = {"kind": "CSV", "tables": [table]}
         # A dictionary of the variables says more by its rows than by its columns.
-        return found | ({"is_note": True, "text": start[:4096].decode("utf-8", "replace")} if is_note(path) else {})
+        is_dictionary = is_note(path) and "manual" not in os.path.basename(path).lower()
+        return found | (
+            {"is_note": True, "text": start[:4096].decode(encoding_of(start), "replace")} if is_dictionary else {}
+        )
     if ending in (".ndjson", ".jsonl") and is_text:
         return {"kind": "JSON Lines", **scanned("JSON Lines", path, clock)}
     if ending in (".arrow", ".feather", ".ipc"):
@@ -138,7 +141,7 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if ending in (".xlsx", ".xls", ".xlsb", ".xlsm", ".ods") and size < clock.whole:
         return {"kind": "Excel", **workbook(path, clock)}
     if start.startswith(b"PK\x03\x04"):
-        return archive(path, clock, size_of)
+        return archive(path, clock, size_of, kind_of)
     if ending in (".json", ".geojson") and is_text:
         return json_file(path, size, clock)
     if ending in (".html", ".htm", ".xhtml") and is_text:
@@ -156,8 +159,10 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     whole = start if size <= len(start) else start[: start.rfind(b"\n") + 1]
     if not is_note(path) and ending != ".md" and (separator := table_separator(whole)):
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
-    if not is_note(path) and size < clock.whole and (table := spaced_table(path, start)):
-        return {"kind": "text", "tables": [table]}
+    if not is_note(path) and size < clock.whole:
+        table = laid_out(path, size, start, notes_beside(os.path.dirname(path), NOTES)) or spaced_table(path, start)
+        if table:
+            return {"kind": "text", "tables": [table]}
     is_one = ending in NOTE_ENDINGS or is_note(path)
     text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}

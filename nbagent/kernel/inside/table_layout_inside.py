@@ -57,7 +57,8 @@ class Layout:
         """The row that is the header: what comes before it are comments, or it has fewer fields."""
         full = [at for at, row in enumerate(rows) if self._is_full(row)]
         plain = [at for at, row in enumerate(rows) if row and not row[0].startswith(COMMENTS)]
-        if 2 * sum(_width(rows[at]) == self.width for at in plain) < len(plain) and self.width > 1:
+        several = [at for at in plain if _width(rows[at]) > 1]  # what has one field is said of the table
+        if 2 * sum(_width(rows[at]) == self.width for at in several) < len(several) and self.width > 1:
             return plain[0]  # rows of any length: none of them is too short
         first = next((at for at in full if not rows[at][0].startswith(COMMENTS)), full[0] if full else 0)
         before = rows[first - 1] if first else []
@@ -75,7 +76,8 @@ class Layout:
         words = [any(self._is_header(row, [at]) for at in numeric) for row in rows]
         begin = next((at for at in range(first, len(rows)) if not any(words[at : at + FEW])), first)
         names = self._has_names(rows[first]) and not self._is_sentence(rows[first])
-        if names and begin - first <= HEADER and max(map(_width, rows[first:begin]), default=0) <= self.width:
+        widest = max(map(_width, rows[max(begin, first + 1) :]), default=self.width)
+        if names and begin - first <= HEADER and max(map(_width, rows[first:begin]), default=0) <= widest:
             return first
         top = begin
         while top > first and not self._ends_preamble(rows[top - 1], is_last=top == begin):

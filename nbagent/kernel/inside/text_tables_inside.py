@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import os
 import re
 import time
@@ -30,6 +31,8 @@ TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
 MAX_COLUMNS = 500
 RAW_LINES, RAW_WIDTH = 6, 160
+LAST_ROWS = 8
+"""Rows at the end among which words may stand that are no part of the table."""
 
 
 FIRST_PIECE = 2 * 1024 * 1024
@@ -42,6 +45,9 @@ class Clock:
     Args:
         end: When reading must end, by `time.monotonic()`.
         piece: Bytes of a piece; twice as many of a file are read at once where it can't be read in pieces.
+
+    Attributes:
+        nested: In how many archives the file is that is read.
     """
 
     def __init__(self, end: float, piece: int) -> None:
@@ -49,6 +55,7 @@ class Clock:
         self.piece = piece
         self.whole = 2 * piece
         self.step = min(FIRST_PIECE, piece)
+        self.nested = 0
 
     def pace(self, seconds: float) -> None:
         """Have the next piece larger or smaller, after one that took so long: the last one must not come too late."""
@@ -266,7 +273,7 @@ def table_separator(start: bytes, least: float = 0.9) -> str:
     rows = [
         row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
     ]
-    fitting = max(Counter(map(len, rows)).values(), default=0)
+    fitting = max((count for width, count in Counter(map(len, rows)).items() if width > 1), default=0)
     is_one = table.layout.width > 1 and len(rows) > 3 and fitting > least * len(rows)
     return table.separator if is_one else ""
 
@@ -307,7 +314,8 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         else:
             file.seek(0)
         read = {"bytes": 0, "rows": 0, "cut": 0}
-        tallies = tallied(table.frames(file, clock, read))
+        last: list[Any] = []
+        tallies = tallied(_with_last(table.frames(file, clock, read), last))
         tail = _tail(table, file, size, clock, tallies) if read["cut"] and opened is None else 0
     columns = [each.found() for each in tallies[:MAX_COLUMNS]]
     labelled(columns, table.layout)
@@ -325,14 +333,33 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         header = table.lines[: table.skipped_lines + table.layout.more + 3]
         # Before a table stands what it is; right above its rows, what their columns are.
         header = header if len(header) <= RAW_LINES else [*header[:2], *header[2 - RAW_LINES :]]
+        if not all(each.name.strip() for each in tallies):  # perhaps there are several tables, or none
+            header = [line for line in table.lines[:30] if line.strip(f"{table.separator} ")][: 2 * RAW_LINES]
         found["raw"] = [brief(line[:RAW_WIDTH]) for line in header]
     found["call"] = table.call(columns)
     if opened is None:
         found["call"], problem = tried(table, found, is_whole=size <= clock.whole)
         notes += [problem] if problem else []
+    if words := _words_below(last):
+        notes.append(f"below the table: {words}")
     if notes:
         found["note"] = "; ".join(notes)
     return found
+
+
+def _with_last(frames: Iterator[Any], last: list[Any]) -> Iterator[Any]:
+    """The same frames; the last rows of the last one come to be in `last`."""
+    for frame in frames:
+        last[:] = frame.tail(LAST_ROWS).rows()
+        yield frame
+
+
+def _words_below(rows: list[Any]) -> str:
+    """What is said below a table: the last rows, as far as these have no more than their first field."""
+    there = [[each.strip() for each in row if each and each.strip()] for row in rows if len(row) > 1]
+    below = itertools.takewhile(lambda row: len(row) < 2, reversed(there))
+    said = [row[0] for row in below if row and " " in row[0]][::-1]
+    return " / ".join(map(brief, said))
 
 
 def _is_renamed(tallies: list[Tally]) -> bool:

@@ -1,0 +1,204 @@
+"""Tables whose columns only a note beside them tells, by their places: a part of `profile_inside.py`.
+
+Never imported on the host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from nbagent.kernel.inside.columns_inside import brief
+from nbagent.kernel.inside.frames_inside import profiled
+from nbagent.kernel.inside.table_layout_inside import COMMENTS
+from nbagent.kernel.inside.text_tables_inside import encoding_of
+
+NOTE_ENDINGS = frozenset(".md .txt .rst .text .me".split())
+MAX_NOTES, NOTE_SIZE, MAX_NAMES = 20, 256 * 1024, 2_000
+"""Notes of a folder that are read, bytes of one, and names in a folder that are looked at."""
+FEWEST_FIELDS, MOST_FIELDS = 3, 400
+SLOW, SLOW_ROWS = 2_000_000, 10_000
+"""Bytes from which not all rows are read where each is cut into columns, and those that are."""
+TRIED_LINES = 60
+"""Lines of a file by which a layout is tried."""
+FITS = 0.9
+"""The part of a column's values that must be as its note says."""
+_ENTRY = re.compile(
+    r"^\s*(?:(?P<name>[A-Za-z_][\w/-]*)\s+)?(?P<begin>\d{1,4})(?:\s*(?:-|\u2013|to)\s*(?P<end>\d{1,4}))?\s+"
+    r"(?P<form>[AIFEDGS]\d{1,3}(?:[. ]\d{1,2})?|character|char|string|integer|int|real|float|numeric)(?!\w)"
+    r"(?P<rest>.*)$",
+    re.IGNORECASE,
+)
+"""A line that says where a column stands, of what form it is, and before that or behind it, what it is."""
+_FILL = re.compile(r"\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
+"""What fills empty places, between the form and the name."""
+_PLACED_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[EeDd][+-]?\d+)?")
+
+
+class Field(NamedTuple):
+    """A column by its place: its first and last character from 1, or, of words parted by spaces, its number twice.
+
+    `fill` is the number that stands where there is no value, if the note says which.
+    """
+
+    name: str
+    begin: int
+    end: int
+    is_text: bool
+    fill: str
+
+
+def laid_out(path: str, size: int, start: bytes, notes: list[str]) -> dict[str, Any]:
+    """The table of a text whose columns a note tells by their places; nothing if none does, or none fits.
+
+    Args:
+        path: Where the text is.
+        size: Its bytes.
+        start: Its first bytes.
+        notes: The paths of notes that may tell of it.
+    """
+    lines = start.decode(encoding_of(start), "replace").splitlines()[: TRIED_LINES + 100]
+    skipped = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)), len(lines))
+    rows = [line for line in lines[skipped : skipped + TRIED_LINES] if line.strip()]
+    for note in notes if len(rows) > 1 else ():
+        if note == path:
+            continue
+        for fields in layouts(note):
+            for call in _calls(path, fields, rows, skipped):
+                if found := _read(call, fields, size, os.path.basename(note)):
+                    return found
+    return {}
+
+
+def _calls(path: str, fields: list[Field], rows: list[str], skipped: int) -> list[str]:
+    """The calls by which fields may read the rows, if they fit these."""
+    skip = f", skiprows={skipped}" if skipped else ""
+    names = [each.name for each in fields]
+    calls = []
+    if all(each.begin == each.end == at for at, each in enumerate(fields, 1)):
+        parts = [row.split() for row in rows]
+        if {len(each) for each in parts} == {len(fields)} and _fit(fields, parts):
+            calls.append(f"pd.read_csv({path!r}, sep=r'\\s+', header=None{skip}, names={names!r})")
+    widest = max(map(len, rows))
+    if fields[-1].begin <= widest <= fields[-1].end + 1:
+        parts = [[row[each.begin - 1 : each.end].strip() for each in fields] for row in rows]
+        # What stands between the fields would be left out.
+        gaps = "".join(_between(row, fields) for row in rows)
+        if not gaps.strip() and _fit(fields, parts):
+            places = [(each.begin - 1, each.end) for each in fields]
+            texts = {each.name: "str" for at, each in enumerate(fields) if each.is_text and _has_zeros(parts, at)}
+            typed = f", dtype={texts!r}" if texts else ""
+            calls.append(f"pd.read_fwf({path!r}, colspecs={places!r}, header=None{skip}, names={names!r}{typed})")
+    return [f"pl.from_pandas({each})" for each in calls]
+
+
+def _between(row: str, fields: list[Field]) -> str:
+    ends = [0, *(each.end for each in fields)]
+    return "".join(row[end : each.begin - 1] for end, each in zip(ends, fields, strict=False))
+
+
+def _has_zeros(parts: list[list[str]], at: int) -> bool:
+    """Whether a column of text has digits with zeros before them, which a number would lose."""
+    return any(row[at].isdigit() and row[at].startswith("0") for row in parts)
+
+
+def _fit(fields: list[Field], parts: list[list[str]]) -> bool:
+    """Whether there is a number, or nothing, wherever a note says that there is one."""
+    there = [row[at] for at, each in enumerate(fields) if not each.is_text for row in parts if row[at]]
+    filled = sum(any(row[at] for row in parts) for at in range(len(fields)))
+    return 2 * filled > len(fields) and sum(bool(_PLACED_NUMBER.fullmatch(each)) for each in there) >= FITS * len(there)
+
+
+def _read(call: str, fields: list[Field], size: int, note: str) -> dict[str, Any]:
+    """The profile of a table by its call, in which what fills empty places counts as missing; nothing if it fails."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    is_slow = "read_fwf" in call and size > SLOW
+    tried = call.replace(", header=None", f", header=None, nrows={SLOW_ROWS}", 1) if is_slow else call
+    try:
+        frame = eval(tried, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+    except Exception:
+        return {}
+    fills: dict[str, tuple[str, int]] = {}
+    for each in fields:
+        if each.fill and frame[each.name].dtype.is_numeric():
+            is_fill = frame[each.name] == float(each.fill)
+            if count := int(is_fill.sum()):
+                fills[brief(each.name)] = each.fill, count
+                frame = frame.with_columns(pl.when(~is_fill).then(pl.col(each.name)).alias(each.name))
+    found = profiled([frame], call=call) | {"note": f"its columns are those that {brief(note)} tells"}
+    for column in found["columns"]:
+        if column["name"] in fills:
+            fill, count = fills[column["name"]]
+            column["sentinels"] = {fill: count}
+            column["empty"] = column.get("empty", 0) - count
+    if is_slow:
+        found |= {"rows": size // (fields[-1].end + 1), "sampled": True}
+        found["note"] += f"; values are of the first {SLOW_ROWS:,} rows"
+    return found
+
+
+@lru_cache(maxsize=64)
+def layouts(note: str) -> tuple[list[Field], ...]:
+    """The tables of columns with their places that a note has."""
+    with open(note, "rb") as file:
+        start = file.read(NOTE_SIZE)
+    found: list[list[Field]] = [[]]
+    labels: list[int] = []
+    for line in start.decode(encoding_of(start), "replace").splitlines():
+        if not (entry := _ENTRY.match(line)):
+            labels = _label_places(line) or labels
+            continue
+        begin, end = int(entry["begin"]), int(entry["end"] or entry["begin"])
+        if (found[-1] and begin <= found[-1][-1].end) or len(found[-1]) >= MOST_FIELDS:
+            found.append([])
+        name = entry["name"] or _name(_FILL.sub("  ", entry["rest"], count=1), labels)
+        if begin <= end and begin > 0 and name:
+            taken = {each.name for each in found[-1]}
+            unique = name if name not in taken else f"{name} ({begin})"
+            fill = _FILL.match(entry["rest"])
+            found[-1].append(Field(unique, begin, end, entry["form"][0].upper() in "ACS", fill[1] if fill else ""))
+    return tuple(each for each in found if len(each) >= FEWEST_FIELDS)
+
+
+def _label_places(line: str) -> list[int]:
+    """Where a header has the column of names, if there is one that names each in one word: as catalogues have it."""
+    found = re.search(r"\bbytes?\b.*\bformat\b.*\b(label|name)\b", line, re.IGNORECASE)
+    return [len(line[: found.start(1)].split())] if found else []
+
+
+def _name(rest: str, labels: list[int]) -> str:
+    """What an entry calls its column: the word below the header's label, or the first words that are no number."""
+    if labels:  # bytes, format, units, label
+        words = rest.split()
+        at = labels[0] - 2
+        return words[at][:60] if at < len(words) else ""
+    parts = [each for each in re.split(r"\s{2,}|\t", rest.strip()) if each and not _PLACED_NUMBER.fullmatch(each)]
+    return parts[0][:60] if parts else ""
+
+
+@lru_cache(maxsize=64)
+def notes_beside(folder: str, names: tuple[str, ...]) -> list[str]:
+    """The notes of a folder and of the one above it.
+
+    Args:
+        folder: The folder.
+        names: What is in the names of notes, whatever their ending.
+    """
+    found: list[str] = []
+    for each in (folder, os.path.dirname(folder)):
+        try:
+            there = sorted(os.listdir(each))[:MAX_NAMES]
+        except OSError:
+            continue
+        for name in there:
+            lower = name.lower()
+            is_one = os.path.splitext(lower)[1] in NOTE_ENDINGS or any(part in lower for part in names)
+            path = os.path.join(each, name)
+            if is_one and os.path.isfile(path) and len(found) < MAX_NOTES:
+                found.append(path)
+    return found
