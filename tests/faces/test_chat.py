@@ -31,6 +31,7 @@ def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path)
     terminal.wait_for("It is 42.", seconds=200)
     enter("/status\r")
     terminal.wait_for("turns    2", seconds=200)
+    assert "this kernel" not in terminal.shown  # a terminal has none
     enter("/nothing\r")
     terminal.wait_for("There is no command /nothing", seconds=200)
     enter("\x04")
