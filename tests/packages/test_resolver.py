@@ -223,6 +223,7 @@ def test_uv_is_not_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "1")
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE"):
         monkeypatch.setenv(name, "mine")
+    monkeypatch.delenv("PIP_CERT", raising=False)
     passed = uv.environment()
     assert {name for name, value in passed.items() if value == "mine"} >= {
         "UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE",
