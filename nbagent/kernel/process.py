@@ -195,10 +195,15 @@ class KernelProcess:
         closed = self.connection.closed_for
         if closed:
             # Once it has ended, its control group may be gone before the engine knows.
-            self._may_be_dying |= self._oom_kills() > self._kills
+            self._may_be_dying |= self.has_killed
         if (self._may_be_dying and 0 < closed < OUT_OF_MEMORY_SECONDS) or not (lost := self.connection.lost):
             return ""
         return f"{lost} and was killed" if self.is_owned else lost
+
+    @property
+    def has_killed(self) -> bool:
+        """Whether Linux has killed something in the sandbox for its memory since the last cell began."""
+        return self._oom_kills() > self._kills
 
     def _oom_kills(self) -> int:
         usage = self.usage()

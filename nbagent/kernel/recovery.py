@@ -120,6 +120,9 @@ class Recovery:
             await self._process.end()
 
     async def _after_survival(self, request: ExecuteRequest) -> None:
+        if self._process.has_killed:
+            limit = f"{self._process.limits.memory_mb:,} MB"
+            request.notes.append(f"A program of it was killed: the sandbox ran out of memory (limit {limit}).")
         if request.left:
             request.notes.append(f"{_STOPPED[request.stopped or 'interrupted']} {request.left}.")
             return

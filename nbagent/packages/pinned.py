@@ -17,6 +17,10 @@ from nbagent.packages.unpacked import make_readable
 
 _TOLD = re.compile(r"^ *(Downloading|Downloaded) (\S+)(?: \(([\d.]+)MiB\))?$")
 """What uv tells of files from 1 MiB on."""
+NOT_THERE = (
+    "Name an index that has exactly these versions, or a mirror of it, and its user and password in its address, in "
+    "~/.netrc or by UV_KEYRING_PROVIDER."
+)
 
 
 def fill(
@@ -65,7 +69,9 @@ def _unpack(work: Path, target: Target, *, say: Callable[[str], object]) -> None
     how = [each for each in uv.target_arguments(target) if each != "--quiet"]
     arguments = uv.install_arguments(work / "site", str(target.pins.absolute()), how, link="hardlink")
     # From whichever index has a version: its hashes say that it is the one. A private index may have another one only.
-    environment = {"UV_INDEX_STRATEGY": "unsafe-best-match"} | uv.environment()
+    # With this strategy uv doesn't say which index refused to answer, so a single index is asked without it.
+    strategy = {"UV_INDEX_STRATEGY": "unsafe-best-match"} if uv.has_further_indexes() else {}
+    environment = strategy | uv.environment()
     process = subprocess.Popen(
         [uv.binary(), *arguments], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True, errors="replace",
@@ -96,7 +102,8 @@ def _unpack(work: Path, target: Target, *, say: Callable[[str], object]) -> None
         error = "".join(said)
         error = error[max(0, error.find("error: ")) :]
         raise EnvironmentMissing(
-            f"The packages of {target.pins} can't be installed: {uv.shorten(error)}", mend=uv.way_out(error)
+            f"The packages of {target.pins} can't be installed: {uv.shorten(error)}",
+            mend=uv.way_out(error) or (NOT_THERE if "No solution found" in error else ""),
         )
 
 

@@ -24,6 +24,7 @@ _PLACES = ("index", "index-url", "extra-index-url", "find-links", "no-index")
 def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables for uv that follow from pip's settings; those that the person has set for uv itself are left out.
 
+    Only `PIP_CERT`, if that is there, goes before the certificates of every program.
     As in pip, a variable goes before a file, and `[install]` before `[global]`.
     """
     said = _settings(environ)
@@ -32,11 +33,6 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
         "ALL_PROXY": said.get("proxy", ""),
         "UV_INSECURE_HOST": " ".join(said.get("trusted-host", "").split()),
     }
-    # pip takes the last two as well.
-    certificates = said.get("cert") or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or ""
-    certificates = _expanded(certificates)
-    if not (environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR")):
-        found["SSL_CERT_DIR" if Path(certificates).is_dir() else "SSL_CERT_FILE"] = certificates
     if not _uv_knows_places(environ):
         found |= {
             "UV_DEFAULT_INDEX": said.get("index-url", ""),
@@ -49,7 +45,18 @@ def for_uv(environ: Mapping[str, str]) -> dict[str, str]:
     set_already = {name.upper() for name in environ}
     if set_already & {"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY"}:
         del found["ALL_PROXY"]
-    return {name: value for name, value in found.items() if value and name not in set_already}
+    own = {name: value for name, value in found.items() if value and name not in set_already}
+    return own | _certificates(said.get("cert", ""), environ)
+
+
+def _certificates(cert: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What pip takes for certificates; over those of every program, which Conda sets, only by its variable."""
+    told = environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR")
+    # pip takes the last two as well.
+    path = _expanded(cert or environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE") or "")
+    if not path or (told and not (environ.get("PIP_CERT") and Path(path).exists())):
+        return {}
+    return {"SSL_CERT_DIR" if Path(path).is_dir() else "SSL_CERT_FILE": path}
 
 
 def _settings(environ: Mapping[str, str]) -> dict[str, str]:

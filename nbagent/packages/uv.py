@@ -109,8 +109,8 @@ def _version(program: str, changed: int) -> Version:  # noqa: ARG001 - another f
 
 def environment() -> dict[str, str]:
     """The environment for uv: variables about indexes and networks only, the person's own and what pip is told."""
-    kept = pip_settings.for_uv(os.environ)
-    kept |= {name: each for name, each in os.environ.items() if name.upper() in _PASSED or name.startswith(_PASSED_UV)}
+    kept = {name: each for name, each in os.environ.items() if name.upper() in _PASSED or name.startswith(_PASSED_UV)}
+    kept |= pip_settings.for_uv(os.environ)
     own = {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     patience = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_RETRIES": "3"}  # seconds without a byte; the person may say more
     return patience | kept | own
@@ -267,7 +267,7 @@ def way_out(error: str) -> str:
     if re.search(r"certificate|UnknownIssuer", error):
         if (named := told.get("SSL_CERT_FILE")) and not Path(named).is_file():
             return f"There is no file {named}, which SSL_CERT_FILE or pip's `cert` names."
-        return "Name your organisation's certificates in SSL_CERT_FILE or pip's `cert`, or set UV_SYSTEM_CERTS=1."
+        return "Name your organisation's certificates in PIP_CERT or SSL_CERT_FILE, or set UV_SYSTEM_CERTS=1."
     if re.search(r"authentication|credentials|HTTP status[^:]*40[137]", error):
         return "Give the index's user and password in its address, in ~/.netrc or by UV_KEYRING_PROVIDER."
     if re.search(r"tunnel error|proxy", error, re.IGNORECASE):
@@ -279,6 +279,8 @@ def way_out(error: str) -> str:
 
 def shorten(error: str) -> str:
     """The message of uv on one line of bounded length, without credentials in an index's URL."""
-    line = re.sub(r"://[^/@\s]*@", "://", " ".join(error.split())).removeprefix("error: ").partition(" hint: ")[0]
+    line, _, hint = re.sub(r"://[^/\s]*@", "://", " ".join(error.split())).removeprefix("error: ").partition(" hint: ")
+    # Where it names an index that refused to answer, that there is no such version is only what follows from it.
+    line = hint if "could not be queried" in hint else line
     shown = ends(line, head=300, tail=200, mark=lambda _: " … ")
     return shown if shown.endswith(".") else f"{shown}."

@@ -31,6 +31,7 @@ def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path)
     terminal.wait_for("It is 42.", seconds=200)
     enter("/status\r")
     terminal.wait_for("turns    2", seconds=200)
+    assert "this kernel" not in terminal.shown  # a terminal has none
     enter("/nothing\r")
     terminal.wait_for("There is no command /nothing", seconds=200)
     enter("\x04")
@@ -54,6 +55,14 @@ def test_nbagent_alone_is_a_conversation(tmp_path: Path) -> None:
     terminal.type("\x04")
     terminal.wait_for("The session goes on: nbagent chat", seconds=200)
     assert terminal.done(seconds=200) == 0
-    assert nbagent(
-        "sessions", "--delete", next((tmp_path / "state/sessions").iterdir()).name, "--force", cwd=tmp_path, **own
-    )
+    name = next((tmp_path / "state/sessions").iterdir()).name
+    # The beginning of its id is enough, as for `resume`; a name that looks like an id makes no new session.
+    again = Terminal("chat", name[:13], cwd=tmp_path, **own)
+    again.wait_for("\x1b[?2004h", seconds=200)
+    again.type("\x04")
+    again.wait_for(f"The session goes on: nbagent chat {name}", seconds=200)
+    assert again.done(seconds=200) == 0
+    missed = Terminal("chat", "19990101-0000", cwd=tmp_path, **own)
+    missed.wait_for("There is no session '19990101-0000'.", seconds=200)
+    assert missed.done(seconds=200) == 2
+    assert nbagent("sessions", "--delete", name, "--force", cwd=tmp_path, **own)

@@ -71,6 +71,15 @@ async def test_a_kernel_that_takes_long_to_die_for_its_memory_is_waited_for(
     assert "closed its connection and was killed" in (await kernel.run(TOOLS + cut)).state_lost
 
 
+async def test_a_program_that_was_killed_for_the_memory_is_told(kernel: Kernel) -> None:
+    """A return code says nothing of memory, and `!` not even that. The kernel lives on; the next cell is quiet."""
+    hungry = "import sys\n!{sys.executable} -c 'x = bytearray(2 * 10**9)'"
+    cell = await kernel.run(hungry)
+    assert cell.success
+    assert cell.note == "A program of it was killed: the sandbox ran out of memory (limit 512 MB)."
+    assert (await kernel.run("1")).note == ""
+
+
 async def test_a_kernel_that_exits_is_replaced_like_one_that_died(kernel: Kernel) -> None:
     """`exit()` ends the kernel, which is told like any other death, and the next cell has a new one."""
     await kernel.run("kept = 1")

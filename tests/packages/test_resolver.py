@@ -223,6 +223,7 @@ def test_uv_is_not_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "1")
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE"):
         monkeypatch.setenv(name, "mine")
+    monkeypatch.delenv("PIP_CERT", raising=False)
     passed = uv.environment()
     assert {name for name, value in passed.items() if value == "mine"} >= {
         "UV_DEFAULT_INDEX", "UV_INDEX_PRIVATE_PASSWORD", "https_proxy", "SSL_CERT_FILE",
@@ -305,6 +306,14 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
     assert pip_settings.for_uv(pip) == found
     own = {"SSL_CERT_DIR": "/etc/certs", "https_proxy": "http://other.test", "UV_INDEX_URL": "https://own.test/simple"}
     assert pip_settings.for_uv(pip | own) == {"UV_INSECURE_HOST": "a.test b.test"}
+    # Certificates of every program, which Conda names by itself, are not those that pip was told of.
+    everybody, ours = {"SSL_CERT_FILE": "/etc/all.pem", "PIP_CONFIG_FILE": os.devnull}, tmp_path / "ours.pem"
+    assert pip_settings.for_uv(everybody | {"PIP_CERT": str(ours)}) == {}
+    ours.touch()
+    assert pip_settings.for_uv(everybody | {"PIP_CERT": str(ours)}) == {"SSL_CERT_FILE": str(ours)}
+    assert pip_settings.for_uv(everybody | {"REQUESTS_CA_BUNDLE": str(ours)}) == {}
+    (tmp_path / "pip.conf").write_text(f"[global]\ncert = {ours}\n")
+    assert pip_settings.for_uv(everybody | {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}) == {}
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://own.test/simple"\ndefault = true\n')
     assert not {name for name in pip_settings.for_uv(pip) if "INDEX" in name or "LINKS" in name}
@@ -319,7 +328,9 @@ def test_what_uv_is_told_goes_before_what_pip_is_told(tmp_path: Path, monkeypatc
 
 def test_a_failure_of_the_network_has_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates, passwords and the way to the index are told apart; what has another cause has none of these."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    for name in ("SSL_CERT_FILE", "PIP_CERT"):
+        monkeypatch.delenv(name, raising=False)
     assert "SSL_CERT_FILE" in uv.way_out("client error (Connect) cause: invalid peer certificate: UnknownIssuer")
     assert "netrc" in uv.way_out("HTTP status client error (401 Unauthorized) for url")
     assert "HTTPS_PROXY" in uv.way_out("error sending request for url (https://pypi.test/simple/six/)")
@@ -343,6 +354,7 @@ async def test_a_projects_configuration_is_not_read(index: Index, make: Make, tm
 def test_credentials_are_not_repeated() -> None:
     """An index's URL may carry them, and what uv says may reach a model and a notebook."""
     assert uv.shorten("error: no\n  http://me:secret@index.test/x") == "no http://index.test/x."
+    assert uv.shorten("error: no\n  http://me:se@cret@index.test/x") == "no http://index.test/x."
 
 
 async def test_a_missing_uv_is_an_error_with_its_mend(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

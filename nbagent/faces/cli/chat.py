@@ -27,8 +27,11 @@ from nbagent.faces.terminal.console import complain, show_answer
 from nbagent.faces.terminal.display import CtrlC, starting
 from nbagent.faces.terminal.keyboard import Keyboard
 from nbagent.faces.terminal.view import View
+from nbagent.session.catalog import lookup
 from nbagent.session.sharing.attach import Attached
 
+_ID = re.compile(r"\d{8}(-|$)")
+"""How the ids begin that nbagent gives: with a day."""
 WELCOME = "Ask on. Alt-Enter begins another line, Ctrl-C stops what runs, Ctrl-D leaves; /help says what else there is."
 
 
@@ -36,7 +39,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
     """Take questions and commands until the end of input; returns the exit code.
 
     Args:
-        session: A session to go on with; a new one by default.
+        session: A session to go on with, or a name for a new one; by default a new one has an id.
         given: Options for a session that is begun or resumed.
 
     Raises:
@@ -48,7 +51,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
         raise UsageError("A chat needs a terminal.", mend="Ask one question by: nbagent run QUESTION")
     if session is None:
         given = await asyncio.to_thread(flags.with_model, given)
-    sessions = Sessions(session or folders.new_session_id())
+    sessions = Sessions(_meant(session) if session else folders.new_session_id())
     try:
         view = View(keep_figure=lambda *_: None)
         async with starting(view):
@@ -77,6 +80,15 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
         await sessions.leave()
 
 
+def _meant(name: str) -> str:
+    """The name of a session: what begins as an id does is enough of one that there is, all else is a whole name.
+
+    Raises:
+        UsageError: There is no session with such an id, or there are several.
+    """
+    return lookup.find(folders.state_root(settings.load().state_dir), name).name if _ID.match(name) else name
+
+
 async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
     request = parse(line[1:].strip() or "help")
     if not request.verb:
@@ -86,7 +98,7 @@ async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
         # What works on the cells and variables of a notebook, and the options behind `%agent`, is of no use here.
         lines = said.partition("\n\n")[0].splitlines()[1:]
         said = "\n".join(each for each in lines if not re.match(r"\S*agent (?:undo|insert|fix|explain)\b", each))
-    return said.replace("%agent ", "/")
+    return said.replace("%agent ", "/").replace(": the code runs there, not in this kernel", "")
 
 
 async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:

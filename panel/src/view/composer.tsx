@@ -8,7 +8,12 @@ import { bytes, useEnv } from './env';
 import { sendIcon } from './icons';
 
 const MAX_HEIGHT = 240;
-/** Characters of a pasted text above which it is a file: data is read by code, and a question by the model. */
+/** Characters of a text that surely fills that height: laying out a long one only to measure it takes seconds. */
+const SURELY_HIGH = 5_000;
+/**
+ * Characters that come at once, pasted or dropped, above which they are a file: data is read by code, and a question by
+ * the model. A field with megabytes in it would hold up the page for each key.
+ */
 const MOST_PASTED = 20_000;
 /** Where a window keeps what is written and not sent, for when it is loaded again. */
 const DRAFT = 'nbagent:draft';
@@ -31,13 +36,30 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
       // A text of megabytes has no room there, and is no draft after a reload.
     }
     const area = input.current!;
-    area.style.height = 'auto';
-    area.style.height = `${Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
+    const isHigh = text.length > SURELY_HIGH;
+    if (!isHigh) {
+      area.style.height = 'auto';
+    }
+    area.style.height = `${isHigh ? MAX_HEIGHT : Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
   }, [text, input]);
 
   const attach = (found: Iterable<File>) => {
     attachments.add(found);
     input.current?.focus();
+  };
+  /** Whether a text that is about to come in is long: then it goes along as a file. */
+  const isTaken = (event: React.SyntheticEvent, coming: string) => {
+    const isLong = coming.length > MOST_PASTED;
+    if (isLong) {
+      event.preventDefault();
+      attachments.add([new File([coming], 'pasted.txt')]);
+    }
+    return isLong;
+  };
+  const change = (event: React.ChangeEvent<HTMLTextAreaElement>) => {
+    const { value } = event.target;
+    const [begin, end] = value.length - text.length > MOST_PASTED ? changed(text, value) : [0, 0];
+    setText(isTaken(event, value.slice(begin, end)) ? value.slice(0, begin) + value.slice(end) : value);
   };
   const ask = async () => {
     const question = text.trim();
@@ -101,18 +123,17 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
         aria-autocomplete="list"
         aria-controls={completion.open ? 'nba-completion' : undefined}
         aria-activedescendant={completion.open ? `nba-completion-${completion.chosen}` : undefined}
-        onChange={event => setText(event.target.value)}
+        onChange={change}
         onKeyDown={key}
         onKeyUp={completion.released}
         onClick={completion.look}
+        onDrop={event => void isTaken(event, event.dataTransfer.getData('text/plain'))}
         onPaste={event => {
-          const pasted = event.clipboardData.getData('text/plain');
           if (event.clipboardData.files.length) {
             event.preventDefault();
             attachments.addFrom(event.clipboardData);
-          } else if (pasted.length > MOST_PASTED) {
-            event.preventDefault();
-            attachments.add([new File([pasted], 'pasted.txt')]);
+          } else {
+            isTaken(event, event.clipboardData.getData('text/plain'));
           }
         }}
       />
@@ -167,6 +188,19 @@ export function Composer({ input }: { input: React.RefObject<HTMLTextAreaElement
       </div>
     </form>
   );
+}
+
+/** Where the part of a text begins and ends that another one had not. */
+function changed(before: string, after: string): [begin: number, end: number] {
+  let begin = 0;
+  while (begin < before.length && before[begin] === after[begin]) {
+    begin++;
+  }
+  let same = 0;
+  while (same < before.length - begin && before[before.length - 1 - same] === after[after.length - 1 - same]) {
+    same++;
+  }
+  return [begin, after.length - same];
 }
 
 interface ChipGiven {

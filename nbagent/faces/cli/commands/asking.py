@@ -82,7 +82,8 @@ def chat(
     session: Annotated[
         str | None,
         typer.Argument(
-            autocompletion=flags.session_ids, help="A session to go on with, by its whole name; a new one by default."
+            autocompletion=flags.session_ids,
+            help="A session to go on with, by enough of its id, or a name of your own; a new one by default.",
         ),
     ] = None,
     *,
