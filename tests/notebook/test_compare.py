@@ -123,7 +123,7 @@ def test_what_clocks_and_accounts_say_is_no_difference(code: str, stored: str, f
     [
         "%Y-%m-%d", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S+00:00", "%d.%m.%Y", "%m/%d/%y", "%d %B %Y",
         "%A, %d %B %Y at %H:%M", "%b %d, %Y", "%a %b %d %H:%M:%S %Y", "%Y%m%d_%H%M%S", "%Y/%m/%d %H:%M",
-        "%a %b %d %H:%M:%S UTC %Y",
+        "%a %b %d %H:%M:%S UTC %Y", "%y%m%d-%H%M", "%Y%m%d%H%M%S",
         "datetime.datetime(%Y, %m, %d, %H, %M)", "Timestamp('%Y-%m-%d %H:%M:%S')", "[%Y-%m-%d %H:%M:%S,123] INFO: x",
     ],
 )  # fmt: skip

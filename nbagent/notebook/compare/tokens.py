@@ -36,7 +36,7 @@ _TOKENS = re.compile(
             ("date2", rf"\b\d{{1,4}}(?P<sep>[./])\d{{1,2}}(?P=sep)\d{{2,4}}\b(?:,? {_CLOCK}{_ZONE})?"),
             ("date3", rf"\b(?:{_DAY},? )?\d{{1,2}}{_TH} {_MONTH},? \d{{4}}\b{_THEN}"),
             ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}{_AT},? \d{{4}}\b{_THEN}"),
-            ("date5", r"\b20\d{6}[T_-]?\d{4,6}\b|(?<=_)20\d{6}(?:[T_-]?\d{4,6})?(?![A-Za-z0-9])"),
+            ("date5", r"\b(?:20)?\d{6}[T_-]\d{4,6}\b|\b20\d{10,12}\b|(?<=_)20\d{6}(?:[T_-]?\d{4,6})?(?![A-Za-z0-9])"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
             ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{0,12}}/(?:s|sec|second|min|minute)\b"),
             ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?:(?![\w/])|(?={_EACH}))"),

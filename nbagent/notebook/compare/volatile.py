@@ -150,9 +150,9 @@ def _day(moment: float, zone: int) -> int:
 def _days(text: str, moment: float, farthest: int) -> set[int]:
     """The numbers of the days that a text may mean, read as a date in whatever order, so many days from a moment."""
     numbers = [int(each) for each in re.findall(r"\d+", text)[:8]]
-    if len(numbers) and len(str(numbers[0])) == 8:
-        first = str(numbers[0])
-        numbers = [int(first[:4]), int(first[4:6]), int(first[6:]), *numbers[1:]]
+    if len(numbers) and len(first := str(numbers[0])) in (6, 8, 12, 14):
+        year = 2 if len(first) == 6 else 4
+        numbers = [int(first[:year]), int(first[year : year + 2]), int(first[year + 2 : year + 4]), *numbers[1:]]
     words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
     today, at = datetime.fromtimestamp(moment, UTC), _day(moment, 0)
     near = range(-farthest, farthest + 1)
