@@ -75,8 +75,9 @@ def main(moments):
     from IPython import get_ipython
     from matplotlib.text import Text
     days = "%d %B %Y|%d %b %Y|%B %d, %Y|%b %d, %Y|%A|%a|%B %Y|%b %Y|%d %B|%d %b|%B %d|%b %d".split("|")
-    forms = ["%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", *days, "%H:%M", "%I:%M %p"]
-    begins, plain = [], Text.set_text
+    plain = "%Y-%m-%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%Y/%m/%d|%Y%m%d|%d-%b-%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y"
+    forms = [*plain.split("|"), *days, "%H:%M", "%I:%M %p"]
+    begins, set_plain = [], Text.set_text
     get_ipython().events.register("pre_run_cell", lambda *_: begins.append(time.time()))
     @functools.lru_cache(10_000)  # of each text all forms are looked for, for each cell so far
     def written(minute, form):
@@ -92,7 +93,7 @@ def main(moments):
         if isinstance(text, str) and any(map(str.isalnum, text)):
             for form in forms:
                 text = former(text, form)
-        plain(self, text)
+        set_plain(self, text)
     Text.set_text = set_text
     return True
 """

@@ -264,11 +264,14 @@ def compared(
         if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
         stored, ours = document.comparable(cell), fresh.outputs.get(cell.number, [])
-        more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
+        further = [ran for ran in again if cell.number in ran.outputs]
+        more = [ran.outputs[cell.number] for ran in further]
         if cell.installs:
             stored, ours, *more = (
                 [each for each in run if each["output_type"] != "stream"] for run in (stored, ours, *more)
             )
+        shown = zip(more, further, strict=True)
+        more = [widgets.with_state(stored, each, (document.widgets, ran.widgets))[1] for each, ran in shown]
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         early = (cell.at or 0.0) - first
         context = _context(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import time
+from array import array
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,6 +75,7 @@ def compared(
          r'"dl <span style=\"a\">━━━━━</span> <span style=\"c\">100%</span> <span style=\"d\">0:00:00</span>"'),
         ("\u20073/3\u2007[00:00&lt;00:00,\u200738.63it/s]", "\u20073/3\u2007[00:00&lt;00:00,\u2007\u20072.06it/s]"),
         ("\x1b]8;id=712;file:///a.py\x1b\\a.py", "\x1b]8;id=49;file:///a.py\x1b\\a.py"),
+        ("  0%|      | 0/3 [00:00<?, ?it/s]100%|##| 3/3 [00:00<00:00, 2.4it/s]", "100%|##| 3/3 [00:00<00:00, 9it/s]"),
         ("12it [00:00, 222.98it/s]", "12it [00:01, 9.1it/s]"),
         ("outer:  33%|██| 1/3 [00:00<?, ?it/s]\nouter: 100%|███| 3/3 [00:00<00:00, 3.9it/s]",
          "outer: 100%|███| 3/3 [00:00<00:00, 8.7it/s]"),
@@ -227,6 +230,18 @@ def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) ->
         assert compared(stored, fresh, fresh, code=TIMED, moments=moments).differences
 
 
+def test_words_of_dates_are_as_far_apart_as_runs_on_other_days() -> None:
+    """Weekdays and months that are counted from the day; hours without their minutes; one zone's two names."""
+    code, noon = "print(f'{date.today() - timedelta(9):%A %B}')", datetime.fromtimestamp(NOW, UTC)
+    then = datetime.fromtimestamp(THEN, UTC)
+    for one, other in ((then, noon), (then.replace(hour=13, minute=0), noon.replace(hour=14, minute=0))):
+        shown = [f"{each - timedelta(days=9):%A %B}, {each:%Y-%m-%d %H:%M}, EST" for each in (one, other)]
+        assert compared(shown[0].replace("EST", "EDT"), shown[1], shown[1], code=code).differences == []
+    wrong = f"{then - timedelta(days=5):%A %B}, {then:%Y-%m-%d %H:%M}, EST"
+    assert compared(wrong, shown[1], shown[1], code=code).differences
+    assert compared("Monday", "Tuesday", "Tuesday", code="x").differences
+
+
 @pytest.mark.parametrize(
     "form", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%A", "%B", "%j", "%U", "day %d of %m", "%H h", "%I", "%M past"]
 )
@@ -253,6 +268,21 @@ def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
     assert found(told.format(20, 61), told.format(19, 20))
     assert found("20 rows", "19 rows", "print(len(rows), 'rows')")
     assert found("[(9, 20)]", "[(10, 20)]")
+
+
+def test_bytes_are_the_same_in_either_quotes() -> None:
+    """Which ones Python takes depends on whether an apostrophe is in them, as it may be in random ones."""
+    code = "import os\nos.urandom(4)"
+    assert compared('b"\'\\x80\\x12a"', "b'\\x01\\xf1Zb'", "b'\\x9e\\x03qq'", code=code).excused == {"id"}
+    assert compared('b"it\'s"', "b'its'", code="x").differences
+
+
+def test_short_times_that_are_rounded_may_be_the_same_in_fresh_runs() -> None:
+    """Not where they are called something, nor where they are long."""
+    code = "print(f'{time.time() - t:8.3f} words')"
+    assert compared("   0.003 words", "   0.000 words", "   0.000 words", code=code).differences == []
+    assert compared("error 0.003", "error 0.000", "error 0.000", code=code).differences
+    assert compared("   0.300 words", "   0.200 words", "   0.200 words", code=code).differences
 
 
 def test_tasks_that_end_in_another_order_may_take_another_time() -> None:
@@ -568,6 +598,28 @@ def test_an_array_that_nobody_filled_is_a_cause(code: str, unset: bool) -> None:
     """It shows what was in memory, so runs may agree or not."""
     assert Code().take(code).unset is unset
     assert compared("[0.1]", "[0.]", "[0.]", code=code).differences[0].cause == (UNSET if unset else "")
+
+
+def test_a_picture_that_is_drawn_on_depends_on_what_is_drawn() -> None:
+    """As by Pillow, whose drawing is another object."""
+    code = Code()
+    code.take("im = Image.new('L', (9, 9))\nd = ImageDraw.Draw(im)\nd.text((0, 0), str(datetime.now()))")
+    assert code.take("im").clock
+    assert not code.take("other").clock
+
+
+def test_packed_numbers_of_a_figure_are_compared_one_by_one() -> None:
+    """Durations in it are those of the run; a result beside them is none."""
+
+    def figure(*numbers: float) -> list[Any]:
+        data = base64.b64encode(array("d", numbers).tobytes()).decode()
+        return [result(**{"application_vnd.plotly.v1+json": {"data": [{"y": {"dtype": "f8", "bdata": data}}]}})]
+
+    context = Context(moments=MOMENTS, reads=Code().take("fig = px.bar(y=[5, time.time() - t])"))
+    runs = [figure(5, 0.01 + n / 1000) for n in range(3)]
+    assert compare(runs[0], runs[1], context, again=[runs[2]]).excused == {"timing"}
+    assert compare(figure(6, 0.01), runs[1], context, again=[runs[2]]).differences
+    assert not compare(figure(0.1 + 0.2), figure(0.3), context).differences
 
 
 def test_what_a_clock_is_written_into_depends_on_it() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
 from nbagent.notebook.compare.masks import masked
-from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
+from nbagent.notebook.compare.texts import EVERY_RUN, HTML, LARGE, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 _STYLED = re.compile(
@@ -26,6 +28,8 @@ _STYLED = re.compile(
 _DRAWN = re.compile(
     r"<(?:svg|canvas|img|style|script|iframe|object|embed|video|audio|input|meter|progress|link|math)\b", re.I
 )
+_ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
+"""Kinds of numbers by Plotly's names, and by Python's."""
 TRACEBACK = "traceback"
 """What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
 _NAMES = re.compile(r"""(\bid=["']|#)([^"')\s<>]{1,200})""")
@@ -163,7 +167,22 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "".join(value)
-    return json.dumps(value, indent=0, sort_keys=True)
+    return json.dumps(_unpacked(value), indent=0, sort_keys=True)
+
+
+def _unpacked(value: Any) -> Any:
+    """A figure of Plotly's with the numbers of its packed arrays, which can be compared one by one."""
+    match value:
+        case {"dtype": str(kind), "bdata": str(data)} if kind in _ARRAYS and len(data) < LARGE:
+            try:
+                return array(_ARRAYS[kind], b64decode(data)).tolist()
+            except ValueError:
+                return value
+        case dict():
+            return {name: _unpacked(each) for name, each in value.items()}
+        case list():
+            return [_unpacked(each) for each in value]
+    return value
 
 
 def _compare_text(
