@@ -185,6 +185,14 @@ def test_the_zone_of_the_lock_is_that_of_its_dates() -> None:
     assert [code.take(each).zoned for each in ("1", "import arrow", "now")] == [False, True, True]
 
 
+def test_a_minute_is_no_year() -> None:
+    """Where it has the number that the last two digits of the year are."""
+    shown = [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d %H}:26:26" for each in (THEN, NOW)]
+    code = "print(datetime.now())"
+    assert compared(*shown, code=code).differences == []
+    assert compared(shown[0].replace("2026", "2025"), shown[1], shown[1], code=code).differences
+
+
 def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []

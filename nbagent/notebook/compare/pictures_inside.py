@@ -10,8 +10,6 @@ STRONG = 32
 """Of 255: the difference of a blurred pixel that an eye sees."""
 TEXT = 13
 """The width of a date with a time, in heights of its digits."""
-SMALL = 9
-"""Pixels that digits are high at least: of an 8 in place of a 3 fewer differ."""
 MOST_FRAMES = 100
 GAP = 0.25
 """Of a picture's height, without a difference: what is above shows something else than what is below."""
@@ -142,7 +140,7 @@ def _is_within(stored: Any, fresh: Any, again: tuple[Any, ...]) -> bool:
     more_wide, more_high = (abs(one - two) for one, two in zip(stored.size, fresh.size, strict=True))
     for top, end, first, last in _frames_of(changing):
         # Within a second only the last digit of a line of text changes, within a day all of it, and no other line.
-        wide, high = (max(room, TEXT * max(SMALL, end - top)), low) if end - top <= room else (room, room)
+        wide, high = (max(room, TEXT * (end - top)), low) if end - top <= room else (room, room)
         wide, high = wide + more_wide, high + more_high
         outside[max(0, top - high) : end + high, max(0, first - wide) : last + wide] = False
     return not outside.any() and _has_colours(left[found], right[found], [each[changing] for each in (right, *more)])

@@ -172,7 +172,8 @@ def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
         if each not in rest:
             return False
         rest.remove(each)
-    return day.year in rest or day.year % 100 in rest
+    # Beside a year in four digits, that in two would be an hour, a minute or a second.
+    return day.year in rest or (day.year % 100 in rest and not any(1900 <= each < 2200 for each in rest))
 
 
 def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
