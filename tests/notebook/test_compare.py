@@ -431,6 +431,13 @@ def test_a_line_with_what_changes_hides_no_other_change() -> None:
     assert compared("{'montH': 11}", "{'month': 11}", "{'month': 11}", code=code).differences
 
 
+def test_a_name_within_an_expression_is_its_own() -> None:
+    """Though another cell had times by that name."""
+    code = Code()
+    code.take("{name: v for name, v in taken(time.time())}")
+    assert code.take("m = MLPClassifier().fit(x, y)\nprint([v for v in m.loss_curve_], time.time() - t)").shows_samples
+
+
 @pytest.mark.parametrize(
     "code",
     [

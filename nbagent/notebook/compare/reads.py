@@ -133,7 +133,7 @@ class Code:
         text = unparsed(shown)
         if _NOT_RANDOM.match(text) or _CLOCKS.search(text):
             return False
-        names = _mentioned(shown)
+        names = _mentioned(shown) - set(_bound(shown))
         return _SAMPLERS.search(text) is not None or bool(names & self.samples and not names & self.clocks)
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
@@ -296,8 +296,8 @@ def _shown(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
                 yield part
 
 
-def _bound(statement: ast.stmt) -> Iterable[str]:
-    """The names that a statement gives a value."""
+def _bound(statement: ast.AST) -> Iterable[str]:
+    """The names that a statement gives a value, or a part of one."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
