@@ -13,7 +13,7 @@ def problems(document: Document) -> list[str]:
     """What of a notebook's lock isn't as nbagent wrote it."""
     lock = document.lock
     if lock is None:
-        return []
+        return ["The notebook's lock was removed since nbagent wrote it."] if document.is_ours else []
     found = [] if lock.is_intact else ["The lock in the notebook's metadata was edited since nbagent wrote it."]
     found += [f"While its cells ran, {each.changed}" for each in lock.data if each.changed]
     versions = lock.versions

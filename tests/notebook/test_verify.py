@@ -30,7 +30,7 @@ from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.core.options import Options
 from nbagent.faces.cli import verify
-from nbagent.notebook import document
+from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
 from nbagent.notebook.fresh import FreshRuns, Ran
@@ -212,6 +212,13 @@ async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: P
         "The data table.csv is not what it was when the notebook was made",
         "The lock in the notebook's metadata was edited since nbagent wrote it.",
     ]
+
+
+def test_a_lock_that_was_removed_is_told(made: Path, tmp_path: Path) -> None:
+    """Nobody else's notebook has one."""
+    path = changed(made, tmp_path, lambda notebook, _: notebook["metadata"]["nbagent"].pop("lock"))
+    parsed = document.parse(path.read_text(), name="n")
+    assert lock_check.problems(parsed) == ["The notebook's lock was removed since nbagent wrote it."]
 
 
 async def test_cells_that_were_added_removed_or_moved_are_told(made: Path, tmp_path: Path) -> None:
