@@ -2,7 +2,8 @@
 
 record    a session's events, folded into what its notebook shows
 build     makes a notebook of that; `nodes`, `shown`, `prose` and `uploads` make its parts
-lock      what a result may depend on: packages, data, seeds, machine; `pins` writes it for pip and conda
+lock      what a result may depend on: packages, data, seeds, machine; `pins` writes it for pip and conda,
+          `lock_check` holds a run against it
 export    writes it: as a notebook, or by `formats`, `page` and `bundle`; `place` says where it may go
 fold      leaves out attempts that failed
 document  reads any notebook

@@ -35,10 +35,15 @@ def main():
 PRELUDE = f"""
 def main():
     import builtins, functools, sys
+    def stable(function):
+        @functools.wraps(function)
+        def run(*args, kind=None, **more):
+            return function(*args, kind="stable", **more)
+        return run
     def sorter(value, name):
         method = getattr(value, name)
         owner = type(value).__module__.partition(".")[0]
-        if name == "sort_index" or owner not in ("numpy", "pandas", "builtins") or isinstance(value, (list, dict)):
+        if owner not in ("numpy", "pandas", "builtins") or isinstance(value, (list, dict)):
             return method
         if owner == "builtins" and getattr(value, "__name__", "") != "numpy":
             return method
@@ -46,20 +51,21 @@ def main():
             name, method = name.replace("partition", "sort"), getattr(value, name.replace("partition", "sort"))
             keep = 1 if owner == "builtins" else 0
             return lambda *args, **more: method(*args[:keep], kind="stable")
-        if name in ("nlargest", "nsmallest"):
+        if name in ("nlargest", "nsmallest") or owner == "pandas" and name.startswith("sort_"):
             return method
-        return functools.partial(method, kind="stable")
+        return stable(method)
     setattr(builtins, {STABLE!r}, sorter)
     import numpy as np
-    def stable(function):
-        @functools.wraps(function)
-        def run(*args, kind=None, **more):
-            return function(*args, kind="stable", **more)
-        return run
     np.argsort, np.sort = stable(np.argsort), stable(np.sort)
+    try:
+        import pandas as pd
+    except ImportError:
+        return True
+    for owner in (pd.Series, pd.DataFrame):
+        owner.sort_values, owner.sort_index = stable(owner.sort_values), stable(owner.sort_index)
     return True
 """
-"""Makes sorts stable in a kernel: those of NumPy, and those that a cell calls by `STABLE`."""
+"""Makes sorts stable in a kernel: those of NumPy and pandas, and those of arrays that a cell calls by `STABLE`."""
 
 
 OLD_DATES = """
@@ -69,8 +75,9 @@ def main(moments):
     from IPython import get_ipython
     from matplotlib.text import Text
     days = "%d %B %Y|%d %b %Y|%B %d, %Y|%b %d, %Y|%A|%a|%B %Y|%b %Y|%d %B|%d %b|%B %d|%b %d".split("|")
-    forms = ["%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d", *days, "%H:%M", "%I:%M %p"]
-    begins, plain = [], Text.set_text
+    plain = "%Y-%m-%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%Y/%m/%d|%Y%m%d|%d-%b-%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y"
+    forms = [*plain.split("|"), *days, "%H:%M", "%I:%M %p"]
+    begins, set_plain = [], Text.set_text
     get_ipython().events.register("pre_run_cell", lambda *_: begins.append(time.time()))
     @functools.lru_cache(10_000)  # of each text all forms are looked for, for each cell so far
     def written(minute, form):
@@ -86,7 +93,7 @@ def main(moments):
         if isinstance(text, str) and any(map(str.isalnum, text)):
             for form in forms:
                 text = former(text, form)
-        plain(self, text)
+        set_plain(self, text)
     Text.set_text = set_text
     return True
 """
@@ -140,10 +147,9 @@ def with_stable_sorts(code: str) -> str:
 
 class _Sorts(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Replace `x.sort(…)` by `STABLE(x, 'sort')(…)` where no kind is named."""
+        """Replace `x.sort(…)` by `STABLE(x, 'sort')(…)`."""
         self.generic_visit(node)
-        named = {each.arg for each in node.keywords}
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _SORTS and "kind" not in named:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _SORTS:
             name = ast.Name(id=STABLE, ctx=ast.Load())
             node.func = ast.Call(func=name, args=[node.func.value, ast.Constant(node.func.attr)], keywords=[])
         return node

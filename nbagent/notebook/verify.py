@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
-from nbagent.core.events import Output
 from nbagent.core.text import one_line
 from nbagent.kernel.kernel import Kernel
-from nbagent.notebook import sweep
+from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.masks import INSTALLED
@@ -27,10 +26,11 @@ from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Moments, Processes, zones
 from nbagent.notebook.document import Document, DocumentCell
-from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran, is_machinery, words
+from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
 from nbagent.notebook.lock import Lock
+from nbagent.notebook.lock_check import is_same_environment
 from nbagent.notebook.proof import CellProof, Proof
-from nbagent.packages.requirements import script_requirements
+from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
@@ -71,26 +71,12 @@ class Verification:
             name=document.name,
             engine=engine.name,
             started=time.time(),
-            problems=[*problems, *document.edits, *self._lock_problems()],
+            problems=[*problems, *document.edits, *lock_check.problems(document)],
         )
 
     @property
     def _lock(self) -> Lock | None:
         return self._document.lock
-
-    def _lock_problems(self) -> list[str]:
-        lock = self._lock
-        if lock is None:
-            return []
-        found = [] if lock.is_intact else ["The lock in the notebook's metadata was edited since nbagent wrote it."]
-        found += [f"While its cells ran, {each.changed}" for each in lock.data if each.changed]
-        versions = lock.versions
-        for cell in self._document.cells:
-            for each in script_requirements(cell.code + "\n") if cell.is_block else ():
-                locked = versions.get(each.name.lower().replace("_", "-").replace(".", "-"))
-                if locked is None or not each.specifier.contains(locked, prereleases=True):
-                    found.append(f"The script block asks for {each}, the lock has {locked or 'no such package'}.")
-        return found
 
     # -- the whole ------------------------------------------------------------------------------------------------
 
@@ -116,8 +102,8 @@ class Verification:
     async def _run(self, *, sweeps: bool) -> None:
         proof, again = self.proof, list[Ran]()
         fresh = await self._runs.once()
-        proof.problems += self._package_problems(fresh)
-        proof.notes += self._notes(fresh)
+        proof.problems += lock_check.package_problems(self._lock, fresh)
+        proof.notes += lock_check.notes(self._document, fresh)
         found = self._compare(fresh, again)
         if sweeps or any(each.differences or each.pictures for each in found.values()):
             again.append(await self._once_more(fresh))
@@ -189,43 +175,6 @@ class Verification:
                 found.add(cell.number)
         return found
 
-    def _package_problems(self, fresh: Ran) -> list[str]:
-        """Packages that ran in another version than the lock has, since they could not be replaced."""
-        locked = self._lock.versions if self._lock else {}
-        return [
-            f"The package {name} ran as {fresh.versions.get(name, 'nothing')}, the lock has {version}."
-            for name, version in locked.items()
-            if fresh.versions.get(name) != version and not is_machinery(name)
-        ]
-
-    def _notes(self, fresh: Ran) -> list[str]:
-        """What is different here from where the notebook was made, and what is not compared."""
-        found, skipped = [], [each.name for each in self._document.skipped]
-        if skipped:
-            found.append(f"Tagged to be skipped, and not verified: {', '.join(skipped)}.")
-        if installs := [each.name for each in self._document.cells if each.installs and each.outputs]:
-            found.append(f"What is printed while packages are installed isn't compared: {', '.join(installs)}.")
-        if not is_same_environment(self._lock, fresh):
-            failed = [each.name for each in self._document.cells if any(map(_is_error, each.outputs))]
-            found += [f"Where an error came from isn't compared: {', '.join(failed)}."] if failed else []
-        if self._document.has_views and not self._document.widgets:
-            found.append("It has widgets without their state, which is not compared.")
-        lock = self._lock
-        if lock is None:
-            return [*found, "It has no lock: its packages are those of this kernel, and what its code imports."]
-        for name, told in (("platform", "platform"), ("threads", "number of threads"), ("locale", "locale")):
-            if (there := lock.machine.get(name)) != (here := fresh.machine.get(name)):
-                found.append(f"Its {told} was {there}, here it is {here}.")
-        theirs, ours = (set(words(each.get("cpu_features"))) for each in (lock.machine, fresh.machine))
-        if theirs != ours:
-            told = ", ".join(sorted(theirs ^ ours)[:6])
-            found.append(
-                f"The processor has other vector instructions here ({told}): numbers may differ in last digits."
-            )
-        if lock.python != "" and lock.environment != fresh.environment:
-            found.append("The kernel's environment is another one; the lock's packages were installed into it.")
-        return found
-
     # -- cells ----------------------------------------------------------------------------------------------------
 
     def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
@@ -240,6 +189,8 @@ class Verification:
             proof.result, proof.note = "not run", "a cell before it ended the run"
         if found is not None:
             proof.differences = [*found.differences]
+            if self._reads[cell.number].clock and any(SVG in each.what for each in found.differences):
+                await self._leave_out_dates(cell, proof, found, fresh)
             for pair in found.pictures:
                 await self._judge_picture(pair, proof, found, fresh, pictures)
             proof.excused = sorted(found.excused)
@@ -273,6 +224,19 @@ class Verification:
             proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
+    async def _leave_out_dates(self, cell: DocumentCell, proof: CellProof, found: Comparison, fresh: Ran) -> None:
+        """Leave out what differs in drawings that show when they were drawn: what a run with that date doesn't."""
+        former = (await self._run_with_old_dates(fresh)).outputs.get(cell.number)
+        if former is None:
+            return
+        reads = self._reads[cell.number]
+        context = _context(self._document, cell, fresh, reads=reads, strictness=self._strictness, early=0.0)
+        stored = self._document.comparable(cell)
+        differ = {each.what for each in compare(stored, former, context).differences}
+        proof.differences = [each for each in found.differences if SVG not in each.what or each.what in differ]
+        if len(proof.differences) < len(found.differences):
+            found.excused.add("date")
+
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
         exact = is_same_environment(self._lock, fresh)
@@ -285,15 +249,6 @@ class Verification:
             return ""
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
         return "timing" if seen.is_within else ""
-
-
-def is_same_environment(lock: Lock | None, fresh: Ran) -> bool:
-    """Whether the same programs ran, with the same fonts: figures have to be the same in each pixel."""
-    return lock is not None and lock.environment == fresh.environment
-
-
-def _is_error(output: Output) -> bool:
-    return bool(output["output_type"] == "error")
 
 
 def compared(
@@ -309,11 +264,14 @@ def compared(
         if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
         stored, ours = document.comparable(cell), fresh.outputs.get(cell.number, [])
-        more = [ran.outputs[cell.number] for ran in again if cell.number in ran.outputs]
+        further = [ran for ran in again if cell.number in ran.outputs]
+        more = [ran.outputs[cell.number] for ran in further]
         if cell.installs:
             stored, ours, *more = (
                 [each for each in run if each["output_type"] != "stream"] for run in (stored, ours, *more)
             )
+        shown = zip(more, further, strict=True)
+        more = [widgets.with_state(stored, each, (document.widgets, ran.widgets))[1] for each, ran in shown]
         stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
         early = (cell.at or 0.0) - first
         context = _context(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import time
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -74,6 +76,7 @@ def compared(
          r'"dl <span style=\"a\">━━━━━</span> <span style=\"c\">100%</span> <span style=\"d\">0:00:00</span>"'),
         ("\u20073/3\u2007[00:00&lt;00:00,\u200738.63it/s]", "\u20073/3\u2007[00:00&lt;00:00,\u2007\u20072.06it/s]"),
         ("\x1b]8;id=712;file:///a.py\x1b\\a.py", "\x1b]8;id=49;file:///a.py\x1b\\a.py"),
+        ("  0%|      | 0/3 [00:00<?, ?it/s]100%|##| 3/3 [00:00<00:00, 2.4it/s]", "100%|##| 3/3 [00:00<00:00, 9it/s]"),
         ("12it [00:00, 222.98it/s]", "12it [00:01, 9.1it/s]"),
         ("outer:  33%|██| 1/3 [00:00<?, ?it/s]\nouter: 100%|███| 3/3 [00:00<00:00, 3.9it/s]",
          "outer: 100%|███| 3/3 [00:00<00:00, 8.7it/s]"),
@@ -124,7 +127,7 @@ def test_what_clocks_and_accounts_say_is_no_difference(code: str, stored: str, f
     [
         "%Y-%m-%d", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S+00:00", "%d.%m.%Y", "%m/%d/%y", "%d %B %Y",
         "%A, %d %B %Y at %H:%M", "%b %d, %Y", "%a %b %d %H:%M:%S %Y", "%Y%m%d_%H%M%S", "%Y/%m/%d %H:%M",
-        "%a %b %d %H:%M:%S UTC %Y",
+        "%a %b %d %H:%M:%S UTC %Y", "%y%m%d-%H%M", "%Y%m%d%H%M%S",
         "datetime.datetime(%Y, %m, %d, %H, %M)", "Timestamp('%Y-%m-%d %H:%M:%S')", "[%Y-%m-%d %H:%M:%S,123] INFO: x",
     ],
 )  # fmt: skip
@@ -183,6 +186,14 @@ def test_the_zone_of_the_lock_is_that_of_its_dates() -> None:
     assert [code.take(each).zoned for each in ("1", "import arrow", "now")] == [False, True, True]
 
 
+def test_a_minute_is_no_year() -> None:
+    """Where it has the number that the last two digits of the year are."""
+    shown = [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d %H}:26:26" for each in (THEN, NOW)]
+    code = "print(datetime.now())"
+    assert compared(*shown, code=code).differences == []
+    assert compared(shown[0].replace("2026", "2025"), shown[1], shown[1], code=code).differences
+
+
 def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []
@@ -228,6 +239,18 @@ def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) ->
         assert compared(stored, fresh, fresh, code=TIMED, moments=moments).differences
 
 
+def test_words_of_dates_are_as_far_apart_as_runs_on_other_days() -> None:
+    """Weekdays and months that are counted from the day; hours without their minutes; one zone's two names."""
+    code, noon = "print(f'{date.today() - timedelta(9):%A %B}')", datetime.fromtimestamp(NOW, UTC)
+    then = datetime.fromtimestamp(THEN, UTC)
+    for one, other in ((then, noon), (then.replace(hour=13, minute=0), noon.replace(hour=14, minute=0))):
+        shown = [f"{each - timedelta(days=9):%A %B}, {each:%Y-%m-%d %H:%M}, EST" for each in (one, other)]
+        assert compared(shown[0].replace("EST", "EDT"), shown[1], shown[1], code=code).differences == []
+    wrong = f"{then - timedelta(days=5):%A %B}, {then:%Y-%m-%d %H:%M}, EST"
+    assert compared(wrong, shown[1], shown[1], code=code).differences
+    assert compared("Monday", "Tuesday", "Tuesday", code="x").differences
+
+
 @pytest.mark.parametrize(
     "form", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%A", "%B", "%j", "%U", "day %d of %m", "%H h", "%I", "%M past"]
 )
@@ -254,6 +277,21 @@ def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
     assert found(told.format(20, 61), told.format(19, 20))
     assert found("20 rows", "19 rows", "print(len(rows), 'rows')")
     assert found("[(9, 20)]", "[(10, 20)]")
+
+
+def test_bytes_are_the_same_in_either_quotes() -> None:
+    """Which ones Python takes depends on whether an apostrophe is in them, as it may be in random ones."""
+    code = "import os\nos.urandom(4)"
+    assert compared('b"\'\\x80\\x12a"', "b'\\x01\\xf1Zb'", "b'\\x9e\\x03qq'", code=code).excused == {"id"}
+    assert compared('b"it\'s"', "b'its'", code="x").differences
+
+
+def test_short_times_that_are_rounded_may_be_the_same_in_fresh_runs() -> None:
+    """Not where they are called something, nor where they are long."""
+    code = "print(f'{time.time() - t:8.3f} words')"
+    assert compared("   0.003 words", "   0.000 words", "   0.000 words", code=code).differences == []
+    assert compared("error 0.003", "error 0.000", "error 0.000", code=code).differences
+    assert compared("   0.300 words", "   0.200 words", "   0.200 words", code=code).differences
 
 
 def test_tasks_that_end_in_another_order_may_take_another_time() -> None:
@@ -392,6 +430,13 @@ def test_a_line_with_what_changes_hides_no_other_change() -> None:
     assert compared("run ab12cd3, 5 rows", "run ef45gh6, 6 rows", "run ij78kl9, 6 rows", code=code).differences
     assert compared(f"{THEN + 8e9:.0f}", f"{NOW:.0f}", f"{NOW + 1:.0f}", code=code).differences
     assert compared("{'montH': 11}", "{'month': 11}", "{'month': 11}", code=code).differences
+
+
+def test_a_name_within_an_expression_is_its_own() -> None:
+    """Though another cell had times by that name."""
+    code = Code()
+    code.take("{name: v for name, v in taken(time.time())}")
+    assert code.take("m = MLPClassifier().fit(x, y)\nprint([v for v in m.loss_curve_], time.time() - t)").shows_samples
 
 
 @pytest.mark.parametrize(
@@ -569,6 +614,28 @@ def test_an_array_that_nobody_filled_is_a_cause(code: str, unset: bool) -> None:
     """It shows what was in memory, so runs may agree or not."""
     assert Code().take(code).unset is unset
     assert compared("[0.1]", "[0.]", "[0.]", code=code).differences[0].cause == (UNSET if unset else "")
+
+
+def test_a_picture_that_is_drawn_on_depends_on_what_is_drawn() -> None:
+    """As by Pillow, whose drawing is another object."""
+    code = Code()
+    code.take("im = Image.new('L', (9, 9))\nd = ImageDraw.Draw(im)\nd.text((0, 0), str(datetime.now()))")
+    assert code.take("im").clock
+    assert not code.take("other").clock
+
+
+def test_packed_numbers_of_a_figure_are_compared_one_by_one() -> None:
+    """Durations in it are those of the run; a result beside them is none."""
+
+    def figure(*numbers: float) -> list[Any]:
+        data = base64.b64encode(array("d", numbers).tobytes()).decode()
+        return [result(**{"application_vnd.plotly.v1+json": {"data": [{"y": {"dtype": "f8", "bdata": data}}]}})]
+
+    context = Context(moments=MOMENTS, reads=Code().take("fig = px.bar(y=[5, time.time() - t])"))
+    runs = [figure(5, 0.01 + n / 1000) for n in range(3)]
+    assert compare(runs[0], runs[1], context, again=[runs[2]]).excused == {"timing"}
+    assert compare(figure(6, 0.01), runs[1], context, again=[runs[2]]).differences
+    assert not compare(figure(0.1 + 0.2), figure(0.3), context).differences
 
 
 def test_what_a_clock_is_written_into_depends_on_it() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
 from nbagent.notebook.compare.masks import masked
-from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
+from nbagent.notebook.compare.texts import EVERY_RUN, HTML, LARGE, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 _STYLED = re.compile(
@@ -26,13 +28,18 @@ _STYLED = re.compile(
 _DRAWN = re.compile(
     r"<(?:svg|canvas|img|style|script|iframe|object|embed|video|audio|input|meter|progress|link|math)\b", re.I
 )
+_ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
+"""Kinds of numbers by Plotly's names, and by Python's."""
 TRACEBACK = "traceback"
 """What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
+_NAMES = re.compile(r"""(\bid=["']|#)([^"')\s<>]{1,200})""")
+"""Where a drawing gives something a name, and where it uses that."""
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
 )
 """What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
+_Pieces = dict[tuple[str, str], str]
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
 
@@ -78,29 +85,33 @@ def compare(
     one, other, more = pieces(stored), pieces(fresh), [pieces(each) for each in again]
     found = Comparison()
     for key in dict.fromkeys((*one, *other)):
-        if one.get(key, "") == other.get(key, ""):
-            continue
-        if len(found.differences) >= MOST:
-            break  # nobody is told of more
-        what, mime = key
-        if what == TRACEBACK and (not context.same_programs or any(each.what == "error" for each in found.differences)):
-            continue
-        if what == TRACEBACK and len({_masked(run.get(key, ""), context) for run in (other, *more)}) > 1:
-            found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
-            continue
-        if key not in one or key not in other:
-            cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
-            lost, new = ("missing", "") if key not in other else ("", "new")
-            found.differences.append(Difference(label(*key), lost or new, "", "", cause))
-            continue
-        others = [each[key] for each in more if key in each]
-        if mime in IMAGES:
-            drawn = tuple(each for each in others if each != other[key])
-            found.pictures.append(Pair(what, mime, one[key], other[key], drawn))
-        else:
-            _compare_text(key, one[key], other[key], others, context, found)
+        if one.get(key, "") != other.get(key, "") and len(found.differences) < MOST:  # nobody is told of more
+            _compare_piece(key, one, other, more, context, found)
     found.differences = list(_once(found.differences))[:MOST]
     return found
+
+
+def _compare_piece(
+    key: tuple[str, str], one: _Pieces, other: _Pieces, more: Sequence[_Pieces], context: Context, found: Comparison
+) -> None:
+    """Compare what differs between two runs by the name of `key`."""
+    if key[0] == TRACEBACK:
+        if not context.same_programs or any(each.what == "error" for each in found.differences):
+            return
+        if len({_masked(run.get(key, ""), context) for run in (other, *more)}) > 1:
+            found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
+            return
+    if key not in one or key not in other:
+        cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
+        lost, new = ("missing", "") if key not in other else ("", "new")
+        found.differences.append(Difference(label(*key), lost or new, "", "", cause))
+        return
+    others = [each[key] for each in more if key in each]
+    if key[1] in IMAGES:
+        drawn = tuple(each for each in others if each != other[key])
+        found.pictures.append(Pair(*key, one[key], other[key], drawn))
+    else:
+        _compare_text(key, one[key], other[key], others, context, found)
 
 
 def _masked(text: str, context: Context) -> str:
@@ -122,9 +133,9 @@ def _told(difference: Difference) -> tuple[str, ...]:
     return difference.what.partition(",")[0], difference.stored, difference.fresh, difference.cause
 
 
-def pieces(outputs: Iterable[Output]) -> dict[tuple[str, str], str]:
+def pieces(outputs: Iterable[Output]) -> _Pieces:
     """What a cell shows, by what it is and its MIME type."""
-    found: dict[tuple[str, str], str] = {}
+    found: _Pieces = {}
     number = 0
     for output in outputs:
         kind = output["output_type"]
@@ -156,7 +167,22 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "".join(value)
-    return json.dumps(value, indent=0, sort_keys=True)
+    return json.dumps(_unpacked(value), indent=0, sort_keys=True)
+
+
+def _unpacked(value: Any) -> Any:
+    """A figure of Plotly's with the numbers of its packed arrays, which can be compared one by one."""
+    match value:
+        case {"dtype": str(kind), "bdata": str(data)} if kind in _ARRAYS and len(data) < LARGE:
+            try:
+                return array(_ARRAYS[kind], b64decode(data)).tolist()
+            except ValueError:
+                return value
+        case dict():
+            return {name: _unpacked(each) for name, each in value.items()}
+        case list():
+            return [_unpacked(each) for each in value]
+    return value
 
 
 def _compare_text(
@@ -167,7 +193,7 @@ def _compare_text(
         return texts.differences(key, given, context, found.excused, markup=markup)
 
     if key[1] != HTML or max(len(stored), len(fresh)) > tables.MOST:
-        found.differences += apart(str, markup=key[1] == SVG)
+        found.differences += apart(_renamed if key[1] == SVG else str, markup=key[1] == SVG)
         return
     differences = apart(tables.content, markup=False)
     if not differences:
@@ -176,6 +202,13 @@ def _compare_text(
         differences = apart(str if drawn else _styles, markup=True)[:1]
         differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
     found.differences += differences
+
+
+def _renamed(drawing: str) -> str:
+    """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
+    names = dict.fromkeys(found[2] for found in _NAMES.finditer(drawing) if found[1] != "#")
+    order = {name: f"N{number}" for number, name in enumerate(names)}
+    return _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), drawing)
 
 
 def _styles(markup: str) -> str:

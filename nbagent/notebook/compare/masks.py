@@ -64,6 +64,7 @@ BUILT_IN = tuple(
         (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})*", "BAR"),
         (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>){1,9}(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
         (rf"(?<!\d)(\d{{1,20}}/\d{{1,20}}) {_SINCE}{_RATE}?", r"\1 [TIMING"),
+        (r" {0,9}\d{1,3}%\|BAR\| {0,20}\d{1,20}/\d{1,20} \[TIMING\](?= {0,9}\d{1,3}%\|BAR\|)", ""),
         (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
         (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),
         (rf"\b(\d{{1,20}} ?[A-Za-z]{{1,20}}) {_SINCE}{_RATE}", r"\1 [TIMING"),
@@ -90,6 +91,8 @@ ROW = r" {0,20}\d{1,20}(?:/\d{1,20})? TIMING "
 """How a row of a profile begins."""
 _ROWS = re.compile(rf"(?:^{ROW}.*\n){{2,}}", re.MULTILINE)
 """Rows of a profile, which come in the order of their times."""
+_DOUBLE = re.compile(r"\bb\"((?:\\.|[^\"\\\n]){0,1000})\"")
+"""Bytes as Python writes them if they have an apostrophe."""
 _BARS = re.compile(r"(?:^(?>(?:(?!%\|BAR\|).)*)%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
 """Lines of bars that follow each other; what stands before a line's first one is read in one way only."""
 
@@ -98,6 +101,8 @@ def masked(text: str, rules: Iterable[Mask] = ()) -> str:
     """A text with what is never a result masked."""
     for rule in (*rules, *BUILT_IN):
         text = rule.apply(text)
+    if 'b"' in text:
+        text = _DOUBLE.sub(lambda found: "b'" + found[1].replace("'", "\\'") + "'", text)
     if " TIMING " in text:
         text = _ROWS.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
     return _BARS.sub(_last_bars, text) if "%|BAR|" in text else text

@@ -15,6 +15,8 @@ GAP = 0.25
 """Of a picture's height, without a difference: what is above shows something else than what is below."""
 ORIENTATION = 274
 """The number of that tag in EXIF."""
+STRANGE = 0.02
+"""The share of the pixels that differ which may have another colour, as where a digit crosses a line."""
 WIDEST = 700
 """Pixels of each of the three parts of the picture that shows a difference."""
 
@@ -92,9 +94,9 @@ def _compared(one: Any, other: Any, *others: Any) -> dict[str, Any]:
     from PIL import Image, ImageFilter
 
     sizes = [list(one.size), list(other.size)]
+    within = bool(others) and _is_within(one, other, others)
     if one.size != other.size:
-        # As wide as its labels, which two of three runs may have by chance.
-        return {"sizes": sizes, "shown": _side_by_side([one, other]), "within": bool(others) and _is_near(*sizes)}
+        return {"sizes": sizes, "shown": _side_by_side([one, other]), "within": within}
     left, right = (np.asarray(each, dtype=np.int16) for each in (one, other))
     apart = np.abs(left - right).max(axis=2)
     blurred = [np.asarray(each.filter(ImageFilter.BoxBlur(1)), dtype=np.int16) for each in (one, other)]
@@ -104,7 +106,7 @@ def _compared(one: Any, other: Any, *others: Any) -> dict[str, Any]:
         "different": int((apart > 0).sum()),
         "strong": int(strong.sum()),
         "largest": int(apart.max(initial=0)),
-        "within": bool(others) and _is_within(one, other, others),
+        "within": within,
     }
     if found["different"]:
         marked = np.asarray(other.convert("L").convert("RGB"), dtype=np.uint8) // 2 + 127
@@ -119,19 +121,88 @@ def _is_near(one: list[int], other: list[int]) -> bool:
 
 
 def _is_within(stored: Any, fresh: Any, again: tuple[Any, ...]) -> bool:
-    """Whether a picture differs from another only where that one differs from the others, or close to it."""
-    import numpy as np
-    from PIL import ImageChops
+    """Whether a picture differs from another only where that one differs from the others, or close to it.
 
-    if any(each.size != fresh.size for each in again):
-        return all(_is_near(list(each.size), list(fresh.size)) for each in again)
-    found, *others = (np.asarray(ImageChops.difference(fresh, each)).any(axis=2) for each in (stored, *again))
-    outside, room = np.array(found), max(8, max(fresh.size) // 25)
-    for top, end, left, right in _frames_of(np.logical_or.reduce(others)):
-        # Within a second only the last digit of a line of text changes, within a day all of it.
-        wide = max(room, TEXT * (end - top)) if end - top <= room else room
-        outside[max(0, top - room) : end + room, max(0, left - wide) : right + wide] = False
-    return not outside.any()
+    What is around a longer label is as much farther away as it makes the whole larger.
+    """
+    import numpy as np
+
+    pictures = [stored, fresh, *again]
+    if not all(_is_near(list(each.size), list(fresh.size)) for each in pictures):
+        return False
+    left, right, *more = _aligned(pictures)
+    found, *others = (
+        _apart(right, each, exact=picture.size == fresh.size)
+        for each, picture in zip((left, *more), (stored, *again), strict=True)
+    )
+    changing = np.logical_or.reduce(others)
+    outside, room, low = np.array(found), max(8, max(fresh.size) // 25), max(8, max(fresh.size) // 60)
+    more_wide, more_high = (abs(one - two) for one, two in zip(stored.size, fresh.size, strict=True))
+    for top, end, first, last in _frames_of(changing):
+        # Within a second only the last digit of a line of text changes, within a day all of it, and no other line.
+        wide, high = (max(room, TEXT * (end - top)), low) if end - top <= room else (room, room)
+        wide, high = wide + more_wide, high + more_high
+        outside[max(0, top - high) : end + high, max(0, first - wide) : last + wide] = False
+    return not outside.any() and _has_colours(left[found], right[found], [each[changing] for each in (right, *more)])
+
+
+def _aligned(pictures: list[Any]) -> list[Any]:
+    """Pictures of nearly one size laid upon the second: what is around a longer label moves all that it frames."""
+    import numpy as np
+
+    arrays = [np.asarray(each, dtype=np.int16) for each in pictures]
+    placed = [list[tuple[int, int]]() for _ in arrays]
+    for axis in (0, 1):
+        lines = [each.mean(axis=(1 - axis, 2)) for each in arrays]
+        longest = max(map(len, lines))
+        room = longest - min(map(len, lines))
+        ground = np.pad(lines[1], (room, longest - len(lines[1])), mode="edge")
+        for pads, line in zip(placed, lines, strict=True):
+            moves = range(len(ground) - len(line) + 1) if len(line) != len(lines[1]) else [room]
+            tried = [(move, len(ground) - len(line) - move) for move in moves]
+            pads.append(min(tried, key=lambda each: float(np.abs(np.pad(line, each, mode="edge") - ground).sum())))
+    return [np.pad(each, (*pads, (0, 0)), mode="edge") for each, pads in zip(arrays, placed, strict=True)]
+
+
+def _apart(one: Any, other: Any, *, exact: bool) -> Any:
+    """The pixels in which two pictures differ; if not exact, not by what half a pixel's move does to an edge."""
+    import numpy as np
+
+    if exact:
+        return (one != other).any(axis=2)
+    found = np.zeros(one.shape[:2], dtype=bool)
+    for left, right in ((one, other), (other, one)):
+        around = np.pad(right, ((1, 1), (1, 1), (0, 0)), mode="edge")
+        height, width = right.shape[:2]
+        near = [around[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+        found |= ((left < np.minimum.reduce(near) - STRONG) | (left > np.maximum.reduce(near) + STRONG)).any(axis=2)
+    return found
+
+
+def _has_colours(stored: Any, fresh: Any, changing: list[Any]) -> bool:
+    """Whether nothing but what changes with every run was drawn or is missing, by its colours: text is in one.
+
+    It says so too where each run has colours of its own, as a map of durations has.
+    """
+    import numpy as np
+
+    def known(pixels: Any) -> Any:
+        there = np.zeros((18, 18, 18), dtype=bool)
+        place = pixels // 16 + 1
+        for x, y, z in np.ndindex(3, 3, 3):
+            there[place[:, 0] + x - 1, place[:, 1] + y - 1, place[:, 2] + z - 1] = True
+        return there
+
+    def strange(pixels: Any, there: Any) -> int:
+        place = pixels // 16 + 1
+        return int((~there[place[:, 0], place[:, 1], place[:, 2]]).sum())
+
+    for number, each in enumerate(changing):
+        rest = np.concatenate([*changing[:number], *changing[number + 1 :]])
+        if strange(each, known(rest)) > STRANGE * len(each):
+            return True
+    there = known(np.concatenate(changing))
+    return all(strange(each, there) <= STRANGE * len(each) for each in (stored, fresh))
 
 
 def _frames_of(apart: Any) -> list[tuple[int, int, int, int]]:

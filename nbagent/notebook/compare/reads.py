@@ -18,7 +18,7 @@ _CLOCKS = re.compile(
 )
 _IDS = re.compile(
     r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
-    r"NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
+    r"make_msgid|NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
     r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
 _PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
@@ -52,6 +52,8 @@ _NOT_RANDOM = re.compile(r"(?:len|type|id|isinstance)\(|.*\.(?:shape|size|dtype|
 """What is the same of random numbers each time: how many there are, and of which type."""
 _BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
 """A loop's progress bar, which reads a clock for itself."""
+_DRAWS_ON = re.compile(r"(?:\w+\.)*(?:Draw|writer|DictWriter)\(")
+"""What is made of another object and changes that one."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _WITHOUT_SEED = re.compile(r"\b(?:default_rng|RandomState|Random|seed)\((?:None)?\)|\bSystemRandom\b")
@@ -105,6 +107,8 @@ class Code:
                     self.randoms |= found
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
+            elif isinstance(statement, ast.Assign) and _DRAWS_ON.match(unparsed(statement.value)):
+                self._siblings |= dict.fromkeys(bound, bound | _mentioned(statement.value) - self._modules)
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         samples = self._reads(code, _SAMPLERS, self.samples)
@@ -127,7 +131,7 @@ class Code:
         text = unparsed(shown)
         if _NOT_RANDOM.match(text) or _CLOCKS.search(text):
             return False
-        names = _mentioned(shown)
+        names = _mentioned(shown) - set(_bound(shown))
         return _SAMPLERS.search(text) is not None or bool(names & self.samples and not names & self.clocks)
 
     def _reads(self, code: str, pattern: re.Pattern[str], names: set[str]) -> bool:
@@ -296,8 +300,8 @@ def _shown(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
                 yield part
 
 
-def _bound(statement: ast.stmt) -> Iterable[str]:
-    """The names that a statement gives a value."""
+def _bound(statement: ast.AST) -> Iterable[str]:
+    """The names that a statement gives a value, or a part of one."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.reads import Reads
-from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, tokens
+from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
 from nbagent.notebook.compare.volatile import (
     Moments,
     Processes,
@@ -35,6 +35,8 @@ MOST = 20
 """Findings of a cell that are kept."""
 WIDEST = 1_000
 """Characters of bytes that are taken as one."""
+SHORT = 0.01
+"""Seconds that clocks and people round."""
 CHANCE = 3
 """Characters beside a change in an id that two runs may have in common by chance."""
 LONGEST = 80
@@ -47,7 +49,7 @@ TWICE = "when it was made, a cell that missed a module may have run twice"
 ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
 REORDERED = f"{ORDER}; {EVERY_RUN}"
-_NAMED = re.compile(r"[A-Za-z]\W*$")
+_NAMED = re.compile(r"[A-Za-z][^\w<>|│┃]*$")
 _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
 _BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
@@ -161,7 +163,8 @@ def differences(
 
 def _is_reordered(stored: str, fresh: str) -> bool:
     """Whether two texts have the same words and numbers."""
-    return sorted(re.findall(r"\w+", stored)) == sorted(re.findall(r"\w+", fresh))
+    one, other = (sorted(re.findall(r"[^\W\d]+|\d+", each)) for each in (stored, fresh))
+    return one == other
 
 
 def _sorted_sets(text: str) -> str:
@@ -264,13 +267,14 @@ def _tokens(begin: int, end: int) -> range:
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
     """Whether a change is of a measured number that runs may agree on by chance, since it has few digits.
 
-    It has no name of its own, and stands in a line with others that differ with every run; or it is all there is.
+    It has no name of its own, and is tiny or stands in a line with others that differ with every run; or it is all.
     """
     if len(change.stored) != 1 or len(change.fresh) != 1 or change.fresh[0].kind != "number":
         return False
     token, digits = change.fresh[0], re.sub(r"\D", "", change.fresh[0].text).lstrip("0")
     if context.reads.clock:
-        return token.line in timed and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
+        likely = token.line in timed or abs(number(token) or 0) < SHORT
+        return likely and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
     return context.reads.measure and token.row.strip() == token.text
 
 

@@ -15,7 +15,7 @@ MOST = 4_000
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
-_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AP]M)?"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?"
 _ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})\b)?"
 _TH = r"(?:st|nd|rd|th)?"
 _AT = rf"(?:,? {_CLOCK}(?: [A-Z]{{2,5}})?)?"
@@ -36,7 +36,8 @@ _TOKENS = re.compile(
             ("date2", rf"\b\d{{1,4}}(?P<sep>[./])\d{{1,2}}(?P=sep)\d{{2,4}}\b(?:,? {_CLOCK}{_ZONE})?"),
             ("date3", rf"\b(?:{_DAY},? )?\d{{1,2}}{_TH} {_MONTH},? \d{{4}}\b{_THEN}"),
             ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}{_AT},? \d{{4}}\b{_THEN}"),
-            ("date5", r"\b20\d{6}[T_-]?\d{4,6}\b|(?<=_)20\d{6}(?:[T_-]?\d{4,6})?(?![A-Za-z0-9])"),
+            ("date5", r"\b(?:20)?\d\d[01]\d[0-3]\d[T_-]\d{4,6}\b|\b20\d{10,12}\b"),
+            ("date6", r"(?<=_)20\d{6}(?:[T_-]?\d{4,6})?(?![A-Za-z0-9])"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
             ("rate", rf"(?<![\w.])(?:{_NUMBER}) ?(?!k?c?m/)[A-Za-z]{{0,12}}/(?:s|sec|second|min|minute)\b"),
             ("quantity", rf"(?<![\w.])(?:{_NUMBER}) ?{_UNITS}(?:(?![\w/])|(?={_EACH}))"),
@@ -118,7 +119,7 @@ def tokens(text: str, *, lines: Container[int] | None = None) -> list[Token]:
         if lines is not None and number not in lines:
             continue
         for match in _TOKENS.finditer(line):
-            kind = (match.lastgroup or "sign").rstrip("2345")
+            kind = (match.lastgroup or "sign").rstrip("23456")
             if kind == "repr":
                 kind = "date"
             if kind not in ("space", "rule"):

@@ -36,7 +36,8 @@ ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_WEEK = frozenset("mon tue wed thu fri sat sun".split())
+_DAYS = "mon tue wed thu fri sat sun".split()
+_WEEK = frozenset(_DAYS)
 _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
@@ -117,6 +118,7 @@ def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
         return True
     at = [int(each[1]) * 3600 + int(each[2]) * 60 for each in (shown[0], shown[1])]
     apart, room = at[1] - at[0] - (moments.fresh - moments.stored), moments.early + 1.5 * moments.elapsed + 120
+    room += HOUR if not any(each % HOUR for each in at) else 0  # as where code leaves out the minutes
     steps = {0, *(one - other for one, other in itertools.permutations(moments.zones, 2) if abs(one - other) == HOUR)}
     return at[0] == at[1] or any(_is_off(apart - step, room, 12 * HOUR) for step in steps)
 
@@ -150,9 +152,9 @@ def _day(moment: float, zone: int) -> int:
 def _days(text: str, moment: float, farthest: int) -> set[int]:
     """The numbers of the days that a text may mean, read as a date in whatever order, so many days from a moment."""
     numbers = [int(each) for each in re.findall(r"\d+", text)[:8]]
-    if len(numbers) and len(str(numbers[0])) == 8:
-        first = str(numbers[0])
-        numbers = [int(first[:4]), int(first[4:6]), int(first[6:]), *numbers[1:]]
+    if len(numbers) and len(first := str(numbers[0])) in (6, 8, 12, 14):
+        year = 2 if len(first) == 6 else 4
+        numbers = [int(first[:year]), int(first[year : year + 2]), int(first[year + 2 : year + 4]), *numbers[1:]]
     words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
     today, at = datetime.fromtimestamp(moment, UTC), _day(moment, 0)
     near = range(-farthest, farthest + 1)
@@ -170,7 +172,8 @@ def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
         if each not in rest:
             return False
         rest.remove(each)
-    return day.year in rest or day.year % 100 in rest
+    # Beside a year in four digits, that in two would be an hour, a minute or a second.
+    return day.year in rest or (day.year % 100 in rest and not any(1900 <= each < 2200 for each in rest))
 
 
 def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
@@ -184,6 +187,8 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     if label := _PARTS.search(fresh.before):
         same = _PARTS.search(stored.before) is not None and stored.text.isdecimal() and fresh.text.isdecimal()
         return same and (label[1] is not None or max(len(stored.text), len(fresh.text)) <= 2)
+    if _is_word_of_a_date(stored, fresh, moments):
+        return True
     later = _parts(moments.fresh, moments.zones)
     if moments.stored is None:
         return any(_is_part(fresh, part) for parts in later for part in parts)
@@ -200,6 +205,20 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     )
 
 
+def _is_word_of_a_date(stored: Token, fresh: Token, moments: Moments) -> bool:
+    """Whether both are weekdays or months as far apart as runs on other days, or one zone in summer and in winter."""
+    one, other = stored.text.lower(), fresh.text.lower()
+    if moments.stored is None or abs(moments.fresh - moments.stored) < DAY or not one.isalpha() or not other.isalpha():
+        return False
+    then, now = (datetime.fromtimestamp(each, UTC) for each in (moments.stored, moments.fresh))
+    if one[:3] in _DAYS and other[:3] in _DAYS:
+        return (_DAYS.index(other[:3]) - _DAYS.index(one[:3]) - (now.toordinal() - then.toordinal()) + 1) % 7 <= 2
+    if one[:3] in _MONTHS and other[:3] in _MONTHS:
+        return (_MONTHS.index(other[:3]) - _MONTHS.index(one[:3]) - (now.month - then.month) + 1) % 12 <= 2
+    zones = [re.sub("[SD]", "", each.text) for each in (stored, fresh)]
+    return zones[0] == zones[1] and stored.text.isupper() and re.fullmatch("[A-Z]{1,3}T", zones[0]) is not None
+
+
 def _time(moment: float) -> tuple[int, ...]:
     """The hour, of a day of 24 or 12, and the minute."""
     at = datetime.fromtimestamp(moment, UTC)
@@ -213,7 +232,7 @@ def _parts(moment: float, zones: Sequence[int]) -> list[tuple[int | str, ...]]:
     return [
         (
             *(day.year, day.month, day.day, day.timetuple().tm_yday, day.isocalendar().week, int(f"{day:%U}")),
-            *(day.isoweekday(), f"{day:%A}".lower(), f"{day:%B}".lower()),
+            *(day.isoweekday(), f"{day:%A}".lower(), f"{day:%B}".lower(), day.year * 100 + day.month),
         )
         for day in days
     ]
