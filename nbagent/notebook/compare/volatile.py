@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +37,20 @@ ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
 TINY = 1e-4
 """Seconds."""
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "mon tue wed thu fri sat sun".split()
-_WEEK = frozenset(_DAYS)
+_WEEK = frozenset("mon tue wed thu fri sat sun".split())
+_CYCLES = tuple(
+    ({name: at for at, whole in enumerate(names.split()) for name in (whole, whole[:3])}, seconds)
+    for names, seconds in (
+        ("monday tuesday wednesday thursday friday saturday sunday", 86_400),
+        (
+            "january february march april may june july august september october november december",
+            86_400 * 365.25 / 12,
+        ),
+    )
+)
+"""The places of weekdays and months by their names, and how many seconds one has."""
+_ZONE = re.compile(r"([A-Z]{1,2}?)[SD]?T")
+"""A time zone's name, in summer and in winter: CET and CEST, EST and EDT."""
 _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
@@ -207,16 +220,16 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
 
 def _is_word_of_a_date(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether both are weekdays or months as far apart as runs on other days, or one zone in summer and in winter."""
-    one, other = stored.text.lower(), fresh.text.lower()
-    if moments.stored is None or abs(moments.fresh - moments.stored) < DAY or not one.isalpha() or not other.isalpha():
+    apart = 0.0 if moments.stored is None else moments.fresh - moments.stored
+    if moments.stored is None or abs(apart) < DAY:
         return False
-    then, now = (datetime.fromtimestamp(each, UTC) for each in (moments.stored, moments.fresh))
-    if one[:3] in _DAYS and other[:3] in _DAYS:
-        return (_DAYS.index(other[:3]) - _DAYS.index(one[:3]) - (now.toordinal() - then.toordinal()) + 1) % 7 <= 2
-    if one[:3] in _MONTHS and other[:3] in _MONTHS:
-        return (_MONTHS.index(other[:3]) - _MONTHS.index(one[:3]) - (now.month - then.month) + 1) % 12 <= 2
-    zones = [re.sub("[SD]", "", each.text) for each in (stored, fresh)]
-    return zones[0] == zones[1] and stored.text.isupper() and re.fullmatch("[A-Z]{1,3}T", zones[0]) is not None
+    one, other = stored.text.lower(), fresh.text.lower()
+    for places, length in _CYCLES:
+        if one in places and other in places:
+            steps = (math.floor(apart / length), math.ceil(apart / length))
+            return any((places[other] - places[one] - step) % len({*places.values()}) == 0 for step in steps)
+    zones = [_ZONE.fullmatch(each.text) for each in (stored, fresh)]
+    return zones[0] is not None and zones[1] is not None and zones[0][1] == zones[1][1]
 
 
 def _time(moment: float) -> tuple[int, ...]:
