@@ -199,11 +199,8 @@ def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
     for fact in (each for each in facts if each in text):
         # "12 columns are empty" is a result.
-        text = re.sub(
-            rf"(?:(?<=[Aa]ll |[Tt]he |[Ii]ts )|(?<!\w)(?!{fact} (?:have|had|are|were|contain|lack|miss)\b)){fact}(?!\w)",
-            " ",
-            text,
-        )
+        is_result = rf"{fact} (?:have|had|are|were|contain|lack|miss)\b"
+        text = re.sub(rf"(?:(?<=[Aa]ll |[Tt]he |[Ii]ts )|(?<!\w)(?!{is_result})){fact}(?!\w)", " ", text)
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
