@@ -18,11 +18,12 @@ import pytest
 from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
+from nbagent.notebook.compare.dates import ZONES, Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED, masked, read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import ZONES, Moments, Processes, zones
+from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 

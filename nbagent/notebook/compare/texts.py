@@ -8,23 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
+from nbagent.notebook.compare.dates import Moments, is_age, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
-from nbagent.notebook.compare.volatile import (
-    Moments,
-    Processes,
-    is_age,
-    is_clock,
-    is_duration,
-    is_id,
-    is_in_step,
-    is_memory,
-    is_moment,
-    is_now,
-    is_process,
-    is_shifted,
-)
+from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_process
 
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
