@@ -46,9 +46,9 @@ from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.kernel.profile import Column, FileProfile, Table
 from nbagent.notebook.build import build
 from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import Context
-from nbagent.notebook.compare.volatile import Moments
 from nbagent.notebook.document import DocumentCell
 from nbagent.notebook.formats import markdown, percent
 from nbagent.notebook.lock import imports, seeds

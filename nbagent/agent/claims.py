@@ -78,9 +78,10 @@ _BOUNDED = re.compile(
 """A year from or to which something is looked at."""
 _LIMITED = re.compile(
     r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
-    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)(?![\w,]|\.\d)"
+    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
+    r"(?![\w,]|\.\d|\s?(?:%|per ?cent|Prozent))"
 )
-"""A limit beyond which something is looked at."""
+"""A limit beyond which something is looked at; a share is more often a result."""
 _REPEATED = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
 )
@@ -194,10 +195,12 @@ def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()
     text = _LABEL.sub(label, text)
     # The longest first, and each only as whole words: `Area 1` is no part of "Area 12". One of numbers alone would hide
     # results.
-    told = [each for each in names if _WORDS.search(each) and each in text]
-    told += [each for each in facts if each in text]
-    for name in sorted(told, key=len, reverse=True):
+    for name in sorted((each for each in names if _WORDS.search(each) and each in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
+    for fact in (each for each in facts if each in text):
+        # "12 columns are empty" is a result.
+        is_result = rf"{fact} (?:have|had|are|were|contain|lack|miss)\b"
+        text = re.sub(rf"(?:(?<=[Aa]ll |[Tt]he |[Ii]ts )|(?<!\w)(?!{is_result})){fact}(?!\w)", " ", text)
     for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)

@@ -20,11 +20,12 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
+from nbagent.notebook.compare.dates import Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Moments, Processes, zones
+from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
 from nbagent.notebook.lock import Lock

@@ -99,10 +99,13 @@ def binary() -> str:
 @functools.cache
 def _version(program: str, changed: int) -> Version:  # noqa: ARG001 - another file is asked anew
     """The version of a uv; 0 if it says none."""
-    said = subprocess.run(
-        [program, "--version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        check=False, timeout=RESOLVE_SECONDS,
-    )  # fmt: skip
+    try:
+        said = subprocess.run(
+            [program, "--version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", check=False, timeout=RESOLVE_SECONDS,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InstallError(f"{program} can't be run: {error}.", mend="Install it anew: pip install uv") from error
     found = re.match(r"uv (\d+(?:\.\d+)+)", said.stdout)
     return Version(found[1] if found else "0")
 

@@ -174,7 +174,19 @@ def test_what_is_counted_of_the_data_beforehand_is_no_claim() -> None:
         "None of 37 columns in 132 files has it, but 37 rows.", printed("5"), facts=["37 columns", "132 files"]
     )
     assert [each.text for each in found] == ["37"]
-    assert claims("None of the 37 columns has it.", printed("5"), facts=["37 columns"]) == []
+    for answer, are in (
+        ("None of the 37 columns has it.", 0),
+        ("The 12 columns are:", 0),
+        ("12 columns are empty.", 1),
+    ):
+        assert len(claims(answer, printed("5"), facts=["37 columns", "12 columns"])) == are
+
+
+def test_a_share_is_no_limit() -> None:
+    """Though code compares something else with the same number."""
+    code = {1: "print(frame.filter(pl.col('age') > 45).height)"}
+    found = claims("Of 61, more than 45% answered.", printed("61"), code=code)
+    assert [(each.text, each.supported) for each in found] == [("61", True), ("45%", False)]
 
 
 def test_the_year_of_a_date_without_hyphens_is_shown() -> None:

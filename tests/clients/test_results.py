@@ -14,8 +14,8 @@ from jupyter_client.manager import start_new_kernel
 
 from nbagent import Session
 from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.texts import Context
-from nbagent.notebook.compare.volatile import Moments
 
 Pair = tuple[KernelManager, BlockingKernelClient]
 

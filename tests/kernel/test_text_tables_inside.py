@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from time import monotonic, thread_time
 
@@ -12,6 +13,7 @@ import pytest
 from nbagent.core.policy import MIB
 from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
+from nbagent.kernel.inside.layouts_inside import layouts
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
 from nbagent.kernel.inside.text_tables_inside import Clock, TextTable, text_table
@@ -226,6 +228,36 @@ def test_a_note_that_does_not_fit_names_nothing(tmp_path: Path, row: str) -> Non
     path = tmp_path / "x.dat"
     path.write_text("".join(f"{row.format(at=at + 2000)}\n" for at in range(70)))
     assert "its columns" not in str(one(str(path), Clock(monotonic() + 9, MIB)))
+
+
+@pytest.mark.parametrize("line", ["byte format " * 3_000, f"1-4 I4{' ' * 30_000}x", f"1-4 I4  {'1' * 30_000}x"])
+def test_a_note_is_read_in_one_way(tmp_path: Path, line: str) -> None:
+    """A line that could be read in many would keep all of Python from running, and no file would be described."""
+    (tmp_path / "note.txt").write_text(line)
+    started = thread_time()
+    layouts(str(tmp_path / "note.txt"))
+    assert thread_time() - started < 1
+
+
+def test_a_note_that_cannot_be_read_names_nothing(tmp_path: Path) -> None:
+    """The texts beside it can be read all the same."""
+    assert layouts(str(tmp_path / "there is none.txt")) == ()
+
+
+def test_a_member_of_a_zip_that_cannot_be_taken_out_hides_no_other(tmp_path: Path) -> None:
+    """Such as one that needs a password, or whose name is none of a file."""
+    path = tmp_path / "packed.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("..", "x")
+        packed.writestr("locked.txt", "x")
+        packed.writestr("open.csv", "a,b\n1,2\n3,4\n")
+    data = path.read_bytes()
+    at = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
+    path.write_bytes(data[: at + 8] + bytes([data[at + 8] | 1]) + data[at + 9 :])
+    up, locked, table = one(str(path), Clock(monotonic() + 9, MIB))["tables"]
+    assert "Is a directory" in up["note"]
+    assert "password" in locked["note"]
+    assert [each["name"] for each in table["columns"]] == ["a", "b"]
 
 
 def test_words_below_a_table_are_told(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ import pytest
 from nbagent.core.errors import UsageError
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook.compare.cell import Comparison, compare
+from nbagent.notebook.compare.dates import ZONES, Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED, masked, read_masks
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED, UNSET, Context, Strictness
 from nbagent.notebook.compare.tokens import MOST, changes, tokens
-from nbagent.notebook.compare.volatile import ZONES, Moments, Processes, zones
+from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.compare.widgets import WIDGET, with_state
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
@@ -246,6 +247,9 @@ def test_words_of_dates_are_as_far_apart_as_runs_on_other_days() -> None:
     for one, other in ((then, noon), (then.replace(hour=13, minute=0), noon.replace(hour=14, minute=0))):
         shown = [f"{each - timedelta(days=9):%A %B}, {each:%Y-%m-%d %H:%M}, EST" for each in (one, other)]
         assert compared(shown[0].replace("EST", "EDT"), shown[1], shown[1], code=code).differences == []
+    near = replace(MOMENTS, stored=NOW - 3 * 86_400)
+    for one, other in (("Marie", "Martin"), ("Sunlight", "Wednesbury"), ("DEBIT", "EBIT"), ("Friday", "Sunday")):
+        assert compared(one, other, other, code=code, moments=near).differences
     wrong = f"{then - timedelta(days=5):%A %B}, {then:%Y-%m-%d %H:%M}, EST"
     assert compared(wrong, shown[1], shown[1], code=code).differences
     assert compared("Monday", "Tuesday", "Tuesday", code="x").differences
@@ -287,11 +291,13 @@ def test_bytes_are_the_same_in_either_quotes() -> None:
 
 
 def test_short_times_that_are_rounded_may_be_the_same_in_fresh_runs() -> None:
-    """Not where they are called something, nor where they are long."""
+    """Not where they are called something, nor where they are long or among other numbers."""
     code = "print(f'{time.time() - t:8.3f} words')"
     assert compared("   0.003 words", "   0.000 words", "   0.000 words", code=code).differences == []
     assert compared("error 0.003", "error 0.000", "error 0.000", code=code).differences
     assert compared("   0.300 words", "   0.200 words", "   0.200 words", code=code).differences
+    assert compared("   0.300 words", "   0.002 words", "   0.002 words", code=code).differences
+    assert compared("[1.2 0.004]", "[1.2 0.007]", "[1.2 0.007]", code=code).differences
 
 
 def test_tasks_that_end_in_another_order_may_take_another_time() -> None:
@@ -627,15 +633,28 @@ def test_a_picture_that_is_drawn_on_depends_on_what_is_drawn() -> None:
 def test_packed_numbers_of_a_figure_are_compared_one_by_one() -> None:
     """Durations in it are those of the run; a result beside them is none."""
 
-    def figure(*numbers: float) -> list[Any]:
-        data = base64.b64encode(array("d", numbers).tobytes()).decode()
-        return [result(**{"application_vnd.plotly.v1+json": {"data": [{"y": {"dtype": "f8", "bdata": data}}]}})]
+    def figure(*numbers: float, shape: str = "2") -> list[Any]:
+        packed = base64.b64encode(array("d", numbers).tobytes()).decode()
+        data = [{"y": {"dtype": "f8", "bdata": packed, "shape": shape}}]
+        return [result(**{"application_vnd.plotly.v1+json": {"data": data}})]
 
     context = Context(moments=MOMENTS, reads=Code().take("fig = px.bar(y=[5, time.time() - t])"))
     runs = [figure(5, 0.01 + n / 1000) for n in range(3)]
     assert compare(runs[0], runs[1], context, again=[runs[2]]).excused == {"timing"}
     assert compare(figure(6, 0.01), runs[1], context, again=[runs[2]]).differences
     assert not compare(figure(0.1 + 0.2), figure(0.3), context).differences
+    assert compare(figure(1, 2, shape="1, 2"), figure(1, 2, shape="2, 1"), context).differences
+
+
+@pytest.mark.parametrize(
+    ("drawn", "other"),
+    [('<g id="{}"/><use xlink:href="#{}"/><p style="clip-path: url(#{})"/>', False),
+     ('<g id="{}"/><text>#{}</text>', True), ('<g id="{}"/><path fill="#{}"/>', True), ('<text>id="{}"</text>', True)],
+)  # fmt: skip
+def test_names_within_a_drawing_are_made_up(drawn: str, other: bool) -> None:
+    """Not what it shows: its words and its colours, whatever has the same name."""
+    runs = [[result(**{"image_svg+xml": f"<svg>{drawn.replace('{}', each)}</svg>"})] for each in ("d02020", "2020d0")]
+    assert bool(compare(*runs, Context(moments=MOMENTS)).differences) is other
 
 
 def test_what_a_clock_is_written_into_depends_on_it() -> None:

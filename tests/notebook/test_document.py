@@ -15,8 +15,8 @@ from nbagent.core.errors import NbagentError, StoreError, UsageError
 from nbagent.faces.cli import log
 from nbagent.notebook import document
 from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.texts import Context
-from nbagent.notebook.compare.volatile import Moments
 from nbagent.notebook.proof import Proof
 from nbagent.notebook.report import junit, write_into
 

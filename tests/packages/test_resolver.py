@@ -374,3 +374,14 @@ async def test_a_uv_that_writes_outside_of_its_folder_is_refused(
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     await refused(make(), "app", match=r"outside of their folder.*pip install --upgrade uv")
+
+
+async def test_a_uv_that_cannot_be_run_is_an_error_with_its_mend(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As one that was made for another processor."""
+    (tmp_path / "uv").write_text("#!/nowhere/sh")
+    (tmp_path / "uv").chmod(0o755)
+    monkeypatch.setitem(sys.modules, "uv", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await refused(make(), "app", match=r"can't be run.*pip install uv")

@@ -226,7 +226,25 @@ async def test_a_hidden_process_counts_by_its_room(monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", refuse)
         assert overuse_inside.open_files_of(own) >= 64
-    assert overuse_inside.open_files_of("0") == 0
+        patch.setattr(os, "listdir", refuse)
+        assert overuse_inside.watches_of(own) >= 32 * 32
+    assert overuse_inside.open_files_of("0") == overuse_inside.watches_of("0") == 0
+
+
+async def test_watches_of_a_program_that_nobody_may_read_count(isolated: Kernel) -> None:
+    """Linux shows nobody what such a process has open."""
+    take = f"{TAKE['watches of epoll']}\nimport time\nprint('taken', flush=True)\ntime.sleep(60)"
+    code = f"""
+import os, shutil, subprocess, sys
+shutil.copy(os.path.realpath(sys.executable), "/tmp/program")
+os.chmod("/tmp/program", 0o111)
+home = {{"PYTHONHOME": sys.base_prefix}}
+child = subprocess.Popen(["/tmp/program", "-c", {take!r}], stdout=subprocess.PIPE, env=home)
+print(child.stdout.readline())
+child.wait()
+"""
+    cell = await isolated.run(code)
+    assert "watches of epoll" in cell.note, cell
 
 
 async def test_a_hidden_process_counts_by_what_it_has_mapped(monkeypatch: pytest.MonkeyPatch) -> None:

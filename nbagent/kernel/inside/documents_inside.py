@@ -187,15 +187,8 @@ def archive(path: str, clock: Clock, name_of: Callable[[int], str], kind_of: Cal
         for number, each in enumerate(members[:MAX_TABLES]):
             found: dict[str, Any] = {}
             if 0 < each.file_size < clock.whole and clock.nested < NESTED_ARCHIVES and not clock.is_over():
-                clock.nested += 1
                 beside = os.path.join(folder, str(number), os.path.basename(each.filename))
-                os.mkdir(os.path.dirname(beside))
-                with file.open(each) as member, open(beside, "wb") as copy:
-                    copy.write(member.read(each.file_size))
-                with suppress(Exception):
-                    found = kind_of(beside, each.file_size, clock)
-                os.unlink(beside)
-                clock.nested -= 1
+                found = _taken_out(file, each, beside, clock, kind_of)
                 content = f"zipfile.ZipFile({path!r}).read({each.filename!r})"
                 tables += [_member(each.filename, beside, content, one) for one in found.get("tables", ())]
             if not found.get("tables"):
@@ -207,6 +200,25 @@ def archive(path: str, clock: Clock, name_of: Callable[[int], str], kind_of: Cal
         "tables": tables,
         "note": f"{len(members):,} files{f', {left:,} not shown' if left else ''}",
     }
+
+
+def _taken_out(
+    file: zipfile.ZipFile, member: zipfile.ZipInfo, beside: str, clock: Clock, kind_of: Callable[..., Any]
+) -> dict[str, Any]:
+    """The profile of a member of a zip file, by a copy of it at a path; or why there is none, as its kind."""
+    try:
+        os.mkdir(os.path.dirname(beside))
+        with file.open(member) as content, open(beside, "wb") as copy:
+            copy.write(content.read(member.file_size))
+    except Exception as error:  # it needs a password or is damaged, or no file can be called so: the others can be read
+        return {"kind": f"can't be read: {brief(getattr(error, 'strerror', None) or error)}"}
+    found: dict[str, Any] = {}
+    clock.nested += 1
+    with suppress(Exception):
+        found = kind_of(beside, member.file_size, clock)
+    clock.nested -= 1
+    os.unlink(beside)
+    return found
 
 
 def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict[str, Any]:

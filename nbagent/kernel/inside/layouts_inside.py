@@ -34,9 +34,11 @@ _ENTRY = re.compile(
     re.IGNORECASE,
 )
 """A line that says where a column stands, of what form it is, and before that or behind it, what it is."""
-_FILL = re.compile(r"\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
+_FILL = re.compile(r"(?<!\s)\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
 """What fills empty places, between the form and the name."""
-_PLACED_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[EeDd][+-]?\d+)?")
+_HEADER = re.compile(r"(?>.*?\bbytes?\b)(?>.*?\bformat\b).*\b(label|name)\b", re.IGNORECASE)
+"""The header of such lines in a catalogue. Its first two words are looked for once, however often a line has them."""
+_PLACED_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[EeDd][+-]?\d+)?")
 
 
 class Field(NamedTuple):
@@ -144,9 +146,12 @@ def _read(call: str, fields: list[Field], size: int, note: str) -> dict[str, Any
 
 @lru_cache(maxsize=64)
 def layouts(note: str) -> tuple[list[Field], ...]:
-    """The tables of columns with their places that a note has."""
-    with open(note, "rb") as file:
-        start = file.read(NOTE_SIZE)
+    """The tables of columns with their places that a note has; none if it can't be read."""
+    try:
+        with open(note, "rb") as file:
+            start = file.read(NOTE_SIZE)
+    except OSError:
+        return ()
     found: list[list[Field]] = [[]]
     labels: list[int] = []
     for line in start.decode(encoding_of(start), "replace").splitlines():
@@ -167,7 +172,7 @@ def layouts(note: str) -> tuple[list[Field], ...]:
 
 def _label_places(line: str) -> list[int]:
     """Where a header has the column of names, if there is one that names each in one word: as catalogues have it."""
-    found = re.search(r"\bbytes?\b.*\bformat\b.*\b(label|name)\b", line, re.IGNORECASE)
+    found = _HEADER.match(line)
     return [len(line[: found.start(1)].split())] if found else []
 
 

@@ -4,7 +4,8 @@ cell.py       a cell's outputs: pairs them by kind
 texts.py      two texts: what differs, where, and why
 tokens.py     text as numbers, dates, words; which of two texts' differ
 masks.py      what is masked in any text: the built-in shapes, and a person's rules as nbval has them
-volatile.py   why a difference is no change: the clock, ids, what differs with every run
+volatile.py   why a difference is no change: durations, ids, what differs with every run
+dates.py      whether it is the moment of each run
 tables.py     where in a table a difference is
 widgets.py    the state of widgets, without the names that differ with every run
 pictures.py   pixels, decoded in a sandbox

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
 from nbagent.notebook.compare.masks import masked
-from nbagent.notebook.compare.texts import EVERY_RUN, HTML, LARGE, MOST, PLAIN, Context, Difference, label
+from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
+from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _STYLED = re.compile(
     r"""\b(?:style|title|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
@@ -32,8 +33,11 @@ _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4
 """Kinds of numbers by Plotly's names, and by Python's."""
 TRACEBACK = "traceback"
 """What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
-_NAMES = re.compile(r"""(\bid=["']|#)([^"')\s<>]{1,200})""")
-"""Where a drawing gives something a name, and where it uses that."""
+_ELEMENTS = re.compile(r"<[^<>]*>")
+_NAMES = re.compile(
+    r"""((?<![\w-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})"""
+)
+"""Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
@@ -167,15 +171,24 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "".join(value)
-    return json.dumps(_unpacked(value), indent=0, sort_keys=True)
+    return json.dumps(value, indent=0, sort_keys=True)
+
+
+def _with_numbers(text: str) -> str:
+    """JSON in which the arrays that Plotly packs are numbers, which can be compared one by one."""
+    if '"bdata"' not in text:
+        return text
+    try:
+        return json.dumps(_unpacked(parse(text, limit=tables.MOST)), indent=0, sort_keys=True)
+    except UnreadableError:
+        return text
 
 
 def _unpacked(value: Any) -> Any:
-    """A figure of Plotly's with the numbers of its packed arrays, which can be compared one by one."""
     match value:
-        case {"dtype": str(kind), "bdata": str(data)} if kind in _ARRAYS and len(data) < LARGE:
+        case {"dtype": str(kind), "bdata": str(data)} if kind in _ARRAYS:
             try:
-                return array(_ARRAYS[kind], b64decode(data)).tolist()
+                return {**value, "bdata": array(_ARRAYS[kind], b64decode(data)).tolist()}
             except ValueError:
                 return value
         case dict():
@@ -193,7 +206,8 @@ def _compare_text(
         return texts.differences(key, given, context, found.excused, markup=markup)
 
     if key[1] != HTML or max(len(stored), len(fresh)) > tables.MOST:
-        found.differences += apart(_renamed if key[1] == SVG else str, markup=key[1] == SVG)
+        read = _renamed if key[1] == SVG else _with_numbers if key[1].endswith("json") else str
+        found.differences += apart(read, markup=key[1] == SVG)
         return
     differences = apart(tables.content, markup=False)
     if not differences:
@@ -206,9 +220,11 @@ def _compare_text(
 
 def _renamed(drawing: str) -> str:
     """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
-    names = dict.fromkeys(found[2] for found in _NAMES.finditer(drawing) if found[1] != "#")
-    order = {name: f"N{number}" for number, name in enumerate(names)}
-    return _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), drawing)
+    names = [each[2] for tag in _ELEMENTS.findall(drawing) for each in _NAMES.finditer(tag) if each[1].startswith("id")]
+    order = {name: f"N{number}" for number, name in enumerate(dict.fromkeys(names))}
+    return _ELEMENTS.sub(
+        lambda tag: _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), tag[0]), drawing
+    )
 
 
 def _styles(markup: str) -> str:

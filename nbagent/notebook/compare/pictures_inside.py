@@ -170,12 +170,16 @@ def _apart(one: Any, other: Any, *, exact: bool) -> Any:
 
     if exact:
         return (one != other).any(axis=2)
+
+    def nearby(pixels: Any, choose: Any) -> Any:
+        around = np.pad(pixels, ((1, 1), (1, 1), (0, 0)), mode="edge")
+        rows = choose(choose(around[:-2], around[1:-1]), around[2:])
+        return choose(choose(rows[:, :-2], rows[:, 1:-1]), rows[:, 2:])
+
     found = np.zeros(one.shape[:2], dtype=bool)
     for left, right in ((one, other), (other, one)):
-        around = np.pad(right, ((1, 1), (1, 1), (0, 0)), mode="edge")
-        height, width = right.shape[:2]
-        near = [around[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-        found |= ((left < np.minimum.reduce(near) - STRONG) | (left > np.maximum.reduce(near) + STRONG)).any(axis=2)
+        found |= (left < nearby(right, np.minimum) - STRONG).any(axis=2)
+        found |= (left > nearby(right, np.maximum) + STRONG).any(axis=2)
     return found
 
 

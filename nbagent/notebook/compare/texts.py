@@ -8,23 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
+from nbagent.notebook.compare.dates import Moments, is_age, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
-from nbagent.notebook.compare.volatile import (
-    Moments,
-    Processes,
-    is_age,
-    is_clock,
-    is_duration,
-    is_id,
-    is_in_step,
-    is_memory,
-    is_moment,
-    is_now,
-    is_process,
-    is_shifted,
-)
+from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_process
 
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
@@ -267,13 +255,15 @@ def _tokens(begin: int, end: int) -> range:
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
     """Whether a change is of a measured number that runs may agree on by chance, since it has few digits.
 
-    It has no name of its own, and is tiny or stands in a line with others that differ with every run; or it is all.
+    It has no name of its own, and is tiny in both and the only number of its line, or stands there with others that
+    differ with every run; or it is all.
     """
     if len(change.stored) != 1 or len(change.fresh) != 1 or change.fresh[0].kind != "number":
         return False
     token, digits = change.fresh[0], re.sub(r"\D", "", change.fresh[0].text).lstrip("0")
     if context.reads.clock:
-        likely = token.line in timed or abs(number(token) or 0) < SHORT
+        tiny = all(abs(number(each) or 0) < SHORT for each in (*change.stored, token))
+        likely = token.line in timed or (tiny and len(re.findall(r"\d[\d.]*", token.row)) == 1)
         return likely and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
     return context.reads.measure and token.row.strip() == token.text
 

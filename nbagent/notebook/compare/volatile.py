@@ -1,4 +1,4 @@
-"""Why a difference between two runs is no change: the clock, an id, or something that differs with every run. Pure.
+"""Why a difference between two runs is no change: a duration, an id, or something that differs with every run. Pure.
 
 A shape alone proves little: a date may be a result. So a date must be that of the moment of both runs, a duration must
 be shown by code that reads a clock, and an id must differ between two fresh runs, too.
@@ -6,42 +6,20 @@ be shown by code that reads a clock, and an id must differ between two fresh run
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
+from nbagent.notebook.compare.dates import QUARTER, Moments, is_off
 from nbagent.notebook.compare.tokens import Token, number, seconds
 
-DAY = 26 * 3600.0
-"""Seconds: a day, and what time zones and daylight saving add."""
-HOUR = 3600
-"""Seconds: what daylight saving adds; a clock of twelve of them shows the same twice a day."""
-FARTHEST = 400
-"""Days before and after a run in which a date may be counted from it."""
 EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
 SURE = 3
 """Significant digits from which on a factor that two fresh runs agree on is none of a clock's."""
 NEAR = 8
 """By how many the numbers of a process may differ in two runs."""
-QUARTER = 900
-"""Seconds: time zones are whole quarters of an hour apart."""
-ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
-"""The seconds that time zones are ahead of UTC."""
 TINY = 1e-4
 """Seconds."""
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "mon tue wed thu fri sat sun".split()
-_WEEK = frozenset(_DAYS)
-_PARTS = re.compile(
-    r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
-)
-"""What stands before a part of a time."""
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
@@ -49,25 +27,6 @@ _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
 )
-
-
-@dataclass(frozen=True)
-class Moments:
-    """When two runs were, in seconds since the epoch.
-
-    Attributes:
-        stored: The first; None if nothing says so.
-        fresh: The second.
-        elapsed: Seconds that the second has run so far.
-        zones: The seconds that their time zone may have been ahead of UTC.
-        early: Seconds that the first had run so far.
-    """
-
-    stored: float | None
-    fresh: float
-    elapsed: float
-    zones: Sequence[int] = ZONES
-    early: float = DAY
 
 
 class Processes(NamedTuple):
@@ -82,177 +41,6 @@ class Processes(NamedTuple):
     started: range = range(0)
 
 
-def zones(name: object, moments: Sequence[float]) -> Sequence[int]:
-    """The seconds that a time zone and UTC are ahead of UTC at moments; those of all if there is none of that name."""
-    try:
-        ahead = [ZoneInfo(str(name)).utcoffset(datetime.fromtimestamp(each, UTC)) for each in moments]
-    except (OSError, ValueError, KeyError):
-        return ZONES
-    return sorted({0, *(int(each.total_seconds()) for each in ahead if each is not None)})
-
-
-def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both show the moment at which they ran: as a date of one time zone, or in seconds since the epoch."""
-    if not is_moment(fresh, moments.fresh, moments.zones):
-        return False
-    if moments.stored is None or stored.kind != "date":
-        return moments.stored is None or is_moment(stored, moments.stored, moments.zones)
-    one, other = _days(stored.text, moments.stored, 1), _days(fresh.text, moments.fresh, 1)
-    return any(_day(moments.stored, zone) in one and _day(moments.fresh, zone) in other for zone in moments.zones)
-
-
-def is_moment(token: Token, moment: float, zones: Sequence[int]) -> bool:
-    """Whether a token shows a moment: as a date in one of these time zones, or in seconds since the epoch."""
-    value = number(token)
-    if value is not None and token.kind == "number" and value > 1e9:
-        for unit in (1.0, 1e3, 1e6, 1e9):
-            if abs(value / unit - moment) < DAY:
-                return True
-    return token.kind == "date" and not _days(token.text, moment, 1).isdisjoint(_day(moment, zone) for zone in zones)
-
-
-def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether the times of the day in two dates are the same, or as far apart as the runs; or there are none."""
-    shown = [re.search(r"(\d{1,2}):(\d{2})", each.text) for each in (stored, fresh)]
-    if moments.stored is None or not (shown[0] and shown[1]):
-        return True
-    at = [int(each[1]) * 3600 + int(each[2]) * 60 for each in (shown[0], shown[1])]
-    apart, room = at[1] - at[0] - (moments.fresh - moments.stored), moments.early + 1.5 * moments.elapsed + 120
-    room += HOUR if not any(each % HOUR for each in at) else 0  # as where code leaves out the minutes
-    steps = {0, *(one - other for one, other in itertools.permutations(moments.zones, 2) if abs(one - other) == HOUR)}
-    return at[0] == at[1] or any(_is_off(apart - step, room, 12 * HOUR) for step in steps)
-
-
-def is_shifted(stored: Token, fresh: Token, moments: Moments, *, again: bool) -> bool:
-    """Whether both are dates as many days before or after their runs, such as that of last week.
-
-    Args:
-        stored: What was shown before.
-        fresh: What is shown now.
-        moments: When the runs were.
-        again: Whether a further fresh run shows something else, as it does with the time of the day.
-    """
-    if moments.stored is None:
-        return again
-    one, other = _days(stored.text, moments.stored, FARTHEST), _days(fresh.text, moments.fresh, FARTHEST)
-    apart = {_day(moments.fresh, zone) - _day(moments.stored, zone) for zone in moments.zones}
-    if not again:
-        apart.discard(0)
-    soon = not again and abs(moments.fresh - moments.stored) < DAY
-    # Months have as many days as they like; what is the day of the run, or was a moment ago, is that and no other.
-    room = 0 if soon or is_moment(fresh, moments.fresh, moments.zones) else 1
-    return any(days + more in other for days in one for step in apart for more in range(step - room, step + room + 1))
-
-
-def _day(moment: float, zone: int) -> int:
-    """The number of a moment's day, in a time zone that is so many seconds ahead of UTC."""
-    return int((moment + zone) // 86_400)
-
-
-def _days(text: str, moment: float, farthest: int) -> set[int]:
-    """The numbers of the days that a text may mean, read as a date in whatever order, so many days from a moment."""
-    numbers = [int(each) for each in re.findall(r"\d+", text)[:8]]
-    if len(numbers) and len(first := str(numbers[0])) in (6, 8, 12, 14):
-        year = 2 if len(first) == 6 else 4
-        numbers = [int(first[:year]), int(first[year : year + 2]), int(first[year + 2 : year + 4]), *numbers[1:]]
-    words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
-    today, at = datetime.fromtimestamp(moment, UTC), _day(moment, 0)
-    near = range(-farthest, farthest + 1)
-    with contextlib.suppress(OverflowError):  # a moment at the end of time
-        return {at + days for days in near if _renders(numbers, words, today + timedelta(days=days))}
-    return set()
-
-
-def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
-    """Whether numbers and words have a day's year, month and day."""
-    rest = list(numbers)
-    if not _WEEK.intersection(words) <= {f"{day:%a}".lower()}:
-        return False
-    for each in (day.day, *(() if _MONTHS[day.month - 1] in words else (day.month,))):
-        if each not in rest:
-            return False
-        rest.remove(each)
-    # Beside a year in four digits, that in two would be an hour, a minute or a second.
-    return day.year in rest or (day.year % 100 in rest and not any(1900 <= each < 2200 for each in rest))
-
-
-def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both are the same part of their moments, such as the weekday, the day or the week; or say that they are.
-
-    Args:
-        stored: What was shown before.
-        fresh: What is shown now.
-        moments: When the runs were.
-    """
-    if label := _PARTS.search(fresh.before):
-        same = _PARTS.search(stored.before) is not None and stored.text.isdecimal() and fresh.text.isdecimal()
-        return same and (label[1] is not None or max(len(stored.text), len(fresh.text)) <= 2)
-    if _is_word_of_a_date(stored, fresh, moments):
-        return True
-    later = _parts(moments.fresh, moments.zones)
-    if moments.stored is None:
-        return any(_is_part(fresh, part) for parts in later for part in parts)
-    days = zip(_parts(moments.stored, moments.zones), later, strict=True)
-    # What shows the time may have read the clock in a cell before.
-    times = (
-        [_time(at - early + zone) for at in (moments.stored, moments.fresh)]
-        for zone, early in itertools.product(moments.zones, (0.0, moments.elapsed))
-    )
-    return any(
-        _is_part(stored, one) and _is_part(fresh, other)
-        for before, after in itertools.chain(days, times)
-        for one, other in zip(before, after, strict=True)
-    )
-
-
-def _is_word_of_a_date(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both are weekdays or months as far apart as runs on other days, or one zone in summer and in winter."""
-    one, other = stored.text.lower(), fresh.text.lower()
-    if moments.stored is None or abs(moments.fresh - moments.stored) < DAY or not one.isalpha() or not other.isalpha():
-        return False
-    then, now = (datetime.fromtimestamp(each, UTC) for each in (moments.stored, moments.fresh))
-    if one[:3] in _DAYS and other[:3] in _DAYS:
-        return (_DAYS.index(other[:3]) - _DAYS.index(one[:3]) - (now.toordinal() - then.toordinal()) + 1) % 7 <= 2
-    if one[:3] in _MONTHS and other[:3] in _MONTHS:
-        return (_MONTHS.index(other[:3]) - _MONTHS.index(one[:3]) - (now.month - then.month) + 1) % 12 <= 2
-    zones = [re.sub("[SD]", "", each.text) for each in (stored, fresh)]
-    return zones[0] == zones[1] and stored.text.isupper() and re.fullmatch("[A-Z]{1,3}T", zones[0]) is not None
-
-
-def _time(moment: float) -> tuple[int, ...]:
-    """The hour, of a day of 24 or 12, and the minute."""
-    at = datetime.fromtimestamp(moment, UTC)
-    return at.hour, at.hour % 12 or 12, at.minute
-
-
-def _parts(moment: float, zones: Sequence[int]) -> list[tuple[int | str, ...]]:
-    """The parts of a moment, in the time zones farthest to the west and to the east, and between."""
-    ahead = sorted({min(zones), 0, max(zones)})
-    days = (datetime.fromtimestamp(moment, UTC) + timedelta(seconds=each) for each in ahead)
-    return [
-        (
-            *(day.year, day.month, day.day, day.timetuple().tm_yday, day.isocalendar().week, int(f"{day:%U}")),
-            *(day.isoweekday(), f"{day:%A}".lower(), f"{day:%B}".lower(), day.year * 100 + day.month),
-        )
-        for day in days
-    ]
-
-
-def _is_part(token: Token, part: int | str) -> bool:
-    if isinstance(part, str):
-        return token.kind == "word" and token.text.lower() in (part, part[:3])
-    return token.text[:1].isdecimal() and "." not in token.text and number(token) == part
-
-
-def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether two numbers count the days to the moments of both runs, from the same day or till it."""
-    one, other = number(stored), number(fresh)
-    if moments.stored is None or one is None or other is None or one == other:
-        return False
-    days = [datetime.fromtimestamp(each, UTC).toordinal() for each in (moments.stored, moments.fresh)]
-    return abs(abs(other - one) - (days[1] - days[0])) <= (1 if moments.fresh - moments.stored > DAY else 0)
-
-
 def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether both are the time of the day of their moments, in any time zone, or none is longer than a run took.
 
@@ -263,15 +51,10 @@ def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
         return True
     pairs = [(stored, moments.stored), (fresh, moments.fresh)]
     off = [_times(token)[0] - at for token, at in pairs if at is not None]
-    if all(_is_off(each, longest + 60, QUARTER) for each in off):
+    if all(is_off(each, longest + 60, QUARTER) for each in off):
         return True
     minutes = 60 if len(_times(fresh)) > 1 else 0
-    return len(off) > 1 and _is_off(off[1] - off[0], longest + minutes, 86_400)
-
-
-def _is_off(apart: float, most: float, step: int) -> bool:
-    """Whether two times differ by some steps, and no more: by days, or by the quarters of an hour of time zones."""
-    return abs((apart + step / 2) % step - step / 2) <= most
+    return len(off) > 1 and is_off(off[1] - off[0], longest + minutes, 86_400)
 
 
 def _times(token: Token) -> list[float]:

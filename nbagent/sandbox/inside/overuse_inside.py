@@ -226,22 +226,37 @@ def open_files_of(process: str) -> int:
         # Linux tells their number as the folder's size since 6.2.
         return os.stat(f"/proc/{process}/fd").st_size or len(os.listdir(f"/proc/{process}/fd"))
     except PermissionError:
-        with open(f"/proc/{process}/status") as status:
-            return next((int(line.split()[1]) for line in status if line.startswith("FDSize:")), 0)
+        return room_of(process)
     except OSError:
         return 0
 
 
+def room_of(process: str) -> int:
+    """Open files for which a process has room; 0 if it is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/status") as status:
+        return next((int(line.split()[1]) for line in status if line.startswith("FDSize:")), 0)
+    return 0
+
+
 def watches() -> int:
     """Files that processes watch by epoll, of which Linux has one supply for all programs of a user."""
+    return sum(watches_of(name) for name in os.listdir("/proc") if name.isdecimal() and name != "1")
+
+
+def watches_of(process: str) -> int:
+    """Files that a process watches; if it lets nobody look, as many as it has room for; 0 if it is gone."""
     total = 0
-    for folder in (f"/proc/{name}" for name in os.listdir("/proc") if name.isdecimal() and name != "1"):
-        with contextlib.suppress(OSError):
-            for each in os.listdir(f"{folder}/fd"):
-                with contextlib.suppress(OSError):
-                    if os.readlink(f"{folder}/fd/{each}") == "anon_inode:[eventpoll]":
-                        with open(f"{folder}/fdinfo/{each}", "rb", buffering=0) as file:
-                            total += read(file.fileno(), MAPS).count(b"tfd:")
+    try:
+        for each in os.listdir(f"/proc/{process}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(f"/proc/{process}/fd/{each}") == "anon_inode:[eventpoll]":
+                    with open(f"/proc/{process}/fdinfo/{each}", "rb", buffering=0) as file:
+                        total += read(file.fileno(), MAPS).count(b"tfd:")
+    except PermissionError:
+        # One half of its files watch the other. A program that its user may not read is such a process.
+        return (room_of(process) // 2) ** 2
+    except OSError:
+        return 0
     return total
 
 
