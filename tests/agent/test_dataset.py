@@ -61,6 +61,28 @@ def section(files: list[FileProfile], question: str = "") -> str:
     return DataView(Profiles(files)).section(question)
 
 
+def test_tables_that_stand_in_one_file_are_told_together() -> None:
+    """The one that the question fits best with its call, the others by their places; each has its own in `describe`."""
+    file = FileProfile("/tmp/data/x.csv", kind="CSV", size=99, note="beside them: 212,158 in all")
+    for at, name in enumerate(("Totals", "Ranks")):
+        columns = [Column(each, dtype="String", distinct=3, sample=["a"]) for each in (name, "n", "m", "k")]
+        call = f"pl.read_csv('/tmp/data/x.csv', skip_lines={at * 5 + 2}, n_rows=3)"
+        file.tables.append(Table(name, rows=3, width=4, columns=columns, call=call))
+    lines = section([file, *(table(f"/tmp/data/{each}.csv", each) for each in "abcdefghijklmn")], "Which ranks?")
+    told = lines[lines.index('- "/tmp/data/x.csv" (CSV, "Ranks", 3 rows, 4 columns)') :].splitlines()[:9]
+    assert "    read: pl.read_csv(path, skip_lines=7, n_rows=3)" in told
+    assert '    also in the file: "Totals" (skip_lines=2, n_rows=3): "Totals", "n", "m", …' in told
+    assert '    note: "beside them: 212,158 in all"' in told
+    assert '"Totals", 3 rows' not in lines
+
+
+def test_words_that_are_told_as_no_number_are_not_told_twice() -> None:
+    """A footer among years is among the others, and no value."""
+    years = Column("y", dtype="String", form="numbers", values={"2023": 2, "Source: us": 1}, others={"Source: us": 1})
+    file = FileProfile("/tmp/data/x.csv", kind="CSV", size=9, tables=[Table(rows=3, width=1, columns=[years])])
+    assert '"y": String (numbers), "2023" ×2, also "Source: us"' in section([file])
+
+
 def test_one_table() -> None:
     """A file is told with the call that reads it, and each column with what is odd about its values."""
     assert section([SALES]).splitlines()[2:] == [

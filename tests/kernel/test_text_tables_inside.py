@@ -269,3 +269,43 @@ def test_the_bounds_of_numbers_with_and_without_commas_are_those_of_all(tmp_path
     path.write_text('area,reports\nUlm,812\nBern,76\nBonn,95\nGraz,"67,819"\nLinz,"1,025"\nAll are counted.,\n')
     [_, column] = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"]
     assert (column["low"], column["high"], column["form"]) == (76, 67819, "numbers")
+
+
+STACKED = (
+    'Reports by Pilots,,,\n,,,\nKind,# of Reports,,\nFraud,"99,443",,\nOther,"75,652",,\n,,,\n'
+    '# of Fraud Reports,"99,443",,\nTotal Loss,$584M,,\n,,,\n'
+    'Top Categories,,,\nRank,Category,# of Reports,Median\n1,Imposters,"44,587",12\n2,Shops,"11,515",7\n'
+    "3,Prizes,900,8\n,,,\n"
+    '"Some are in both of the kinds, and none of the ranks that are above has what is below it.",,,\n'
+)
+
+
+def test_tables_of_one_file_that_stand_one_below_the_other_are_told_each(tmp_path: Path) -> None:
+    """Each with a call that reads it alone, its title, and nothing of the others."""
+    path = tmp_path / "x.csv"
+    path.write_text(STACKED)
+    found = one(str(path), Clock(float("inf"), 2**20))
+    first, bare, ranks = found["tables"]
+    assert [each["name"] for each in found["tables"]] == ["Reports by Pilots", "lines 7 to 8", "Top Categories"]
+    assert [each["name"] for each in first["columns"]] == ["Kind", "# of Reports"]
+    assert [each["rows"] for each in found["tables"]] == [2, 2, 3]
+    assert [eval(each["call"], {"pl": pl}).shape for each in found["tables"]] == [(2, 2), (2, 2), (3, 4)]  # noqa: S307
+    assert eval(bare["call"], {"pl": pl}).item(1, 1) == "$584M"  # noqa: S307
+    assert [each["name"] for each in ranks["columns"]] == ["Rank", "Category", "# of Reports", "Median"]
+    assert "Some are in both" in found["note"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,2\n\n3,4\n5,6\n\n7,8\n9,1\n",  # gaps between rows
+        "Source,us\nDay,Monday\n\na,b\n1,2\n3,4\n",  # what the table is
+        "name,x\nNorth,\nUlm,1\nBonn,2\n\nSouth,\nBern,3\nBasel,4\n",
+        "k,x,y\na,1,2\nb,2,3\n\nc,NA,NA\nd,3,4\ne,4,5\n",
+    ],
+)
+def test_a_table_with_gaps_is_one(tmp_path: Path, text: str) -> None:
+    """Unless two of its parts have names above their numbers."""
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    assert len(one(str(path), Clock(float("inf"), 2**20))["tables"]) == 1
