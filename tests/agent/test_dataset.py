@@ -76,6 +76,16 @@ def test_tables_that_stand_in_one_file_are_told_together() -> None:
     assert '"Totals", 3 rows' not in lines
 
 
+def test_labels_are_what_has_numbers_that_are_no_results() -> None:
+    """Of files, tables, columns and values of text; a number that is written as a text is one."""
+    ages = Column("age 2", dtype="String", values={"80 and Over": 2, "60 - 69": 1, "12": 1})
+    amounts = Column("n", dtype="String", form="thousands commas, 1,234.5", values={"1,234 m": 1})
+    file = FileProfile("/tmp/data/v-0009.x.csv", tables=[Table("20 land", rows=3, width=2, columns=[ages, amounts])])
+    assert DataView(Profiles([file])).labels() == {
+        *("age 2", "80 and Over", "60 - 69", "20 land", "v-0009", "v-0009.x.csv")
+    }
+
+
 def test_words_that_are_told_as_no_number_are_not_told_twice() -> None:
     """A footer among years is among the others, and no value."""
     years = Column("y", dtype="String", form="numbers", values={"2023": 2, "Source: us": 1}, others={"Source: us": 1})

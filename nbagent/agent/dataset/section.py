@@ -62,6 +62,8 @@ TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
 """Files with the same content that are told, and files that have it."""
+_LABEL = re.compile(r"(?=.*\d).*[^\W\d_]|\d\s?[\u2013-]\s?\d")
+"""What has a letter beside its digits, or is a range: an age of 60 - 69, 80 and over."""
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
 """Where a link of Markdown leads."""
 
@@ -91,6 +93,21 @@ class DataView:
         widths = {max(table.width, len(table.columns)) for file in self.profiles.files for table in file.tables}
         count = len(self.profiles.files) + self.profiles.more
         return {f"{count:,} files", *(f"{width:,} columns" for width in widths)}
+
+    def labels(self) -> set[str]:
+        """Names of files, tables and columns, and values of columns of text, that have digits and are no numbers."""
+        found = {
+            part
+            for file in self.profiles.files
+            for name in [base_name(file.path)]
+            for part in (name, name.partition(".")[0])
+        }
+        for group in self.groups:
+            for column in group.columns:
+                texts = [*column.values, *column.top, *map(str, [*column.sample, *column.rows])]
+                found.update((column.name, *(texts if column.dtype == "String" and not column.form else ())))
+            found.update(table.name for _, table in group.tables)
+        return {each for each in found if _LABEL.search(each)}
 
     def section(self, question: str = "") -> str:
         """The section, for a question whose words say what matters."""
