@@ -527,6 +527,25 @@ def test_amounts_are_no_keys_and_numbers_without_a_header_may_be() -> None:
     assert frozenset(("GHI",)) not in found
 
 
+@pytest.mark.parametrize(
+    ("names", "dtype", "form", "rows"),
+    [
+        (("minutes", "points"), "String or Int64", "", 3000),
+        (("% Reports", "Reports"), "String", "a sign of per cent", 60),
+        (("# of Reports", "Reports"), "String", "thousands commas, 1,234.5", 60),
+    ],
+)
+def test_numbers_that_meet_by_chance_are_no_keys(names: tuple[str, str], dtype: str, form: str, rows: int) -> None:
+    """Neither where some files have none, so that their type is another one, nor where they are written as amounts."""
+    values = [str(each) for each in range(60)]
+    columns = [Column(each, dtype=dtype, form=form, distinct=60, sketch=sketch(values)) for each in names]
+    files = [
+        FileProfile(f"/tmp/data/{at}.csv", kind="CSV", tables=[Table(rows=rows, width=1, columns=[each])])
+        for at, each in enumerate(columns)
+    ]
+    assert DataView(Profiles(files)).keys == []
+
+
 def test_columns_without_a_profile_are_counted() -> None:
     """Also where a table is told briefly."""
     file = table("/tmp/data/wide.csv", *(f"{chr(97 + at)} column" for at in range(26)))
