@@ -309,3 +309,46 @@ def test_a_table_with_gaps_is_one(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
     assert len(one(str(path), Clock(float("inf"), 2**20))["tables"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "columns", "said"),
+    [
+        (
+            "# us\n- id:\n    code: A1\n  name: 'Ann: B'\n  terms:\n  - type: sen\n  - type: rep\n"
+            "- id:\n    code: B2\n  name: |\n    two: lines\n    of it\n  terms: [1, 2]\n",
+            2,
+            {"id.code": {"A1": 1, "B2": 1}, "name": {"Ann: B": 1}, "terms.type": {"sen": 1, "rep": 1}},
+            "a list of 2 records",
+        ),
+        (
+            "".join(f"K{at}:\n- name: N\n  rank: {at % 2}\n" for at in range(20)),
+            20,
+            {"*.name": {"N": 20}, "*.rank": {"0": 10, "1": 10}},
+            "an object of 20 keys (K0, K1, K2, …), * in the names of columns",
+        ),
+        ("a: 1\nb:\n  c: x\n", 2, {"a": {"1": 1}, "b.c": {"x": 1}}, "an object of 2 keys"),
+    ],
+)
+def test_yaml_is_told_by_its_keys(
+    tmp_path: Path, text: str, rows: int, columns: dict[str, dict[str, int]], said: str
+) -> None:
+    """By their places, with the values, and how many records there are."""
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    found = one(str(path), Clock(float("inf"), 2**20))
+    (table,) = found["tables"]
+    assert (table["rows"], {each["name"]: each["values"] for each in table["columns"]}) == (rows, columns)
+    assert found["note"].startswith(f"{said}; yaml.safe_load")
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n- b\n", "just words\n", ":\n::\n- :\n", "\ta: 1\n", "a: " + "[" * 9999, "- " * 9999]
+)
+def test_yaml_without_keys_is_described_too(tmp_path: Path, text: str) -> None:
+    """Whatever it has; in no time."""
+    path = tmp_path / "x.yml"
+    path.write_text(text)
+    started = thread_time()
+    assert one(str(path), Clock(float("inf"), 2**20))["kind"] == "YAML"
+    assert thread_time() - started < 1

@@ -20,6 +20,7 @@ from nbagent.kernel.inside.layouts_inside import NOTE_ENDINGS, laid_out, notes_b
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
 from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
+from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
@@ -146,6 +147,8 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
         return archive(path, clock, size_of, kind_of)
     if ending in (".json", ".geojson") and is_text:
         return json_file(path, size, clock)
+    if ending in (".yaml", ".yml") and is_text and size < clock.whole:
+        return yaml_file(path, clock)
     if ending in (".html", ".htm", ".xhtml") and is_text:
         return page(path, size, clock)
     if ending in IMAGE_ENDINGS:
