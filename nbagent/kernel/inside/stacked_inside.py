@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ MAX_STACKED = 12
 MOST_LOOSE = 0.2
 """The part of the rows that may stand in none of the tables."""
 
+_GAP = re.compile(rb"(?m)^[ \t,;|]*\r?$")
 Lines = tuple[int, int, list[list[str]]]
 """Rows between empty ones: the lines above them, those up to their end, and their fields."""
 
@@ -30,9 +32,24 @@ def stacked_tables(path: str, start: bytes, clock: Clock) -> dict[str, Any]:
         start: Its content, which is whole if it is short.
         clock: The time that there is.
     """
-    whole = TextTable(path, start)
-    if len(start) >= SNIFFED or whole.encoding == "utf-16":
+    if len(start) >= SNIFFED or not _GAP.search(start.strip()):
         return {}
+    whole = TextTable(path, start)
+    if whole.encoding == "utf-16":
+        return {}
+    tables, said = _told_apart(whole)
+    count = sum(len(rows) for _, (_, _, rows) in tables)
+    several = sum(_filled(row) > 1 for _, _, rows in _parted(whole) for row in rows)
+    headed = [_own_header(rows) for _, (_, _, rows) in tables]
+    if not 2 <= sum(headed) <= len(tables) <= MAX_STACKED or several - count > MOST_LOOSE * several:
+        return {}
+    found = [_stacked(whole, clock, *lines, title) for title, lines in tables]
+    note = f"{len(found)} tables, one below the other" + (f"; beside them: {' / '.join(map(brief, said))}" * bool(said))
+    return {"tables": found, "note": note}
+
+
+def _told_apart(whole: TextTable) -> tuple[list[tuple[str, Lines]], list[str]]:
+    """What may be tables, each with its title, and what is said beside them."""
     tables: list[tuple[str, Lines]] = []
     said: list[str] = []
     title = ""
@@ -47,14 +64,7 @@ def stacked_tables(path: str, start: bytes, clock: Clock) -> dict[str, Any]:
         said += [title] if title else []
         title = words if len(words) <= SENTENCE else ""
         said += [words] if words and not title else []
-    count = sum(len(rows) for _, (_, _, rows) in tables)
-    several = sum(_filled(row) > 1 for _, _, rows in _parted(whole) for row in rows)
-    headed = [_own_header(rows) for _, (_, _, rows) in tables]
-    if not 2 <= sum(headed) <= len(tables) <= MAX_STACKED or several - count > MOST_LOOSE * several:
-        return {}
-    found = [_stacked(whole, clock, *lines, title) for title, lines in tables]
-    note = f"{len(found)} tables, one below the other" + (f"; beside them: {' / '.join(map(brief, said))}" * bool(said))
-    return {"tables": found, "note": note}
+    return tables, said
 
 
 def _parted(whole: TextTable) -> Iterator[Lines]:
