@@ -111,6 +111,7 @@ async def build(
             numbers.checkable,
             rounds=options.max_iterations,
             checks=checks,
+            labels=view.labels(),
         ),
         approvals=ApprovalMiddleware(consent),
         memory=await open_memory() if open_memory and not model.is_replay else None,

@@ -36,6 +36,9 @@ Block = dict[str, Any]
 MAX_BLOCKS, MIN_BLOCK = 40, 200
 """Blocks of a stream that are cut one by one, and bytes of each that are kept at least."""
 
+SPARED = 10
+"""The part of a limit by which a text may be longer before it is cut: a tenth."""
+
 _BLOCK = re.compile(r"\n(?=[^\S\n]*\n|shape: \()")
 _FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
 _OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
@@ -110,17 +113,24 @@ def cut_blocks(text: str, *, limit: int = STREAM_BYTES, gone: bytes = b"") -> tu
 
     Args:
         text: Any text. A block ends at an empty line, and where Polars shows a table.
-        limit: Bytes that are kept, the markers not counted.
+        limit: Bytes that are kept, the markers not counted; a tenth more where that spares a cut.
         gone: Bytes that were taken out of its middle before.
 
     Returns:
         The text and whether it was cut.
     """
     blocks = _BLOCK.split(text)
+    limit = limit if gone else _spared(text, limit)
     if gone or len(text.encode("utf-8", "replace")) <= limit or not 1 < len(blocks) <= MAX_BLOCKS:
         return cut_middle(text, limit=limit, gone=gone)
     most = max(share((len(each.encode("utf-8", "replace")) for each in blocks), limit), MIN_BLOCK)
-    return "\n".join(cut_middle(each, limit=most)[0] for each in blocks), True
+    return "\n".join(cut_middle(each, limit=_spared(each, most))[0] for each in blocks), True
+
+
+def _spared(text: str, limit: int) -> int:
+    """The limit of a text; more if it is hardly longer: a cut would save little, and may take what is looked for."""
+    more = limit + limit // SPARED
+    return more if len(text.encode("utf-8", "replace")) <= more else limit
 
 
 def traceback_of(output: Output) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -34,6 +35,7 @@ _NUMBER = re.compile(
       | \d+(?:\.\d+)?                                                            # 1234.5
       | \.\d+
     )
+    (?P<part>[\u00bc-\u00be\u2150-\u215e])?                                        # 66\u2154
     (?P<exponent>[eE][-+]?\d{{1,3}})?
     (?P<power>\s?(?:[×x·*]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})
       | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
@@ -274,6 +276,8 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
     digits = re.sub(r"[,_\u202f\u00a0'\u2019]", "", digits)
     if len(digits) > MAX_DIGITS:
         return None
+    if match["part"] and digits.isdigit():
+        digits = f"{Decimal(digits) + Decimal(unicodedata.numeric(match['part'])):.2f}"
     unit = unit or (match["unit"] or "").strip()
     exponent = match["exponent"] or ""
     if match["power"] and not exponent and (power := _POWER.fullmatch(match["power"].strip())):

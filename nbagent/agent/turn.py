@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,17 +28,21 @@ from nbagent.core.events import (
 )
 
 
-def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") -> list[Claim]:
+def numbers_to_check(
+    found: Sequence[Claim], answer: str, question: str = "", labels: Iterable[str] = ()
+) -> list[Claim]:
     """The numbers of an answer that its check computes again: those of its first paragraphs that outputs show.
 
-    Numbers of the question, years that it doesn't ask for, and parts of ranges and units (50-64, per 100 ml) are
-    results of nothing. Small ones, which stand in most outputs, are among them only in the first sentence, or if there
-    are no others.
+    Numbers of the question, years that it doesn't ask for, parts of ranges and units (50-64, per 100 ml) and those in
+    names (`labels`, or in quotation marks) are results of nothing; one with and without its sign is one. Small ones,
+    which stand in most outputs, are among them only in the first sentence, or if there are no others.
     """
     no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
     given = set(_FIGURES.findall(question.replace(",", "")))
     given |= {f"{float(each) / 100:g}" for each in given if float(each) < 100}  # 16 % may be called 0.16
-    parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
+    for label in sorted(labels, key=len, reverse=True):
+        answer = answer.replace(label, " … ")
+    parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", _QUOTED.sub(" … ", answer))))
     shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
     named: list[Claim] = []
     for each in ([_BRACKETED.sub(" ", part) for part in parts], parts):  # what stands in brackets comes last
@@ -49,7 +53,9 @@ def numbers_to_check(found: Sequence[Claim], answer: str, question: str = "") ->
             there = [
                 claim for text, claim in shown.items() if not no_result.fullmatch(text) and _is_named(text, part, given)
             ]
-            named += [claim for claim in there if claim not in named]
+            for claim in there:
+                if claim.text.lstrip(_SIGNS) not in {each.text.lstrip(_SIGNS) for each in named}:
+                    named.append(claim)
             looked += bool(there)
     first = _FIRST.match(parts[0])[0] if parts else ""  # type: ignore[index]  # it matches any text
     large = [
@@ -64,7 +70,10 @@ def _is_named(text: str, part: str, given: set[str]) -> bool:
     """Whether a number is a result that a paragraph of an answer names."""
     is_result = not given.issuperset(_FIGURES.findall(text.replace(",", "")))
     return is_result and bool(
-        re.search(rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)", part)
+        re.search(
+            rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro )(?<!\d [\u2013-] ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)",
+            part,
+        )
     )
 
 
@@ -79,6 +88,9 @@ PARAGRAPHS = 2
 _FIRST = re.compile(r"(?s).*?(?:[.;](?=\s)|$)")
 """The first sentence of a text."""
 _BRACKETED = re.compile(r"\([^()]*\)")
+_SIGNS = "-+\u2212"
+_QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')
+"""A name or a text of the data, as an answer quotes it."""
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10|0\.0+)")
 _NO_RESULT = re.compile(r"-?9{3,}(?:\.0+)?|0\d+|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")
@@ -101,6 +113,7 @@ class AnswerDraft:
         cells: How many cells had run before.
         usage: What models had used before.
         since: When the check began, in seconds of the monotonic clock.
+        labels: What in the data has numbers that are no results, such as names of files.
     """
 
     text: str
@@ -109,6 +122,7 @@ class AnswerDraft:
     cells: int
     usage: Usage
     since: float
+    labels: Sequence[str]
 
 
 @dataclass(eq=False)
@@ -153,9 +167,11 @@ class Turn:
         self.send(event)
         self.phases.on_event(event)
 
-    def begin_check(self, text: str, question: str = "", numbers: Sequence[str] = ()) -> None:
+    def begin_check(
+        self, text: str, question: str = "", numbers: Sequence[str] = (), labels: Sequence[str] = ()
+    ) -> None:
         """Note the answer that is checked from now on."""
-        self.draft = AnswerDraft(text, question, numbers, len(self.cells), self.usage, time.monotonic())
+        self.draft = AnswerDraft(text, question, numbers, len(self.cells), self.usage, time.monotonic(), labels)
 
     @property
     def check_cells(self) -> list[Cell]:
@@ -165,7 +181,7 @@ class Turn:
     def _check(self, text: str, claims: Sequence[Claim]) -> Check | None:
         if (draft := self.draft) is None:
             return None
-        asked = numbers_to_check(claims, text, draft.question)
+        asked = numbers_to_check(claims, text, draft.question, draft.labels)
         if draft.numbers and text.split() == draft.text.split():
             asked = [claim for claim in asked if claim.text in draft.numbers]
         ran = [cell.cell for cell in self.check_cells if cell.status != "interrupted"]

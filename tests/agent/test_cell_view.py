@@ -300,4 +300,8 @@ def test_each_printed_table_keeps_its_head() -> None:
     assert text.endswith("last words")
     assert text.count("left out here") == 3
     assert cut_blocks("short\n\ntext") == ("short\n\ntext", False)
+    several = "\n\n".join("xyz"[at] * size for at, size in enumerate((1060, 1060, 3000)))
+    assert cut_blocks(several, limit=3000)[0].count("left out here") == 1
+    assert cut_blocks("x" * 107, limit=100) == ("x" * 107, False)
+    assert cut_blocks("x" * 120, limit=100)[1]
     assert len(cut_blocks("\n\n".join("x" * 500 for _ in range(1000)))[0]) < 11_000

@@ -61,6 +61,38 @@ def section(files: list[FileProfile], question: str = "") -> str:
     return DataView(Profiles(files)).section(question)
 
 
+def test_tables_that_stand_in_one_file_are_told_together() -> None:
+    """The one that the question fits best with its call, the others by their places; each has its own in `describe`."""
+    file = FileProfile("/tmp/data/x.csv", kind="CSV", size=99, note="beside them: 212,158 in all")
+    for at, name in enumerate(("Totals", "Ranks")):
+        columns = [Column(each, dtype="String", distinct=3, sample=["a"]) for each in (name, "n", "m", "k")]
+        call = f"pl.read_csv('/tmp/data/x.csv', skip_lines={at * 5 + 2}, n_rows=3)"
+        file.tables.append(Table(name, rows=3, width=4, columns=columns, call=call))
+    lines = section([file, *(table(f"/tmp/data/{each}.csv", each) for each in "abcdefghijklmn")], "Which ranks?")
+    told = lines[lines.index('- "/tmp/data/x.csv" (CSV, "Ranks", 3 rows, 4 columns)') :].splitlines()[:9]
+    assert "    read: pl.read_csv(path, skip_lines=7, n_rows=3)" in told
+    assert '    also in the file: "Totals" (skip_lines=2, n_rows=3): "Totals", "n", "m", …' in told
+    assert '    note: "beside them: 212,158 in all"' in told
+    assert '"Totals", 3 rows' not in lines
+
+
+def test_labels_are_what_has_numbers_that_are_no_results() -> None:
+    """Of files, tables, columns and values of text; a number that is written as a text is one."""
+    ages = Column("age 2", dtype="String", values={"80 and Over": 2, "60 - 69": 1, "12": 1})
+    amounts = Column("n", dtype="String", form="thousands commas, 1,234.5", values={"1,234 m": 1})
+    file = FileProfile("/tmp/data/v-0009.x.csv", tables=[Table("20 land", rows=3, width=2, columns=[ages, amounts])])
+    assert DataView(Profiles([file])).labels() == {
+        *("age 2", "80 and Over", "60 - 69", "20 land", "v-0009", "v-0009.x.csv")
+    }
+
+
+def test_words_that_are_told_as_no_number_are_not_told_twice() -> None:
+    """A footer among years is among the others, and no value."""
+    years = Column("y", dtype="String", form="numbers", values={"2023": 2, "Source: us": 1}, others={"Source: us": 1})
+    file = FileProfile("/tmp/data/x.csv", kind="CSV", size=9, tables=[Table(rows=3, width=1, columns=[years])])
+    assert '"y": String (numbers), "2023" ×2, also "Source: us"' in section([file])
+
+
 def test_one_table() -> None:
     """A file is told with the call that reads it, and each column with what is odd about its values."""
     assert section([SALES]).splitlines()[2:] == [
@@ -493,6 +525,25 @@ def test_amounts_are_no_keys_and_numbers_without_a_header_may_be() -> None:
     found = {frozenset((key.left_column, key.right_column)) for key in DataView(Profiles(files)).keys}
     assert frozenset(("column_0", "CASRN")) in found
     assert frozenset(("GHI",)) not in found
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype", "form", "rows"),
+    [
+        (("minutes", "points"), "String or Int64", "", 3000),
+        (("% Reports", "Reports"), "String", "a sign of per cent", 60),
+        (("# of Reports", "Reports"), "String", "thousands commas, 1,234.5", 60),
+    ],
+)
+def test_numbers_that_meet_by_chance_are_no_keys(names: tuple[str, str], dtype: str, form: str, rows: int) -> None:
+    """Neither where some files have none, so that their type is another one, nor where they are written as amounts."""
+    values = [str(each) for each in range(60)]
+    columns = [Column(each, dtype=dtype, form=form, distinct=60, sketch=sketch(values)) for each in names]
+    files = [
+        FileProfile(f"/tmp/data/{at}.csv", kind="CSV", tables=[Table(rows=rows, width=1, columns=[each])])
+        for at, each in enumerate(columns)
+    ]
+    assert DataView(Profiles(files)).keys == []
 
 
 def test_columns_without_a_profile_are_counted() -> None:

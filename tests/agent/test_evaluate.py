@@ -224,16 +224,20 @@ async def test_what_a_check_finds_may_stand_in_code_before_it() -> None:
         ("1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 12, 16", ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5", "12"]),
         ("To 113 (A: 16, B: 97).\n\nThe mean is 22.5 %.", ["113", "22.5 %", "16", "97"]),
         ("It is 113 (version 0009).", ["113"]),
+        ('It is 113 of 4,380 (sheet "20 land", `97 m`); 60 - 69 and 80 and Over.', ["113", "4,380"]),
+        ("113 fewer a year than 16: -113.", ["113", "16"]),
         ("None.", []),
     ],
 )
 def test_a_check_is_asked_for_the_results_in_the_first_paragraphs(answer: str, checked: list[str]) -> None:
     """Not for numbers of the question, years, parts of units, ranges and names, nor for what is said beside."""
     texts = "1,483.65 12 4 0.424 170 400 1B 1000s 50 64 22.5_% 100 406 113 16 4,380 97 2013 1,205 0009".split()
-    texts += ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5"]
+    texts += "-113 20 60 69 80 1.5 2.5 3.5 4.5 5.5 6.5 7.5".split()
     shown = [Claim(text=each.replace("_", "\u00a0"), cell=1) for each in texts]
     found = sorted(shown, key=lambda each: answer.find(" ".join(each.text.split())))
-    asked = numbers_to_check(found, answer, "Who had the best average with at least 400 at bats?")
+    asked = numbers_to_check(
+        found, answer, "Who had the best average with at least 400 at bats?", ["60 - 69", "80 and Over"]
+    )
     assert [" ".join(each.text.split()) for each in asked] == checked
 
 

@@ -301,3 +301,86 @@ def test_the_bounds_of_numbers_with_and_without_commas_are_those_of_all(tmp_path
     path.write_text('area,reports\nUlm,812\nBern,76\nBonn,95\nGraz,"67,819"\nLinz,"1,025"\nAll are counted.,\n')
     [_, column] = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"]
     assert (column["low"], column["high"], column["form"]) == (76, 67819, "numbers")
+
+
+STACKED = (
+    'Reports by Pilots,,,\n,,,\nKind,# of Reports,,\nFraud,"99,443",,\nOther,"75,652",,\n,,,\n'
+    '# of Fraud Reports,"99,443",,\nTotal Loss,$584M,,\n,,,\n'
+    'Top Categories,,,\nRank,Category,# of Reports,Median\n1,Imposters,"44,587",12\n2,Shops,"11,515",7\n'
+    "3,Prizes,900,8\n,,,\n"
+    '"Some are in both of the kinds, and none of the ranks that are above has what is below it.",,,\n'
+)
+
+
+def test_tables_of_one_file_that_stand_one_below_the_other_are_told_each(tmp_path: Path) -> None:
+    """Each with a call that reads it alone, its title, and nothing of the others."""
+    path = tmp_path / "x.csv"
+    path.write_text(STACKED)
+    found = one(str(path), Clock(float("inf"), 2**20))
+    first, bare, ranks = found["tables"]
+    assert [each["name"] for each in found["tables"]] == ["Reports by Pilots", "lines 7 to 8", "Top Categories"]
+    assert [each["name"] for each in first["columns"]] == ["Kind", "# of Reports"]
+    assert [each["rows"] for each in found["tables"]] == [2, 2, 3]
+    assert [eval(each["call"], {"pl": pl}).shape for each in found["tables"]] == [(2, 2), (2, 2), (3, 4)]  # noqa: S307
+    assert eval(bare["call"], {"pl": pl}).item(1, 1) == "$584M"  # noqa: S307
+    assert [each["name"] for each in ranks["columns"]] == ["Rank", "Category", "# of Reports", "Median"]
+    assert "Some are in both" in found["note"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,2\n\n3,4\n5,6\n\n7,8\n9,1\n",  # gaps between rows
+        "Source,us\nDay,Monday\n\na,b\n1,2\n3,4\n",  # what the table is
+        "name,x\nNorth,\nUlm,1\nBonn,2\n\nSouth,\nBern,3\nBasel,4\n",
+        "k,x,y\na,1,2\nb,2,3\n\nc,NA,NA\nd,3,4\ne,4,5\n",
+    ],
+)
+def test_a_table_with_gaps_is_one(tmp_path: Path, text: str) -> None:
+    """Unless two of its parts have names above their numbers."""
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    assert len(one(str(path), Clock(float("inf"), 2**20))["tables"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "columns", "said"),
+    [
+        (
+            "# us\n- id:\n    code: A1\n  name: 'Ann: B'\n  terms:\n  - type: sen\n  - type: rep\n"
+            "- id:\n    code: B2\n  name: |\n    two: lines\n    of it\n  terms: [1, 2]\n",
+            2,
+            {"id.code": {"A1": 1, "B2": 1}, "name": {"Ann: B": 1}, "terms.type": {"sen": 1, "rep": 1}},
+            "a list of 2 records",
+        ),
+        (
+            "".join(f"K{at}:\n- name: N\n  rank: {at % 2}\n" for at in range(20)),
+            20,
+            {"*.name": {"N": 20}, "*.rank": {"0": 10, "1": 10}},
+            "an object of 20 keys (K0, K1, K2, …), * in the names of columns",
+        ),
+        ("a: 1\nb:\n  c: x\n", 2, {"a": {"1": 1}, "b.c": {"x": 1}}, "an object of 2 keys"),
+    ],
+)
+def test_yaml_is_told_by_its_keys(
+    tmp_path: Path, text: str, rows: int, columns: dict[str, dict[str, int]], said: str
+) -> None:
+    """By their places, with the values, and how many records there are."""
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    found = one(str(path), Clock(float("inf"), 2**20))
+    (table,) = found["tables"]
+    assert (table["rows"], {each["name"]: each["values"] for each in table["columns"]}) == (rows, columns)
+    assert found["note"].startswith(f"{said}; yaml.safe_load")
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n- b\n", "just words\n", ":\n::\n- :\n", "\ta: 1\n", "a: " + "[" * 9999, "- " * 9999]
+)
+def test_yaml_without_keys_is_described_too(tmp_path: Path, text: str) -> None:
+    """Whatever it has; in no time."""
+    path = tmp_path / "x.yml"
+    path.write_text(text)
+    started = thread_time()
+    assert one(str(path), Clock(float("inf"), 2**20))["kind"] == "YAML"
+    assert thread_time() - started < 1

@@ -48,6 +48,8 @@ _NO_NAME = re.compile(r"(?:column_)?\d+")
 _TIMES = frozenset("year years month day week quarter hour".split())
 _NUMBERS = ("INT", "UINT", "BIGINT", "FLOAT", "DOUBLE", "REAL", "DECIMAL", "NUMERIC")
 """How types of numbers begin, in capitals."""
+_AMOUNTS = "thousands commas", "decimal commas", "a sign of"
+"""How no key is written: 1,234 or 5 %."""
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
 
@@ -89,7 +91,9 @@ class _Values:
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
-        has_number_type = all(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
+        # In a file of many, a column of numbers may be empty, so that its type is another one.
+        has_number_type = any(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
+        self.is_amount = any(each in column.form for each in _AMOUNTS)
         self.is_number = has_number_type or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
@@ -134,6 +138,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             and not _are_row_keys(left, right)
         ):
             continue  # numbers from 1 to 400 stand in many columns
+        if left.is_amount or right.is_amount:
+            continue
         if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
             continue
         if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):

@@ -11,9 +11,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
-from nbagent.agent.dataset.groups import Family, base_name, families, groups
+from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.tables import BRIEF, FULL, NAME, NOTE, file_lines, quote, size_of, table_lines, undescribed
+from nbagent.agent.dataset.tables import (
+    BRIEF,
+    FULL,
+    NAME,
+    NOTE,
+    file_lines,
+    is_stacked,
+    quote,
+    size_of,
+    table_lines,
+    undescribed,
+)
 from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
 from nbagent.core.text import share
 from nbagent.kernel.describe import Profiles
@@ -27,11 +38,14 @@ UNTOUCHED = 1_500
 """Bytes on tables that the question hardly touches, if it touches others and there are more than `SEVERAL`."""
 SEVERAL, SLIGHT = 12, 0.2
 """Tables from which it matters how much the question touches one, and the part of the greatest score that is little."""
+BEST = 5
+"""Tables of many that are told before any is told whole."""
 TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
 SINGLE = 3_600
 """Characters on the tables where there is one file."""
-ONE_NOTE = 1_800
+ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
+"""Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
 LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 SAME = 6
@@ -48,6 +62,8 @@ TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
 """Files with the same content that are told, and files that have it."""
+_LABEL = re.compile(r"(?=.*\d).*[^\W\d_]|\d\s?[\u2013-]\s?\d")
+"""What has a letter beside its digits, or is a range: an age of 60 - 69, 80 and over."""
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
 """Where a link of Markdown leads."""
 
@@ -77,6 +93,21 @@ class DataView:
         widths = {max(table.width, len(table.columns)) for file in self.profiles.files for table in file.tables}
         count = len(self.profiles.files) + self.profiles.more
         return {f"{count:,} files", *(f"{width:,} columns" for width in widths)}
+
+    def labels(self) -> set[str]:
+        """Names of files, tables and columns, and values of columns of text, that have digits and are no numbers."""
+        found = {
+            part
+            for file in self.profiles.files
+            for name in [base_name(file.path)]
+            for part in (name, name.partition(".")[0])
+        }
+        for group in self.groups:
+            for column in group.columns:
+                texts = [*column.values, *column.top, *map(str, [*column.sample, *column.rows])]
+                found.update((column.name, *(texts if column.dtype == "String" and not column.form else ())))
+            found.update(table.name for _, table in group.tables)
+        return {each for each in found if _LABEL.search(each)}
 
     def section(self, question: str = "") -> str:
         """The section, for a question whose words say what matters."""
@@ -182,15 +213,20 @@ class DataView:
         if len(notes) > LISTED:
             # Pages on tables of which the question has hardly a word leave the room to what explains the whole folder.
             notes = [each for each in notes if fitting[id(each)] >= most / 2 or stem(each) not in named]
+        greatest = max(scores.values(), default=0.0)
         lines: list[str] = []
         for family in notes:
             if left < 200:
                 break
             file = family.files[0]
-            text = passages(_ADDRESS.sub("]", file.text.strip()), asked, min(ONE_NOTE, left))
+            # A page whose tables the question hardly touches is data rather than what explains the data.
+            tables = [scores[id(each)] for each in self.groups if family in each.families]
+            is_aside = file.kind == "HTML" and max(tables, default=greatest) < ASIDE_SCORE * greatest
+            most = min(ASIDE if is_aside else ONE_NOTE, left)
+            text = passages(_ADDRESS.sub("]", file.text.strip()), asked, most)
             if not text:
                 continue
-            line = f"{quote(file.path, limit=200)} says: {quote(text, limit=min(ONE_NOTE, left))}"
+            line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most)}"
             lines.append(line)
             left -= _size([line])
         return lines
@@ -198,7 +234,11 @@ class DataView:
     # -- tables -------------------------------------------------------------------------------------------------
 
     def _tables(self, asked: set[str], scores: Mapping[int, float], room: int) -> list[str]:
-        ranked = sorted(self.groups, key=lambda each: -scores[id(each)])
+        # Of the tables that stand in one file below each other, one is told, and with it where the others are.
+        first: dict[str, Group] = {}
+        for each in sorted(self.groups, key=lambda each: -scores[id(each)]):
+            first.setdefault(each.tables[0][0].path if is_stacked(each) else f"{id(each)}", each)
+        ranked = list(first.values())
         told: dict[int, list[str]] = {}
         reached: dict[int, int] = {}
         rest = self._without_tables(asked, in_tree=len(self.families) > LISTED or self.profiles.more > 0)
@@ -206,18 +246,19 @@ class DataView:
         is_much = len(ranked) > SEVERAL
         least = SLIGHT * scores[id(ranked[0])] if is_much else 0
         touched = [each for each in ranked if scores[id(each)] > least]
-        # First what the question touches, whole or briefly in its order; then something of each schema, then all of as
-        # many as there is room for.
+        # First those that the question touches most, briefly if there are many; then what it touches at all, whole or
+        # briefly in its order; then something of each schema, then all of as many as there is room for.
         pending = {id(each): _size(table_lines(each, BRIEF, asked=asked)) for each in ranked}
-        passes = ((FULL, BRIEF), touched), ((BRIEF,), ranked), ((FULL,), ranked)
+        best = touched[: BEST * is_much]
+        passes = ((BRIEF,), best), ((FULL, BRIEF), touched), ((BRIEF,), ranked), ((FULL,), ranked)
         for number, (levels, several) in enumerate(passes):
-            left = min(left, UNTOUCHED) if number == 1 and touched and is_much else left
+            left = min(left, UNTOUCHED) if number == 2 and touched and is_much else left
             for group, level in itertools.product(several, levels):
                 block = table_lines(group, level, asked=asked)
                 cost = _size(block) - _size(told.get(id(group), []))
                 others = sum(size for each, size in pending.items() if each != id(group))
                 is_more = level > reached.get(id(group), 0)
-                if is_more and cost <= left - (min(others, RESERVED * room) if number == 0 else 0):
+                if is_more and cost <= left - (min(others, RESERVED * room) if number == 1 else 0):
                     told[id(group)], reached[id(group)] = block, level
                     left -= cost
                     pending.pop(id(group), None)

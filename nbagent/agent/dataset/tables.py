@@ -33,6 +33,8 @@ CHOICE = 40
 """Characters of the values of a column that is told by its name alone up to which they are told, too."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
+BESIDE, STACKED_TOUCHED = 3, 1
+"""Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
 FULL, BRIEF = 2, 1
 SCALED = 3
 """Columns with other scales that are told."""
@@ -40,6 +42,8 @@ SCALE = 8
 """How many times as great the greatest value of some files is where another unit is likely."""
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+_PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
+"""Where in its file a call reads a table."""
 _NULLS = re.compile(rf", null_values=\[{_QUOTED.pattern}(?:, {_QUOTED.pattern})*\]")
 """The words that a call reads as null."""
 
@@ -71,6 +75,27 @@ def undescribed(family: Family) -> list[str]:
     return [f"- {quote(family.path, limit=200)} also has {', '.join(named)}{more}"] if several else []
 
 
+def is_stacked(group: Group) -> bool:
+    """Whether its tables stand in one text file, below or above others."""
+    file = group.tables[0][0]
+    return file.kind == "CSV" and len(file.tables) > 1 and all(each is file for each, _ in group.tables)
+
+
+def _stacked(group: Group) -> list[str]:
+    """The other tables of a text file, each with its place and its first columns."""
+    if not is_stacked(group):
+        return []
+    file, told = group.tables[0]
+    others = [
+        f"{quote(each.name, limit=NAME)} ({_PLACE.findall(each.call or 'no call')[-1]}): "
+        + ", ".join(quote(column.name, limit=VALUE) for column in each.columns[:BESIDE])
+        + ", …" * (len(each.columns) > BESIDE)
+        for each in file.tables
+        if each is not told
+    ]
+    return [f"    also in the file: {'; '.join(others)}"]
+
+
 def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
     """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
     file, table = group.tables[0]
@@ -89,15 +114,18 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     told = folded(group.columns)
     left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
-        touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)][:TOUCHED]
+        touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)]
+        touched = touched[: STACKED_TOUCHED if is_stacked(group) else TOUCHED]
         named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
         if len(named) > COLUMNS:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
             left_out = width - len(group.columns) + len(told) - len(named)
         listed = ", ".join(_named(each, each in touched) for each in named)
         more = f" and {left_out:,} more" if left_out else ""
-        return [*lines, *_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
-    lines += _calls(group)
+        lines += [*_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
+        beside = _stacked(group)
+        return [*lines, *beside, *(f"    note: {quote(file.note, limit=NOTE // 2)}" for _ in beside if file.note)]
+    lines += [*_calls(group), *_stacked(group)]
     rows = _rows(group)
     lines += [column_line(_without_values(each) if rows else each) for each in told[:columns]]
     if left_out:
@@ -214,7 +242,8 @@ def column_line(column: Column) -> str:
     if column.unit and f"({column.unit})" not in column.name:
         facts.append(f"unit {quote(column.unit)}")
     is_number = column.dtype.startswith(("Int", "UInt"))
-    values = {value: count for value, count in column.values.items() if value not in column.missing}
+    spoken = {*column.missing, *column.others}
+    values = {value: count for value, count in column.values.items() if value not in spoken}
     if values and not (is_number and len(values) > 5):
         facts.append(_counted(values))
     elif column.low is not None and (not column.dtype.startswith("String") or column.form in WRITTEN_NUMBERS):

@@ -88,7 +88,11 @@ def touches(
         columns = [each for each in columns if not each.isdigit()]
         parts = (3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.5, explained), (1.0, told), (0.5, years)
         found[id(group)] = [each for weight, texts in parts for each in _weighed(question, texts, weight, proper)]
-    spread = Counter(word for parts in found.values() for word in set().union(*(each for _, each in parts)))
+    # The tables of one file have its name's words in common, which say no less about it for that.
+    by_file: dict[int, set[str]] = {}
+    for group in groups:
+        by_file.setdefault(id(group.families[0]), set()).update(*(each for _, each in found[id(group)]))
+    spread = Counter(word for there in by_file.values() for word in there)
     return {
         group: sum(weight / math.sqrt(spread[word]) for weight, part in parts for word in part)
         for group, parts in found.items()

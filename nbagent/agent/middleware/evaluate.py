@@ -155,6 +155,7 @@ class Evaluation(Middleware):
         claims: Finds the numbers of an answer, each with its place.
         rounds: How often one answer is sent back at most.
         checks: Whether the answer of a question is checked; without it, none is.
+        labels: What in the data has numbers that are no results, such as names of files.
     """
 
     def __init__(
@@ -164,12 +165,14 @@ class Evaluation(Middleware):
         *,
         rounds: int = ROUNDS,
         checks: Callable[[Turn], Awaitable[bool]] | None = None,
+        labels: Collection[str] = (),
     ) -> None:
         super().__init__()
         self._model = model
         self._claims = claims
         self._most = rounds
         self._checks = checks
+        self._labels = labels
 
     async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
         """Call the model, but for an answer whose check has found all of its numbers again: that is the reply.
@@ -207,16 +210,19 @@ class Evaluation(Middleware):
         elif can_be_asked and turn.draft is None:
             answer = clean_answer(text_of(last))
             question = next((str(each.text) for each in reversed(messages) if is_question(each)), "")
-            if numbers := await self._to_check(found, turn, answer, question):
-                turn.begin_check(answer, question, numbers)
+            labels = [each for each in self._labels if each in answer]
+            if numbers := await self._to_check(found, turn, answer, question, labels):
+                turn.begin_check(answer, question, numbers, labels)
                 asked = aside("check", CHECK.format(numbers="; ".join(numbers)))
         turn.phases.evaluate(found, sent_back=asked is not None)
         return {"messages": [asked], "jump_to": "model"} if asked else None
 
-    async def _to_check(self, found: Sequence[Claim], turn: Turn, answer: str, question: str) -> list[str]:
+    async def _to_check(
+        self, found: Sequence[Claim], turn: Turn, answer: str, question: str, labels: Sequence[str]
+    ) -> list[str]:
         """The numbers of an answer that are to be computed again; none if it is not checked."""
         ran = {cell.cell for cell in turn.cells}
-        numbers = [claim.text for claim in numbers_to_check(found, answer, question)]
+        numbers = [claim.text for claim in numbers_to_check(found, answer, question, labels)]
         if not numbers or self._checks is None or not any(claim.cell in ran for claim in found):
             return []
         return numbers if await self._checks(turn) else []

@@ -18,7 +18,9 @@ from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
 from nbagent.kernel.inside.layouts_inside import NOTE_ENDINGS, laid_out, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
+from nbagent.kernel.inside.stacked_inside import stacked_tables
 from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
+from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
@@ -127,8 +129,9 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
         return {"kind": "Parquet", **scanned("Parquet", path, clock)}
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
         is_spaced = is_text and size < clock.whole and not table_separator(start, 0.4)
-        table = (spaced_table(path, start) if is_spaced else {}) or text_table(path, size, clock)
-        found = {"kind": "CSV", "tables": [table]}
+        several = stacked_tables(path, start, clock) if is_text and size == len(start) else {}
+        table = (spaced_table(path, start) if is_spaced and not several else {}) or text_table(path, size, clock)
+        found = {"kind": "CSV", **(several or {"tables": [table]})}
         # A dictionary of the variables says more by its rows than by its columns.
         is_dictionary = is_note(path) and "manual" not in os.path.basename(path).lower()
         return found | (
@@ -144,6 +147,8 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
         return archive(path, clock, size_of, kind_of)
     if ending in (".json", ".geojson") and is_text:
         return json_file(path, size, clock)
+    if ending in (".yaml", ".yml") and is_text and size < clock.whole:
+        return yaml_file(path, clock)
     if ending in (".html", ".htm", ".xhtml") and is_text:
         return page(path, size, clock)
     if ending in IMAGE_ENDINGS:

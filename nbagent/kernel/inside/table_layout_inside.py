@@ -35,6 +35,7 @@ class Layout:
         self.header = rows[self.skipped] if rows else []
         body = rows[self.skipped + 1 :]
         numeric = _numeric_columns(self.header, body)
+        self.has_numbers = bool(numeric)
         heads = [self.header[at] for at in numeric]
         self.has_header = (
             not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and self._names_steps(heads, body))

@@ -100,7 +100,7 @@ class TextTable:
             pass
         self.layout = Layout(rows)
         self.skipped_lines = ends[self.layout.skipped - 1] if self.layout.skipped else 0
-        self.mixed = False
+        self.rows = self.fields = 0  # of one among several: its rows and, if it has fewer than others, its columns
 
     def pieces(self, file: Any, clock: Clock) -> Iterator[bytes]:
         """The file in pieces of whole rows, each as UTF-8."""
@@ -175,6 +175,8 @@ class TextTable:
             options.append(f"encoding={self.encoding!r}")
         if self.skipped_lines:
             options.append(f"skip_lines={self.skipped_lines}")
+        options += [f"n_rows={self.rows}"] if self.rows else []
+        options += [f"columns=range({self.fields})"] if self.fields else []
         if not self.layout.has_header:
             options.append("has_header=False")
         elif self.layout.more:
@@ -399,7 +401,7 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
             continue
         types = {name: str(dtype) for name, dtype in frame.schema.items()}
         same = all(types.get(name, "").startswith(dtype) or dtype == "Boolean" for name, dtype in wanted.items())
-        if not same and "infer_schema" not in more and not bounded:
+        if not same and "infer_schema" not in more and not bounded and not table.rows:
             continue
         rows = (
             ""
