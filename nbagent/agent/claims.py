@@ -142,13 +142,15 @@ def claims(
     literals = Literals(code or {}, data=data, told=heard)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
-    places = _read(outputs, literals, heard, denied)
+    made_up: list[Numeral] = []
+    places = _read(outputs, literals, heard, denied, made_up)
     shown = _Places(each for each in places if within is None or each.cell in within)
     bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
     bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
     bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer[:MAX_ANSWER])}
     parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
+    written = _Places(_Place(each, 0, -1) for each in made_up)
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     is_general = not data and not outputs
@@ -168,7 +170,8 @@ def claims(
             if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
                 is_noted = noted.find_any(readings) is not None
                 if not (is_noted and _YEAR_ALONE.fullmatch(text)):
-                    found[text] = Claim(text=text, noted=is_noted)
+                    is_written = not is_noted and written.find_any(readings) is not None
+                    found[text] = Claim(text=text, noted=is_noted, written=is_written)
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
     if len(answer) > MAX_ANSWER:
@@ -313,7 +316,11 @@ class _Room:
 
 
 def _read(
-    outputs: Mapping[int, Sequence[Mapping[str, Any]]], literals: Literals, known: set[Decimal], denied: set[Decimal]
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]],
+    literals: Literals,
+    known: set[Decimal],
+    denied: set[Decimal],
+    made_up: list[Numeral],
 ) -> Iterator[_Place]:
     """The numbers of all outputs with their places, the latest first, without those that code has made up.
 
@@ -322,6 +329,7 @@ def _read(
         literals: What cells show that was made up.
         known: The sizes of numbers that were told; those that are found out are added.
         denied: Gets the sizes of the numbers that are made up.
+        made_up: Gets these numbers, and all of cells whose code shows nothing else.
     """
     room = _Room()
     read: list[tuple[int, int, list[list[Numeral]]]] = []
@@ -335,12 +343,15 @@ def _read(
         written = _Written(counts or {})
         for _, index, readings in several:
             places: list[_Place] = []
-            for numbers in readings if counts is not None else ():
+            for numbers in readings:
                 written.begin()
                 # Each stands there once for having been written out; any more of them were found out.
                 for number in numbers:
-                    if written.take(number):
+                    if counts is None:
+                        made_up.append(number)
+                    elif written.take(number):
                         denied.add(abs(number.value))
+                        made_up.append(number)
                     else:
                         places.append(_Place(number, cell, index))
             found.append(places)

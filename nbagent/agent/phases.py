@@ -55,7 +55,7 @@ class Phases:
     def evaluate(self, claims: Sequence[Claim], *, sent_back: bool) -> None:
         """Enter evaluation, when an answer was checked."""
         missing = [each.text for each in claims if not each.supported]
-        facts = f"{len(claims)} numbers, shown by no cell: {_some(missing)}" if missing else f"{len(claims)} numbers"
+        facts = f"{len(claims)} numbers, unsupported: {_some(missing)}" if missing else f"{len(claims)} numbers"
         self._enter("evaluation", f"{facts}; sent back" if sent_back else facts, sent_back=sent_back)
         if sent_back:
             self._now = "comprehension"

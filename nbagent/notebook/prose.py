@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nbagent.core.events import Asked, Claim
+from nbagent.core.events import Asked, Claim, doubts
 from nbagent.core.text import one_line
 from nbagent.notebook.lock import Data, nodes
 from nbagent.safety.sanitize import clean_markdown
@@ -92,10 +92,7 @@ def data(given: Sequence[Data]) -> str:
 
 def unsupported(claims: Sequence[Claim]) -> str:
     """Markdown that names the numbers of an answer that no cell shows, for the place before the answer."""
-    missing = [claim.text for claim in claims if not claim.supported]
-    noted = [claim.text for claim in claims if claim.noted]
-    told = f"*Shown by no cell: {clean_markdown(', '.join(missing))}.*\n\n" if missing else ""
-    return told + (f"*Only notes beside the data say: {clean_markdown(', '.join(noted))}.*\n\n" if noted else "")
+    return "".join(f"*{clean_markdown(each)}*\n\n" for each in doubts(claims))
 
 
 def sources(claims: Sequence[Claim]) -> str:

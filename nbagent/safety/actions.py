@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nbagent.core.errors import UsageError
-from nbagent.safety.programs import PYTHON, programs, typed
+from nbagent.safety.programs import PYTHON, as_typed, is_bare_import, programs, typed
 
 Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "names"]
 """The kind of an action. `shell` runs a program, or a cell that starts one; `edit` writes a file; `tool` makes a tool;
@@ -123,14 +123,30 @@ def in_words(rules: Sequence[str]) -> str:
     """What rules allow, as a person says it."""
     found = []
     for rule in rules:
-        kind, _, subject = rule.partition(":")
+        kind, _, pattern = rule.partition(":")
+        subject = re.sub(r"\[([*?[])\]", r"\1", pattern)  # a sign that stands for itself is in brackets
         one, every = _NOUNS.get(kind, (kind, kind))
         if kind == "shell" and f"{rule} *" in rules:
             one = "the program"
-        if not (subject.endswith(" *") and rule.removesuffix(" *") in rules):
-            found.append(every if subject == "*" else f"{one} {subject}")
-    # A sign that stands for itself is in brackets there.
-    return re.sub(r"\[([*?[])\]", r"\1", ", ".join(found))
+        if pattern == "*":
+            found.append(every)
+        elif kind == "shell" and subject.startswith(PYTHON):
+            found.append(_python_in_words(subject))
+        elif not (pattern.endswith(" *") and rule.removesuffix(" *") in rules):
+            found.append(f"{one} {subject}")
+    # What a bare import is for is told by the calls.
+    told = [each for each in dict.fromkeys(found) if each]
+    return ", ".join(told or ["a cell that imports subprocess"] * bool(found))
+
+
+def _python_in_words(command: str) -> str:
+    """What a rule for Python that starts a program allows, as a person says it; nothing for a bare import."""
+    said, (first, *more) = as_typed(command), command.removeprefix(PYTHON).splitlines()
+    if said != first:
+        return f"the command {said}"
+    if said.startswith(("import ", "from ")):
+        return "" if is_bare_import(command) else f"every program that code starts after {said}"
+    return f"the code {said}{' …' if more else ''}"
 
 
 def parse_rule(text: str) -> str:

@@ -24,7 +24,7 @@ from nbagent.core.errors import InstallRefused, UsageError
 from nbagent.core.events import Approval, ApprovalAsked, ApprovalGiven, ApprovalsSet, Decision, Event, Package
 from nbagent.core.policy import NAMES_MEND
 from nbagent.core.text import cut
-from nbagent.safety.actions import Action, Kind, allows, parse_rule
+from nbagent.safety.actions import Action, Kind, allows, in_words, parse_rule
 from nbagent.safety.wait_timer import WaitTimer
 
 Unattended = Literal["reject", "approve"]
@@ -207,6 +207,7 @@ class Consent:
         with self._lock:
             self._open |= {id: question} if self.attended else {}
         approval = STOPPED
+        rules = () if action.anyway else action.rules
         try:
             self._emit(
                 ApprovalAsked(
@@ -217,7 +218,8 @@ class Consent:
                     what=cut(action.what, MAX_WHAT_CHARACTERS),
                     code=action.code,
                     packages=list(action.packages),
-                    rules=[] if action.anyway else list(action.rules),
+                    rules=list(rules),
+                    allows=in_words(rules),
                     note=action.note,
                 )
             )

@@ -86,16 +86,26 @@ def programs(code: str) -> Programs:
 
 
 def typed(commands: Sequence[str]) -> str:
-    """The first of the programs that a cell starts, on one line: as a person types it, else as the Python that does it.
+    """The first of the programs that a cell starts, as a person types it; see `as_typed`.
 
     Args:
         commands: Those that `programs` has found.
     """
     calls = [each for each in commands if not each.startswith((f"{PYTHON}import ", f"{PYTHON}from "))]
-    first = (calls or commands)[0]
-    command = first.removeprefix(PYTHON)
-    said = _command_of(command) if first.startswith(PYTHON) else ""
-    return said if len(said.splitlines()) == 1 else command.splitlines()[0]
+    return as_typed((calls or commands)[0])
+
+
+def as_typed(command: str) -> str:
+    """A command that `programs` has found, on one line: as a person types it, else as the Python that does it."""
+    call = command.removeprefix(PYTHON)
+    said = _command_of(call) if command.startswith(PYTHON) else ""
+    return said if len(said.splitlines()) == 1 else call.splitlines()[0]
+
+
+def is_bare_import(command: str) -> bool:
+    """Whether a command only imports `subprocess` by its own name, so that each of its calls is a command as well."""
+    named = command.removeprefix(f"{PYTHON}import ").split(", ")
+    return {each for each in named if re.split(r"[ .]", each)[0] in _MODULES} == {"subprocess"}
 
 
 def _command_of(call: str) -> str:

@@ -220,6 +220,7 @@ export interface ApprovalAsked {
   packages?: string[];
   note?: string;
   rules?: string[];
+  allows?: string;
 }
 /** A question was answered, by a person or by the policy for when nobody is there. */
 export interface ApprovalGiven {
@@ -444,6 +445,7 @@ export interface Claim {
   shown?: string;
   again?: number;
   noted?: boolean;
+  written?: boolean;
 }
 /** A second computation of an answer's numbers from the data, before the person saw it. */
 export interface Check {

@@ -48,28 +48,6 @@ export function sentences(event: Event, trans: Trans): Sentence[] {
   }
 }
 
-/** What rules of an allow list allow, as a person says it; see `in_words` in nbagent/safety/actions.py. */
-export function inWords(rules: readonly string[], trans: Trans): string {
-  const nouns: { [kind: string]: [one: string, every: string] } = {
-    cell: [trans.__('the cell'), trans.__('every cell')],
-    shell: [trans.__('the command'), trans.__('every program')],
-    edit: [trans.__('the file'), trans.__('every change of a file')],
-    install: [trans.__('the package'), trans.__('every package')],
-    mcp: [trans.__('the MCP tool'), trans.__('every MCP tool')],
-    tool: [trans.__('the tool'), trans.__('every new tool')]
-  };
-  const found = rules
-    .filter(rule => !(rule.endsWith(' *') && rules.includes(rule.slice(0, -2))))
-    .map(rule => {
-      const [kind, subject] = [rule.split(':', 1)[0], rule.slice(rule.indexOf(':') + 1)];
-      const [one, every] = nouns[kind] ?? [kind, kind];
-      const isProgram = kind === 'shell' && rules.includes(`${rule} *`);
-      return subject === '*' ? every : `${isProgram ? trans.__('the program') : one} ${subject}`;
-    });
-  // A sign that stands for itself is in brackets there.
-  return found.join(', ').replace(/\[([*?[])\]/g, '$1');
-}
-
 /** How a cell is. */
 export function statusWord(status: Status, trans: Trans): string {
   switch (status) {

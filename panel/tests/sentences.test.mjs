@@ -3,20 +3,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { visible } from '../lib/safe.js';
-import { inWords } from '../lib/sentences.js';
-import { untranslated } from '../lib/translate.js';
-
-test('rules of an allow list are told in words', () => {
-  for (const [rules, words] of [
-    [['cell:*'], 'every cell'],
-    [['shell:git', 'shell:git *'], 'the program git'],
-    [['shell:rm [*].csv && ls'], 'the command rm *.csv && ls'],
-    [['install:polars', 'install:scipy'], 'the package polars, the package scipy'],
-    [['shell:*', 'odd'], 'every program, odd odd']
-  ]) {
-    assert.equal(inWords(rules, untranslated), words);
-  }
-});
 
 test('what can not be seen is shown by its number, but for what joins letters and emoji', () => {
   for (const text of ['می\u200cخواهم', 'क्\u200dष', '⚠\ufe0f', '👩🏽\u200d💻', '❤\ufe0f\u200d🔥']) {

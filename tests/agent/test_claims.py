@@ -19,7 +19,7 @@ from nbagent.agent.claims import MAX_ANSWER, MAX_CLAIMS, REST, claims
 from nbagent.agent.made_up.interpreter import Interpreter
 from nbagent.agent.names import MAX_CODE
 from nbagent.agent.numerals import numerals
-from nbagent.core.events import Claim
+from nbagent.core.events import Claim, doubts
 
 
 def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
@@ -478,7 +478,7 @@ def test_what_is_not_looked_for_is_said() -> None:
 def test_of_very_much_code_the_last_is_read() -> None:
     """Numbers in what comes before are no evidence."""
     code = {1: "x = 4217", 2: "# " + "a" * MAX_CODE, 3: "print(x)"}
-    assert claims("It is 4217.", {1: printed("4217")[1]}, code=code) == [Claim(text="4217")]
+    assert claims("It is 4217.", {1: printed("4217")[1]}, code=code) == [Claim(text="4217", written=True)]
 
 
 def test_signs_that_are_no_numbers() -> None:
@@ -531,7 +531,17 @@ def test_signs_that_are_no_numbers() -> None:
 def test_what_a_cell_merely_prints_is_no_evidence(code: str) -> None:
     """A number that stands in the code as it is shown was made up, however it is printed."""
     found = claims("There are 142 rows.", printed("There are 142 rows, 3"), code={1: code})
-    assert [(each.text, each.supported) for each in found] == [("142", False)]
+    assert [(each.text, each.supported, each.written) for each in found] == [("142", False, True)]
+
+
+def test_what_only_the_code_says_is_told_from_what_no_output_shows() -> None:
+    """A person who sees 5 below a cell is not told that no cell shows it; another number, nothing has."""
+    found = claims(
+        "It is 5.0 kg, -12 or 77, says a note: 63.", printed("5.0 -12"), code={1: "print(5.0, -12)"}, notes=["63"]
+    )
+    assert doubts(found) == [
+        "Shown by no cell: 77.", "Only the code says: 5.0, -12.", "Only notes beside the data say: 63."
+    ]  # fmt: skip
 
 
 MADE_UP = [

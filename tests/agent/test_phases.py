@@ -49,7 +49,7 @@ def test_a_question_that_is_sent_back_reasons_again() -> None:
         *("comprehension", "orchestration", "reasoning", "evaluation"),
         *("orchestration", "reasoning", "evaluation", "conversation"),
     ]
-    assert told[3].text == "2 numbers, shown by no cell: 42; sent back"
+    assert told[3].text == "2 numbers, unsupported: 42; sent back"
 
 
 @pytest.mark.parametrize(

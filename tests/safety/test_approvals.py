@@ -168,7 +168,9 @@ async def test_a_question_and_its_answer_are_events() -> None:
     assert verdict == Approval(decision="reject", by="person", reason="Not now")
     assert not verdict.granted
     assert asked.told == [
-        ApprovalAsked(id="a1", turn=3, kind="cell", tool="t", what="1 + 1", code="1 + 1\n2", rules=["cell:*"]),
+        ApprovalAsked(
+            id="a1", turn=3, kind="cell", tool="t", what="1 + 1", code="1 + 1\n2", rules=["cell:*"], allows="every cell"
+        ),
         ApprovalGiven(id="a1", turn=3, decision="reject", by="person", reason="Not now"),
     ]
     assert not asked.consent.answer("a1", "approve")

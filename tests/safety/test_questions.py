@@ -25,7 +25,13 @@ from nbagent.safety.questions import ASK_SECONDS, LABELS, Choice, Question, answ
 
 CELL = ApprovalAsked(id="a1", turn=1, kind="cell", tool="python", what="1", code="1\n\x1b[2J", rules=["cell:*"])
 INSTALL = ApprovalAsked(
-    id="a2", turn=1, kind="install", tool="install", what="x==1\n\u202e", packages=["x==1"], rules=["install:x"] * 40
+    id="a2",
+    turn=1,
+    kind="install",
+    tool="install",
+    what="x==1\n\u202e",
+    packages=["x==1"],
+    rules=[f"install:x{each}" for each in range(40)],
 )
 BUDGET = ApprovalAsked(id="a3", turn=1, kind="budget", tool="model", what="$1 more", note="a\nb")
 HOST = HostAsked(id="h1", host="example.org", port=443)
@@ -172,6 +178,19 @@ def test_every_choice_has_its_words() -> None:
         (["edit:*"], "every change of a file"),
         (["mcp:time/now[*]"], "the MCP tool time/now*"),
         (["later:x"], "later x"),
+        (
+            ["cell:*", "shell:python: import subprocess", "shell:python: subprocess.run([[]'ls', '-l'])"],
+            "every cell, the command ls -l",
+        ),
+        (["shell:python: import os, subprocess", "shell:python: os.system('make all')"], "the command make all"),
+        (["shell:python: import subprocess"], "a cell that imports subprocess"),
+        (["shell:python: subprocess.run(command)"], "the code subprocess.run(command)"),
+        (["shell:python: x = = 3\nfoo"], "the code x = = 3 …"),
+        (
+            ["shell:python: import subprocess as sp", "shell:python: from sh import ls"],
+            "every program that code starts after import subprocess as sp, "
+            "every program that code starts after from sh import ls",
+        ),
     ],
 )
 def test_what_a_choice_would_allow_is_in_words(rules: list[str], words: str) -> None:

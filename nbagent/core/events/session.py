@@ -186,6 +186,8 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     """Further information for the person, such as the description of an MCP server's tool."""
     rules: list[str] = []
     """The rules that are added if the person allows this for the session; empty if that isn't possible."""
+    allows: str = ""
+    """What these rules allow, as a person says it."""
 
 
 Decision = Literal["approve", "edit", "reject"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +33,7 @@ class Claim(msgspec.Struct, frozen=True):
         shown: The number as the output has it, such as `12.3456` for a claim of `12.3`.
         again: The cell that found it a second time when the answer was checked; 0 if none did.
         noted: Whether no output shows it, but a note beside the data says it.
+        written: Whether it is only shown because the code itself has it, which is no evidence.
     """
 
     text: str
@@ -41,11 +42,22 @@ class Claim(msgspec.Struct, frozen=True):
     shown: str = ""
     again: int = 0
     noted: bool = False
+    written: bool = False
 
     @property
     def supported(self) -> bool:
         """Whether an output shows it, or a note beside the data says it."""
         return self.cell > 0 or self.noted
+
+
+def doubts(claims: Sequence[Claim]) -> list[str]:
+    """What a reader has to know of numbers in which no output bears them out, in sentences."""
+    told = {
+        "Shown by no cell": [each.text for each in claims if not (each.supported or each.written)],
+        "Only the code says": [each.text for each in claims if each.written],
+        "Only notes beside the data say": [each.text for each in claims if each.noted],
+    }
+    return [f"{what}: {', '.join(numbers)}." for what, numbers in told.items() if numbers]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -211,13 +223,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> list[str]:
-        """The numbers that no output shows, and no note says."""
+        """The numbers that no output shows, unless the code itself has them, and no note says."""
         return [claim.text for claim in self.claims if not claim.supported]
 
     @property
     def noted(self) -> list[str]:
         """The numbers that only notes beside the data say."""
         return [claim.text for claim in self.claims if claim.noted]
+
+    @property
+    def doubts(self) -> list[str]:
+        """What a reader has to know of its numbers, in sentences."""
+        return doubts(self.claims)
 
 
 class Figure(msgspec.Struct, frozen=True):

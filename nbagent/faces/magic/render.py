@@ -122,9 +122,7 @@ def _sources(answer: Answered) -> list[str]:
     """Where the numbers of an answer stand, which stand nowhere, and how its check ended, in sentences."""
     cells = sorted({claim.cell for claim in answer.claims if claim.cell})
     told = ["Its numbers stand in " + ", ".join(f"cell {each}" for each in cells) + "."] if cells else []
-    told += [f"No output shows: {', '.join(answer.unsupported)}."] if answer.unsupported else []
-    told += [f"Only notes beside the data say: {', '.join(answer.noted)}."] if answer.noted else []
-    return told + ([answer.check.told] if answer.check else [])
+    return told + answer.doubts + ([answer.check.told] if answer.check else [])
 
 
 # -- HTML -----------------------------------------------------------------------------------------------------------

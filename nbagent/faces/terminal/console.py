@@ -62,10 +62,8 @@ def with_hanging_indent(line: Text, console: Console) -> Text:
 
 def show_answer(answer: Answer) -> None:
     """Print an answer: formatted below an empty line, if on a terminal. What is told of it goes to standard error."""
-    if answer.unsupported:
-        print(f"Shown by no cell: {safe(', '.join(answer.unsupported))}.", file=sys.stderr, flush=True)
-    if answer.noted:
-        print(f"Only notes beside the data say: {safe(', '.join(answer.noted))}.", file=sys.stderr, flush=True)
+    for doubt in answer.doubts:
+        print(safe(doubt), file=sys.stderr, flush=True)
     if sys.stdout.isatty() and is_quick(answer.text):
         from rich.markdown import Markdown
 

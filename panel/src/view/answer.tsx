@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Check, Usage } from '../events';
+import type { Check, Claim, Usage } from '../events';
 import type { Answer } from '../items';
 import { visible } from '../safe';
 import { count, dollars, duration, useEnv } from './env';
@@ -52,20 +52,17 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
       </div>
     );
   }
-  const unsupported = item.claims.filter(claim => !claim.cell && !claim.noted).map(claim => claim.text);
-  const noted = item.claims.filter(claim => claim.noted).map(claim => claim.text);
+  const named = (which: (claim: Claim) => boolean | undefined) => visible(item.claims.filter(which).map(claim => claim.text).join(', '));
+  const unsupported = named(claim => !claim.cell && !claim.noted && !claim.written);
+  const written = named(claim => claim.written);
+  const noted = named(claim => claim.noted);
   const { usage } = item;
   return (
     <article tabIndex={-1} className={`nba-Answer${item.success ? '' : ' nba-mod-failed'}`} aria-label={trans.__('Answer')}>
       <Markdown text={item.text} />
-      {unsupported.length > 0 && (
-        <p className="nba-Notice nba-mod-warning">
-          {trans.__('No output shows: %1', visible(unsupported.join(', ')))}
-        </p>
-      )}
-      {noted.length > 0 && (
-        <p className="nba-Notice">{trans.__('Only notes beside the data say: %1', visible(noted.join(', ')))}</p>
-      )}
+      {unsupported && <p className="nba-Notice nba-mod-warning">{trans.__('Shown by no cell: %1', unsupported)}</p>}
+      {written && <p className="nba-Notice nba-mod-warning">{trans.__('Only the code says: %1', written)}</p>}
+      {noted && <p className="nba-Notice">{trans.__('Only notes beside the data say: %1', noted)}</p>}
       {item.check && <Checked check={item.check} />}
       <footer className="nba-Took">
         {item.seconds > 0 && <span>{duration(item.seconds)}</span>}

@@ -2,7 +2,6 @@ import * as React from 'react';
 
 import type { Approval } from '../items';
 import { visible } from '../safe';
-import { inWords } from '../sentences';
 import { Code } from './code';
 import { Editor } from './editor';
 import { useEnv } from './env';
@@ -52,7 +51,6 @@ function Choice({ item }: { item: Approval }): JSX.Element {
       setSent(false);
     }
   };
-  const rules = asked.rules ?? [];
   // In an editor Tab indents, so what else a person may want there has a key.
   const key = (event: React.KeyboardEvent) => {
     if (event.key === 'Escape' && mode) {
@@ -97,11 +95,11 @@ function Choice({ item }: { item: Approval }): JSX.Element {
               <button className="nba-Button" disabled={sent} onClick={() => setMode('edit')}>{trans.__('Edit')}</button>
             )}
             <button className="nba-Button" disabled={sent} onClick={() => setMode('reject')}>{trans.__('Reject')}</button>
-            {rules.length > 0 && (
+            {(asked.rules ?? []).length > 0 && (
               <button
                 className="nba-Button"
                 disabled={sent}
-                title={trans.__('For the rest of this session, without a question: %1', visible(inWords(rules, trans)))}
+                title={trans.__('For the rest of this session, without a question: %1', visible(asked.allows ?? ''))}
                 onClick={() => void answer('approve', { always: true })}
               >
                 {trans.__('Always in this session')}

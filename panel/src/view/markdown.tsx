@@ -4,7 +4,7 @@ import { useEnv } from './env';
 
 /** Text of a model as Markdown, sanitized; nothing in it loads anything. */
 export function Markdown({ text }: { text: string }): JSX.Element {
-  const { rendermime } = useEnv();
+  const { rendermime, trans } = useEnv();
   const place = React.useRef<HTMLDivElement>(null);
   React.useEffect(() => {
     const renderer = rendermime.createRenderer('text/markdown');
@@ -13,6 +13,7 @@ export function Markdown({ text }: { text: string }): JSX.Element {
     renderer.renderModel(model).then(
       () => {
         if (!gone) {
+          scrolled(renderer.node, trans.__('Table'));
           place.current?.replaceChildren(renderer.node);
         }
       },
@@ -22,12 +23,22 @@ export function Markdown({ text }: { text: string }): JSX.Element {
       gone = true;
       renderer.dispose();
     };
-  }, [text, rendermime]);
+  }, [text, rendermime, trans]);
   return (
     <div ref={place} className="nba-Markdown">
       {text}
     </div>
   );
+}
+
+/** Have tables that are wider than the panel scroll, also by keyboard, rather than break within words. */
+function scrolled(node: HTMLElement, label: string): void {
+  for (const table of node.querySelectorAll('table')) {
+    const frame = document.createElement('div');
+    Object.assign(frame, { className: 'nba-Wide', role: 'region', tabIndex: 0, ariaLabel: label });
+    table.replaceWith(frame);
+    frame.append(table);
+  }
 }
 
 /** Words that are still being written: each paragraph that is whole is rendered once. */

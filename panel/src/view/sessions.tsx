@@ -58,11 +58,15 @@ function Row({ entry, open, changed, back }: RowGiven): JSX.Element {
   const [title, setTitle] = React.useState(entry.title);
   const name = visible(entry.title) || trans.__('Nothing asked yet');
   const path = `sessions/${encodeURIComponent(entry.id)}`;
+  // Whether a new title was taken or dropped; the keyboard leaves its field after that, too.
+  const decided = React.useRef(false);
   const leave = () => {
+    decided.current = true;
     setMode('');
     back();
   };
-  const change = async (method: string, body?: object) => {
+  const change = async (method: string, body?: object, done = leave) => {
+    decided.current = true;
     try {
       await assistant.server.send(method, path, body);
       if (method === 'DELETE' && assistant.session?.id === entry.id) {
@@ -71,7 +75,7 @@ function Row({ entry, open, changed, back }: RowGiven): JSX.Element {
     } catch (error) {
       assistant.fail(error);
     }
-    leave();
+    done();
     changed();
   };
   if (mode === 'rename') {
@@ -82,8 +86,17 @@ function Row({ entry, open, changed, back }: RowGiven): JSX.Element {
           autoFocus
           aria-label={trans.__('New title')}
           value={title}
+          onFocus={() => {
+            decided.current = false;
+          }}
           onChange={event => setTitle(event.target.value)}
-          onBlur={() => setMode('')}
+          onBlur={() => {
+            if (decided.current || !title.trim() || title === entry.title) {
+              setMode('');
+            } else {
+              void change('PATCH', { title }, () => setMode(''));
+            }
+          }}
           onKeyDown={event => {
             if (event.key === 'Enter' && !event.nativeEvent.isComposing) {
               void change('PATCH', { title });

@@ -321,8 +321,19 @@ def test_a_session_that_was_left_is_quiet_and_keeps_its_model(opened: Callable[.
     assert panel.place.get_by_text("CancelledError").count() == 0
 
 
+def test_a_wide_table_of_an_answer_scrolls(opened: Callable[..., Panel]) -> None:
+    """Its words stay whole, in a panel that is as narrow as before; the keyboard reaches it by its name."""
+    panel = opened("\n".join(["|" + "longest head|" * 12, "|" + "-|" * 12, "|" + "cell|" * 12]))
+    panel.ask("What is it?")
+    table = panel.place.get_by_role("region", name="Table")
+    assert table.evaluate("it => it.scrollWidth > it.clientWidth && it.tabIndex === 0")
+    assert table.evaluate("it => it.querySelector('th').clientHeight < it.querySelector('td').clientHeight * 3")
+    conversation = panel.place.get_by_role("region", name="Conversation")
+    assert conversation.evaluate("it => it.scrollWidth === it.clientWidth")
+
+
 def test_sessions_are_found_renamed_and_deleted(opened: Callable[..., Panel]) -> None:
-    """The list finds what was asked, gives another title, and deletes after a question."""
+    """The list finds what was asked, gives another title, also if its field is left, and deletes after a question."""
     panel = opened("First.")
     panel.ask("Where are the albatrosses?")
     panel.place.get_by_text("First.").wait_for()
@@ -337,8 +348,19 @@ def test_sessions_are_found_renamed_and_deleted(opened: Callable[..., Panel]) ->
     panel.place.get_by_label("New title").press("Enter")
     expect(panel.place.get_by_label("Search sessions")).to_be_focused()
     panel.place.get_by_label("Search sessions").fill("")
-    row = panel.place.locator(".nba-Row", has_text="Seabirds")
+    for given, key, title in (
+        ("Gulls", "Escape", "Seabirds"),
+        (" ", "Shift+Tab", "Seabirds"),
+        ("Petrels", "Shift+Tab", "Petrels"),
+    ):
+        row = panel.place.locator(".nba-Row", has_text="Seabirds")
+        row.hover()
+        row.get_by_role("button", name="Rename").click()
+        panel.place.get_by_label("New title").fill(given)
+        panel.place.get_by_label("New title").press(key)
+        panel.place.locator(".nba-Row", has_text=title).wait_for()
+    row = panel.place.locator(".nba-Row", has_text="Petrels")
     row.hover()
     row.get_by_role("button", name="Delete").click()
     panel.place.get_by_role("button", name="Delete", exact=True).click()
-    expect(panel.place.locator(".nba-Row", has_text="Seabirds")).to_have_count(0)
+    expect(panel.place.locator(".nba-Row", has_text="Petrels")).to_have_count(0)
