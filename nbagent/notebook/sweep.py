@@ -14,6 +14,8 @@ STABLE = "__nbagent_stable__"
 _SORTS = frozenset(
     {"sort", "argsort", "sort_values", "sort_index", "argpartition", "partition", "nlargest", "nsmallest"}
 )
+SOON = 1_800.0
+"""Seconds after which a clock may show what isn't known by its shape, such as another part of the day."""
 _FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
 
 PROCESS = """
@@ -68,6 +70,30 @@ def main():
 """Makes sorts stable in a kernel: those of NumPy and pandas, and those of arrays that a cell calls by `STABLE`."""
 
 
+PAST = """
+def main(moments):
+    import ctypes, datetime, gc, time
+    from IPython import get_ipython
+    clock, behind, begun = time.time, [0.0], iter([at for at, _ in moments])
+    def set_clock(*_):
+        if (at := next(begun, None)) is not None:
+            behind[0] = clock() - at
+    def told(function, now, place=0):  # where it is given no moment, or None, that is the one that `now` tells
+        def tell(*given):
+            return function(*given) if given[place:] not in ((), (None,)) else function(*given[:place], now())
+        return tell
+    time.time, time.time_ns = lambda: clock() - behind[0], lambda: int(time.time() * 1e9)
+    for name in ("localtime", "gmtime", "ctime"):
+        setattr(time, name, told(getattr(time, name), time.time))
+    time.asctime, time.strftime = told(time.asctime, time.localtime), told(time.strftime, time.localtime, 1)
+    names = gc.get_referents(datetime.datetime.__dict__)[0]  # no type that is written in C lets itself be changed
+    names["now"] = classmethod(lambda cls, tz=None: cls.fromtimestamp(time.time(), tz))
+    names["utcnow"] = classmethod(lambda cls: cls.now(datetime.timezone.utc).replace(tzinfo=None))
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))
+    get_ipython().events.register("pre_run_cell", set_clock)
+    return True
+"""
+"""Has Python's clock show the moments of a former run, given when each of its cells began and ended."""
 OLD_DATES = """
 def main(moments):
     import functools, time
@@ -77,16 +103,15 @@ def main(moments):
     days = "%d %B %Y|%d %b %Y|%B %d, %Y|%b %d, %Y|%A|%a|%B %Y|%b %Y|%d %B|%d %b|%B %d|%b %d".split("|")
     plain = "%Y-%m-%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%Y/%m/%d|%Y%m%d|%d-%b-%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y"
     forms = [*plain.split("|"), *days, "%H:%M", "%I:%M %p"]
-    begins, set_plain = [], Text.set_text
-    get_ipython().events.register("pre_run_cell", lambda *_: begins.append(time.time()))
+    clock, begins, set_plain = time.time, [], Text.set_text
+    get_ipython().events.register("pre_run_cell", lambda *_: begins.append(clock()))
     @functools.lru_cache(10_000)  # of each text all forms are looked for, for each cell so far
     def written(minute, form):
         return datetime.fromtimestamp(minute * 60).strftime(form)
     def former(text, form):
-        for then, begin in reversed([*zip(moments, begins)]):
-            for now in (time.time(), begin):
-                shown = written(now // 60, form)
-                if then is not None and shown in text:
+        for (at, then), begin in reversed([*zip(moments, begins)]):
+            for now in (time.time(), at, clock(), begin):
+                if then is not None and (shown := written(now // 60, form)) in text:
                     return text.replace(shown, written(then // 60, form))
         return text
     def set_text(self, text):
@@ -97,7 +122,7 @@ def main(moments):
     Text.set_text = set_text
     return True
 """
-"""Has figures tell the dates and times of a former run in place of those of this one, given when its cells ended."""
+"""Has figures tell the dates and times of a former run, given as for `PAST`, which is to come after it."""
 
 
 @dataclass(frozen=True)

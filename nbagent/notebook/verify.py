@@ -67,7 +67,7 @@ class Verification:
         self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
         self._strictness = strictness or Strictness()
         self._reads = all_reads(document)
-        self._dated: Ran | None = None
+        self._past: Ran | None = None
         self.proof = Proof(
             name=document.name,
             engine=engine.name,
@@ -120,16 +120,23 @@ class Verification:
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
 
-    async def _run_with_old_dates(self, fresh: Ran) -> Ran:
-        """A run whose figures tell the time of the notebook: all fresh runs agree on a date, and often on a minute."""
-        if self._dated is None:
-            moments = [each.ended for each in self._document.cells if each.number in fresh.cells]
+    async def _run_in_the_past(self, fresh: Ran) -> Ran:
+        """A run whose clock shows the times of the notebook: all fresh runs agree on a date, and often on a minute."""
+        if self._past is None:
+            cells = [each for each in self._document.cells if each.number in fresh.cells]
+            moments = [(each.at, each.ended) for each in cells]
 
-            async def replace_dates(kernel: Kernel) -> bool:
-                return await kernel.evaluate(sweep.OLD_DATES, [moments]) is True  # not where there is no Matplotlib
+            async def set_clock(kernel: Kernel) -> bool:
+                await kernel.evaluate(sweep.OLD_DATES, [moments])  # fails where there is no Matplotlib
+                return await kernel.evaluate(sweep.PAST, [moments]) is True
 
-            self._dated = await self._runs.once(first=replace_dates)
-        return self._dated
+            self._past = ran = await self._runs.once(first=set_clock)
+            ran.moments |= {
+                each.number: (each.at, ran.moments[each.number][1])
+                for each in cells
+                if each.at and each.number in ran.moments
+            }
+        return self._past
 
     async def _once_more(self, fresh: Ran) -> Ran:
         """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
@@ -190,7 +197,7 @@ class Verification:
             proof.result, proof.note = "not run", "a cell before it ended the run"
         if found is not None:
             proof.differences = [*found.differences]
-            if self._reads[cell.number].clock and any(SVG in each.what for each in found.differences):
+            if self._reads[cell.number].clock and found.differences:
                 await self._leave_out_dates(cell, proof, found, fresh)
             for pair in found.pictures:
                 await self._judge_picture(pair, proof, found, fresh, pictures)
@@ -226,22 +233,25 @@ class Verification:
             proof.pictures += [seen.shown] if seen.shown else []
 
     async def _leave_out_dates(self, cell: DocumentCell, proof: CellProof, found: Comparison, fresh: Ran) -> None:
-        """Leave out what differs in drawings that show when they were drawn: what a run with that date doesn't."""
-        former = (await self._run_with_old_dates(fresh)).outputs.get(cell.number)
-        if former is None:
+        """Leave out what differs since it tells when it was made: what a run with that date shows, too."""
+        drawn = any(SVG in each.what for each in found.differences)
+        began, _ = fresh.moments.get(cell.number, (0.0, 0.0))
+        if not drawn and (cell.at is None or abs(began - cell.at) < sweep.SOON):
+            return
+        past = await self._run_in_the_past(fresh)
+        if (former := past.outputs.get(cell.number)) is None:
             return
         reads = self._reads[cell.number]
-        context = _context(self._document, cell, fresh, reads=reads, strictness=self._strictness, early=0.0)
-        stored = self._document.comparable(cell)
-        differ = {each.what for each in compare(stored, former, context).differences}
-        proof.differences = [each for each in found.differences if SVG not in each.what or each.what in differ]
+        context = _context(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
+        differ = {each.what for each in compare(self._document.comparable(cell), former, context).differences}
+        proof.differences = [each for each in found.differences if each.what in differ]
         if len(proof.differences) < len(found.differences):
             found.excused.add("date")
 
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
         exact = is_same_environment(self._lock, fresh)
-        former = pieces((await self._run_with_old_dates(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
+        former = pieces((await self._run_in_the_past(fresh)).outputs.get(number, ())).get((pair.what, pair.mime))
         if former is None:
             return ""
         if (await pictures.compare(pair.stored, former, exact=exact)).same:
