@@ -159,9 +159,9 @@ class Document:
     skipped: list[DocumentCell] = field(default_factory=list)
 
     @property
-    def has_outputs(self) -> bool:
-        """Whether anything of it ever ran."""
-        return any(each.has_run for each in self.cells)
+    def has_run(self) -> bool:
+        """Whether anything of it ever ran; or there is nothing to run, as in one of text."""
+        return any(each.has_run for each in self.cells) or all(each.is_block for each in self.cells)
 
     @property
     def is_ours(self) -> bool:

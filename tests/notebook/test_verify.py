@@ -600,6 +600,19 @@ def test_nothing_that_a_notebook_says_looks_like_a_line_of_ours(tmp_path: Path) 
     assert not {"\r", "\u202e"} & set(ran.out)
 
 
+def test_a_notebook_that_never_ran_is_not_the_same_but_one_without_code_is(tmp_path: Path) -> None:
+    """As a chapter of text, or an export all of whose cells ended their kernel."""
+    block = "# /// script\n# dependencies = []\n# ///"
+    for name, code in (("text", []), ("block", [block]), ("code", [block, "1"])):
+        cells = [nbformat.v4.new_markdown_cell("# Words"), *map(nbformat.v4.new_code_cell, code)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
+    ran = nbagent("verify", "text.ipynb", "block.ipynb", "code.ipynb", "-e", "bubblewrap", cwd=tmp_path, seconds=120)
+    assert ran.code == 2, ran.err
+    assert "text.ipynb: same" in ran.out
+    assert "block.ipynb: same" in ran.out
+    assert "code.ipynb has no outputs to compare. Run it first, and save it." in " ".join(ran.out.split())
+
+
 def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     """Where it changes what was there before it, also for cells that show that; any other difference has no cause."""
 

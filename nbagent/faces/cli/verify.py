@@ -117,7 +117,7 @@ async def _verified(
 ) -> Proof:
     document = read(path)
     document.check_python()
-    if not document.has_outputs:
+    if not document.has_run:
         raise UsageError(f"{path} has no outputs to compare.", mend="Run it first, and save it.")
     root = folders.state_root(chosen.state_dir)
     found = inputs(path, given=wanted.data, root=root, foreign=not document.is_ours)
