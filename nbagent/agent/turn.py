@@ -57,7 +57,7 @@ def numbers_to_check(
                 if claim.text.lstrip(_SIGNS) not in {each.text.lstrip(_SIGNS) for each in named}:
                     named.append(claim)
             looked += bool(there)
-    first = _FIRST.match(parts[0])[0] if parts else ""  # type: ignore[index]  # it matches any text
+    first = _SENTENCE.split(parts[0], maxsplit=1)[0]
     large = [
         claim
         for claim in named
@@ -85,8 +85,8 @@ CHECKED = 8
 """Numbers of an answer that are computed again."""
 PARAGRAPHS = 2
 """Paragraphs with such numbers that are looked at."""
-_FIRST = re.compile(r"(?s).*?(?:[.;](?=\s)|$)")
-"""The first sentence of a text."""
+_SENTENCE = re.compile(r"(?<=[.;])\s")
+"""Where a sentence ends and the next begins."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')

@@ -17,6 +17,7 @@ from typing import Any
 from nbagent.core.events import ColumnType
 from nbagent.core.policy import MIB
 from nbagent.kernel import inside_calls
+from nbagent.kernel.inside.notes_inside import may_be_note
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.profile import MAX_PROFILE_HEFT, FileProfile, bounded, columns_of
 from nbagent.kernel.profile_cache import ProfileCache
@@ -37,11 +38,6 @@ MAX_ALL_COLUMNS = 50_000
 NOT_LISTED = "could not be read in time"
 UNREAD = ("not profiled", "took too long", NOT_LISTED)
 """How notes begin of files and sheets for which there was no time (`profile_inside.py`, `documents_inside.py`)."""
-_NOTE = re.compile(
-    r"(?i)(?:readme|read_me|notes|codebook|dictionary|data_dict|metadata|variable|descrip|manual)[^/]*$"
-    r"|\.(?:md|txt|rst|text|me)$"
-)
-"""Files that may be notes, which tell how other texts are read (`layouts_inside.py`)."""
 _TYPED = re.compile(
     r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|db|sqlite|gpkg)$"
 )
@@ -172,7 +168,7 @@ class _Files:
         """The names under which profiles of files with a hash are remembered."""
         notes: dict[str, list[str]] = {}
         for path, digest in self.hashes.items():
-            if _NOTE.search(path):
+            if may_be_note(path):
                 notes.setdefault(posixpath.dirname(path), []).append(digest)
         # The ending decides how a file is read, and what its read call says; of some texts, the notes beside it do.
         found = {}

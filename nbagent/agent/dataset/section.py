@@ -28,6 +28,7 @@ from nbagent.agent.dataset.tables import (
 from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
 from nbagent.core.text import share
 from nbagent.kernel.describe import Profiles
+from nbagent.kernel.inside.notes_inside import ENDINGS
 
 ALL, TREE, NOTES, KEYS = 7_700, 2_600, 2_300, 600
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
@@ -56,8 +57,6 @@ RESERVED = 0.45
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
-NOTE_ENDINGS = frozenset(("md", "txt", "rst", "text", "me"))
-"""Endings of notes' names; another one may be the name of the table that a note explains."""
 TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
@@ -119,7 +118,7 @@ class DataView:
             for each in self.families
             if each.files[0].is_note
             for name in (stem(each), each.name.rpartition(".")[2].lower())
-            if name not in NOTE_ENDINGS
+            if f".{name}" not in ENDINGS  # another ending may be the name of the table that a note explains
         }
         scores = self._joined(touches(asked, self.groups, explained, names(question)))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]

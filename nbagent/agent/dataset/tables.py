@@ -69,8 +69,9 @@ def undescribed(family: Family) -> list[str]:
     """The sheets of a workbook or files of an archive of which no columns are known."""
     file = family.files[0]
     several = [each for each in file.tables if each.name and not each.columns]
-    named = [f"{quote(each.name, limit=NAME)}{f' ({quote(each.note, limit=VALUE)[1:-1]})' * is_archive}"
-             for is_archive in [file.kind.startswith("zip")] for each in several[:UNDESCRIBED]]  # fmt: skip
+    named = [quote(each.name, limit=NAME) for each in several[:UNDESCRIBED]]
+    if file.kind.startswith("zip"):
+        named = [f"{name} ({quote(each.note, limit=VALUE)[1:-1]})" for name, each in zip(named, several, strict=False)]
     more = f" and {len(several) - UNDESCRIBED} more" if len(several) > UNDESCRIBED else ""
     return [f"- {quote(family.path, limit=200)} also has {', '.join(named)}{more}"] if several else []
 

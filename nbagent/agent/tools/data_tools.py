@@ -128,30 +128,37 @@ def found(view: DataView, text: str, hits: Hits) -> list[str]:
 
     Where it stands as whole words, the places where it is a part of one are only counted.
     """
-    wanted, words = text.lower(), re.compile(rf"(?i)(?<![^\W_]){re.escape(text)}(?![^\W_])")
-    named = [(each.path, quote(each.path, limit=200)) for each in view.families if _is_meant(each, wanted)]
+    wanted, word = text.lower(), re.compile(rf"(?i)(?<![^\W_]){re.escape(text)}(?![^\W_])")
+
+    def place(said: str, told: str) -> tuple[bool, str]:
+        return word.search(said) is not None, told
+
+    named = [place(each.path, quote(each.path, limit=200)) for each in view.families if _is_meant(each, wanted)]
     columns, values = [], []
     for group in view.groups:
         for column in group.columns:
-            place = f"{quote(column.name)} of {quote(base_name(group.name), limit=100)}"
+            where = f"{quote(column.name)} of {quote(base_name(group.name), limit=100)}"
             if wanted in column.name.lower():
-                columns.append((column.name, place))
+                columns.append(place(column.name, where))
             same = [each for each in column.values if wanted in each.lower()]
-            values += [(each, f"{place}: {quote(each)} ×{column.values[each]:,}") for each in same]
-    inside = [(wanted if each.words else f"x{wanted}x", _hit(each)) for each in hits.found]
-    tables = [(table.name, quote(f"{base_name(file.path)}, {table.name}", limit=100)) for file in view.profiles.files
-              for table in file.tables if wanted in table.name.lower()]  # fmt: skip
+            values += [place(each, f"{where}: {quote(each)} ×{column.values[each]:,}") for each in same]
+    tables = [
+        place(table.name, quote(f"{base_name(file.path)}, {table.name}", limit=100))
+        for file in view.profiles.files
+        for table in file.tables
+        if wanted in table.name.lower()
+    ]
     parts = {
         "files named so": named,
         "tables named so": tables,
         "columns named so": columns,
         "values": values,
-        "": inside,
+        "": [(each.words > 0, _hit(each)) for each in hits.found],
     }
-    is_word = any(words.search(said) for places in parts.values() for said, _ in places)
+    has_words = any(is_word for places in parts.values() for is_word, _ in places)
     lines, left = [], 0
     for what, places in parts.items():
-        told = [place for said, place in places if words.search(said) or not is_word]
+        told = [where for is_word, where in places if is_word or not has_words]
         left += len(places) - len(told)
         if what and told:
             more = f" and {len(told) - MATCHES} more" if len(told) > MATCHES else ""

@@ -98,7 +98,7 @@ async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
         # What works on the cells and variables of a notebook, and the options behind `%agent`, is of no use here.
         lines = said.partition("\n\n")[0].splitlines()[1:]
         said = "\n".join(each for each in lines if not re.match(r"\S*agent (?:undo|insert|fix|explain)\b", each))
-    return said.replace("%agent ", "/").replace(": the code runs there, not in this kernel", "")
+    return said.replace("%agent ", "/")
 
 
 async def _ask(session: Attached, question: str, keyboard: Keyboard) -> None:

@@ -126,7 +126,7 @@ class AgentMagics(Magics):
         self._watcher = Watcher(shell)
         self._portal = Portal("nbagent-agent")
         self._sessions = Sessions(own_name())
-        self._verbs = Verbs(self._sessions)
+        self._verbs = Verbs(self._sessions, beside="this kernel")
         self._running: Asking | None = None
         self._replaced: dict[str, Any] = {}
         self._note = ""

@@ -31,10 +31,15 @@ DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives 
 
 
 class Verbs:
-    """Does the subcommands that need no notebook."""
+    """Does the subcommands that need no notebook.
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    Args:
+        sessions: The sessions here.
+        beside: What the sandbox could be taken for, such as "this kernel"; its status says that it isn't that.
+    """
+
+    def __init__(self, sessions: Sessions, *, beside: str = "") -> None:
+        self._sessions, self._beside = sessions, beside
 
     async def do(self, request: Request, defaults: dict[str, Any]) -> str:
         """Do a subcommand; returns what it says.
@@ -107,7 +112,7 @@ class Verbs:
                 lines = [f"{printable(each.path)}  {size_of(each.size)}" for each in found]
                 return cut("\n".join(lines), 20_000) or "There are no files in the sandbox's folders."
             case _:
-                return status(session)
+                return status(session, beside=self._beside)
 
 
 def is_busy(session: Attached) -> bool:
@@ -128,7 +133,7 @@ def is_busy(session: Attached) -> bool:
     return bool(questions or cells)
 
 
-def status(session: Attached) -> str:
+def status(session: Attached, *, beside: str = "") -> str:
     """What session this is, where its code runs, and what it was set to."""
     model, mode = "not asked yet", Mode.NEVER_ASK.value
     for record in session.since():
@@ -139,18 +144,19 @@ def status(session: Attached) -> str:
                 mode = found
     return (
         f"session  {session.id} (in a terminal: nbagent attach {session.id})\n"
-        f"sandbox  {place(session)}\n"
+        f"sandbox  {place(session, beside)}\n"
         f"model    {model}\n"
         f"approve  {mode}\n"
         f"turns    {session.turns}"
     )
 
 
-def place(session: Attached) -> str:
+def place(session: Attached, beside: str) -> str:
     """Where the session's code runs, and what isolates it."""
     if session.isolation:
         return f"none of its own: the code runs in a kernel that others use, too, which is {session.isolation}"
-    return f"{session.engine}, {session.trust}: the code runs there, not in this kernel"
+    where = f"{session.engine}, {session.trust}"
+    return f"{where}: the code runs there, not in {beside}" if beside else where
 
 
 def history(session: Attached) -> str:

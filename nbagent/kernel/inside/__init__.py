@@ -1,10 +1,11 @@
-"""Sources that are sent into a kernel and run there, never imported on the host.
+"""Sources that are sent into a kernel and run there; the host imports none but `notes_inside`.
 
 profile_inside       profiles data files; by kind: `documents_inside`, `frames_inside`, `json_inside`, `yaml_inside`,
                      `pages_inside`
 text_tables_inside   tables in text: their `table_layout_inside`, `columns_inside` and `value_forms_inside`
 stacked_inside       several tables in one text file, one below the other
 layouts_inside       tables in text whose columns a note beside them tells by their places
+notes_inside         which files are notes about data, by their names
 listing_inside       lists data files with their hashes
 find_inside          looks for a text in data files; `count_inside` counts it in one
 transfer_inside      takes files in and gives them out; `unpack_inside` unpacks an archive

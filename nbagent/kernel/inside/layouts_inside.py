@@ -17,9 +17,8 @@ from nbagent.kernel.inside.frames_inside import profiled
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
 from nbagent.kernel.inside.text_tables_inside import encoding_of
 
-NOTE_ENDINGS = frozenset(".md .txt .rst .text .me".split())
-MAX_NOTES, NOTE_SIZE, MAX_NAMES = 20, 256 * 1024, 2_000
-"""Notes of a folder that are read, bytes of one, and names in a folder that are looked at."""
+NOTE_SIZE = 256 * 1024
+"""Bytes of a note that are read."""
 FEWEST_FIELDS, MOST_FIELDS = 3, 400
 SLOW, SLOW_ROWS = 2_000_000, 10_000
 """Bytes from which not all rows are read where each is cut into columns, and those that are."""
@@ -184,26 +183,3 @@ def _name(rest: str, labels: list[int]) -> str:
         return words[at][:60] if at < len(words) else ""
     parts = [each for each in re.split(r"\s{2,}|\t", rest.strip()) if each and not _PLACED_NUMBER.fullmatch(each)]
     return parts[0][:60] if parts else ""
-
-
-@lru_cache(maxsize=64)
-def notes_beside(folder: str, names: tuple[str, ...]) -> list[str]:
-    """The notes of a folder and of the one above it.
-
-    Args:
-        folder: The folder.
-        names: What is in the names of notes, whatever their ending.
-    """
-    found: list[str] = []
-    for each in (folder, os.path.dirname(folder)):
-        try:
-            there = sorted(os.listdir(each))[:MAX_NAMES]
-        except OSError:
-            continue
-        for name in there:
-            lower = name.lower()
-            is_one = os.path.splitext(lower)[1] in NOTE_ENDINGS or any(part in lower for part in names)
-            path = os.path.join(each, name)
-            if is_one and os.path.isfile(path) and len(found) < MAX_NOTES:
-                found.append(path)
-    return found

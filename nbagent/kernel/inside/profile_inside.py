@@ -16,7 +16,8 @@ from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.documents_inside import archive, database, scanned, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
-from nbagent.kernel.inside.layouts_inside import NOTE_ENDINGS, laid_out, notes_beside
+from nbagent.kernel.inside.layouts_inside import laid_out
+from nbagent.kernel.inside.notes_inside import is_note, may_be_note, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
 from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
@@ -32,18 +33,6 @@ MAX_LATE = 3
 """Files that may take too long, each of which still occupies the kernel."""
 LATE_NOTE = "took too long to read"
 NO_TIME_NOTE = "not profiled: there was no time left"
-NOTES = (
-    "readme",
-    "read_me",
-    "notes",
-    "codebook",
-    "dictionary",
-    "data_dict",
-    "metadata",
-    "variable",
-    "descrip",
-    "manual",
-)
 TEXT_BYTES = 300
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
@@ -165,22 +154,16 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     if not is_note(path) and ending != ".md" and (separator := table_separator(whole)):
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
     if not is_note(path) and size < clock.whole:
-        table = laid_out(path, size, start, notes_beside(os.path.dirname(path), NOTES)) or spaced_table(path, start)
+        table = laid_out(path, size, start, notes_beside(os.path.dirname(path))) or spaced_table(path, start)
         if table:
             return {"kind": "text", "tables": [table]}
-    is_one = ending in NOTE_ENDINGS or is_note(path)
+    is_one = may_be_note(path)
     text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
     lines = text.splitlines()[1:-1]
     if not is_one and len(lines) >= LEAST_LINES and lines[0].strip() and len(set(map(len, lines))) == 1:
         found["note"] = f"lines of {len(lines[0])} characters each: columns by their places"
     return found
-
-
-def is_note(path: str) -> bool:
-    """Whether a file's name is that of notes about the data, such as README."""
-    name = os.path.basename(path).lower()
-    return any(each in name for each in NOTES)
 
 
 def image_size(path: str) -> dict[str, Any]:

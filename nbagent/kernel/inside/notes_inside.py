@@ -1,0 +1,54 @@
+"""Which files are notes about data, by their names; by them other texts are read. Standard library only.
+
+The host imports it, too: the profile of a text is remembered under the notes beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+NAMES = (
+    "readme",
+    "read_me",
+    "notes",
+    "codebook",
+    "dictionary",
+    "data_dict",
+    "metadata",
+    "variable",
+    "descrip",
+    "manual",
+)
+"""What is in the names of notes, whatever their ending."""
+ENDINGS = frozenset(".md .txt .rst .text .me".split())
+"""Endings of texts, which may be notes whatever their names."""
+MAX_NOTES, MAX_NAMES = 20, 2_000
+"""Notes of a folder and the one above it that are read, and names in a folder that are looked at."""
+
+
+def is_note(path: str) -> bool:
+    """Whether a file's name is that of notes about the data, such as README."""
+    name = os.path.basename(path).lower()
+    return any(each in name for each in NAMES)
+
+
+def may_be_note(path: str) -> bool:
+    """Whether a file is one by its name, or a text that may be one."""
+    return os.path.splitext(path)[1].lower() in ENDINGS or is_note(path)
+
+
+@lru_cache(maxsize=64)
+def notes_beside(folder: str) -> list[str]:
+    """The notes of a folder and of the one above it."""
+    found: list[str] = []
+    for each in (folder, os.path.dirname(folder)):
+        try:
+            there = sorted(os.listdir(each))[:MAX_NAMES]
+        except OSError:
+            continue
+        for name in there:
+            path = os.path.join(each, name)
+            if may_be_note(path) and os.path.isfile(path) and len(found) < MAX_NOTES:
+                found.append(path)
+    return found
