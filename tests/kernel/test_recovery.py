@@ -96,7 +96,9 @@ async def test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_sa
 ) -> None:
     """A kernel that dies while nothing runs is replaced before the next cell, which is told so and not to blame."""
     await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
-    await asyncio.sleep(0.6)
+    async with asyncio.timeout(60):
+        while not await kernel._process.has_ended():
+            await asyncio.sleep(0.05)
     cell = await kernel.run("1 + 1")
     assert cell.text == "2"
     (told,) = events.of(StateLost)

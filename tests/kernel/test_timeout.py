@@ -58,7 +58,7 @@ async def test_a_swallowed_interrupt_ends_in_time(kernel: Kernel, events: Events
     started = time.monotonic()
     cell = await kernel.run(SWALLOW, timeout=0.5)
     # The end is told before the new kernel is up, which takes what a start takes here.
-    assert events.last[OutputAdded] - started < 0.5 + 1 + 5
+    assert events.last[OutputAdded] - started < 0.5 + 5 + 20
     assert cell.status == "timeout"
     assert errors(cell) == ["KernelDied"]
     assert "Variables, imports and files of the sandbox are lost." in cell.state_lost
