@@ -38,7 +38,7 @@ DIE = "import os; os._exit(1)"
 async def restoring(engine: Engine, told: Events, packages: Index) -> AsyncIterator[Kernel]:
     """A kernel whose cells are run again when it is lost."""
     assert packages.url
-    spec = SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=2, grace=1.5))
+    spec = SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, timeout=2, grace=10))
     async with Kernel(engine, spec, notify=told.append, restore="replay") as kernel:
         yield kernel
 
