@@ -74,10 +74,10 @@ async def test_a_loop_over_events_ends_with_the_subscription(state: StateManager
     while len(seen) < 2:
         await asyncio.sleep(0.01)
     await subscription.close()
-    await asyncio.wait_for(reader, 5)
+    await asyncio.wait_for(reader, 60)
     assert seen == [1, 2]
     with pytest.raises(StoreError, match="closed"):
-        await asyncio.wait_for(subscription.get(), 5)
+        await asyncio.wait_for(subscription.get(), 60)
 
 
 async def test_two_processes_talk(url: str, tmp_path: Path) -> None:
