@@ -121,7 +121,7 @@ async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     await until(made, made.kernel_info(), "shell")
     while await made.wait(0.1):
         list(made.read())
-    waiting = asyncio.create_task(made.wait(20))
+    waiting = asyncio.create_task(made.wait(600))
     await asyncio.sleep(0)
     made.close()
     assert not await asyncio.wait_for(waiting, 60)
