@@ -103,7 +103,10 @@ class Provisioner(KernelProvisionerBase):
         ended = await self._sandbox.poll() if self._sandbox is not None else None
         if ended is None:
             return 0 if self._sandbox is None else None
-        self.loss = ended.loss(self._spec.trust.limits.memory_mb)
+        loss = ended.loss(self._spec.trust.limits.memory_mb)
+        if loss != self.loss and (ended.out_of_memory or ended.overuse):
+            self.log.error("nbagent: the kernel %s", loss)  # clients such as nbclient know no more than that it is dead
+        self.loss = loss
         return ended.code
 
     async def wait(self) -> int | None:

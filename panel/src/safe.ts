@@ -26,8 +26,8 @@ export function visible(text: string): string {
   return text.replace(FOUND, (found, seen) => seen ?? `⟨U+${found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`);
 }
 
-/** Macros of TeX that style, link or load. */
-const MACROS = /\\(style|class|cssId|data|bbox|href|(?:eq)?ref|url|unicode|mmlToken|includegraphics|require|csname|fcolorbox|colorbox|html\w*)(?![a-zA-Z])/;
+/** Macros of TeX that style, link or load, or give others a meaning, which would stay for all formulas of the page. */
+const MACROS = /\\(def|let|(?:re)?new(?:command|environment|tagform)|usetagform|mathtoolsset|definecolor|Declare\w*|Newextarrow|style|class|cssId|data|bbox|href|(?:eq)?ref|url|unicode|mmlToken|includegraphics|require|csname|fcolorbox|colorbox|html\w*)(?![a-zA-Z])/;
 
 /** Classes with style rules in JupyterLab and here: an output must look neither like a dialog nor like an approval. */
 const LOOKS = /^(jp|lm|p|bp\d?|nba|jupyter|lumino)-/i;

@@ -268,8 +268,13 @@ async def test_many_asynchronous_ones(kernel_name: str) -> None:
     await manager.shutdown_all(now=True)
 
 
-async def test_a_server_restarts_what_dies(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The restarter that JupyterLab uses brings a dead kernel back; its first cell says why the one before is gone."""
+async def test_a_server_restarts_what_dies(
+    kernel_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The restarter that JupyterLab uses brings a dead kernel back; its first cell says why the one before is gone.
+
+    So does the log, for clients that don't restart one and know no more than that it is dead.
+    """
     monkeypatch.setenv("NBAGENT_MEMORY_MB", "256")
     manager = AsyncIOLoopKernelManager(kernel_name=kernel_name, autorestart=True)
     manager.restarter_poll_interval = 0.1
@@ -289,6 +294,7 @@ async def test_a_server_restarts_what_dies(kernel_name: str, monkeypatch: pytest
     heard: list[str] = []
     await client.execute_interactive("1", output_hook=lambda each: heard.append(str(each["content"].get("text"))))
     assert "nbagent: the kernel before this one ran out of memory (limit 256 MB" in "".join(heard)
+    assert [each.levelname for each in caplog.records if "the kernel ran out of memory" in each.message] == ["ERROR"]
     client.stop_channels()
     await manager.shutdown_kernel(now=True)
 

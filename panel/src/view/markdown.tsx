@@ -1,5 +1,6 @@
 import * as React from 'react';
 
+import { withFormulas } from '../formulas';
 import { useEnv } from './env';
 
 /** Text of a model as Markdown, sanitized; nothing in it loads anything. */
@@ -8,17 +9,22 @@ export function Markdown({ text }: { text: string }): JSX.Element {
   const place = React.useRef<HTMLDivElement>(null);
   React.useEffect(() => {
     const renderer = rendermime.createRenderer('text/markdown');
-    const model = rendermime.createModel({ data: { 'text/markdown': text }, trusted: false });
+    const [markdown, hasFormulas] = withFormulas(text);
+    const model = rendermime.createModel({ data: { 'text/markdown': markdown }, trusted: false });
     let gone = false;
-    renderer.renderModel(model).then(
-      () => {
-        if (!gone) {
-          scrolled(renderer.node, trans.__('Table'));
-          place.current?.replaceChildren(renderer.node);
-        }
-      },
-      () => undefined
-    );
+    const show = async () => {
+      await renderer.renderModel(model);
+      if (gone) {
+        return;
+      }
+      scrolled(renderer.node, trans.__('Table'));
+      place.current?.replaceChildren(renderer.node);
+      if (hasFormulas) {
+        await rendermime.latexTypesetter?.typeset(renderer.node); // as a renderer does only where it is a widget
+        scrollable(place.current);
+      }
+    };
+    show().catch(() => undefined);
     return () => {
       gone = true;
       renderer.dispose();
@@ -29,6 +35,15 @@ export function Markdown({ text }: { text: string }): JSX.Element {
       {text}
     </div>
   );
+}
+
+/** Have the keyboard reach formulas that are wider than the panel. */
+function scrollable(node: HTMLElement | null): void {
+  for (const each of node ? [node, ...node.querySelectorAll<HTMLElement>('mjx-container[display=true]')] : []) {
+    if (each.scrollWidth > each.clientWidth) {
+      each.tabIndex = 0;
+    }
+  }
 }
 
 /** Have tables that are wider than the panel scroll, also by keyboard, rather than break within words. */

@@ -72,7 +72,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
                 cell=TURN, turn=TURN, code="show()", status="ok", outputs=outputs, execution_count=1, duration=0.1
             )
         )
-        log.emit(Answered(turn=TURN, text="x", success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1))
+        log.emit(Answered(turn=TURN, text=FORMULA, success=True, attempts=1, usage=Usage(1, 1, 1), seconds=0.1))
         for event in tried():
             log.emit(event)
     with started(home) as lab:

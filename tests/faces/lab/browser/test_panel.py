@@ -321,15 +321,29 @@ def test_a_session_that_was_left_is_quiet_and_keeps_its_model(opened: Callable[.
     assert panel.place.get_by_text("CancelledError").count() == 0
 
 
-def test_a_wide_table_of_an_answer_scrolls(opened: Callable[..., Panel]) -> None:
-    """Its words stay whole, in a panel that is as narrow as before; the keyboard reaches it by its name."""
-    panel = opened("\n".join(["|" + "longest head|" * 12, "|" + "-|" * 12, "|" + "cell|" * 12]))
+def test_a_wide_table_of_an_answer_scrolls_and_formulas_are_drawn(opened: Callable[..., Panel]) -> None:
+    """Its words stay whole, in a panel that is as narrow as before; the keyboard reaches it by its name.
+
+    Formulas are those that a model means: two prices are none, and macros that stay for the whole page do nothing.
+    """
+    formulas = f"so $x^2$ and \\( y \\), from $1 to $2\n\n$${'z + ' * 50}0$$"
+    wide = "\n".join(["|" + "longest head|" * 12, "|" + "-|" * 12, "|" + "cell|" * 12])
+    panel = opened(f"{wide}\n\n{formulas}", "$\\def\\alpha{x}\\alpha$", "it is $\\alpha$")
     panel.ask("What is it?")
     table = panel.place.get_by_role("region", name="Table")
     assert table.evaluate("it => it.scrollWidth > it.clientWidth && it.tabIndex === 0")
     assert table.evaluate("it => it.querySelector('th').clientHeight < it.querySelector('td').clientHeight * 3")
     conversation = panel.place.get_by_role("region", name="Conversation")
     assert conversation.evaluate("it => it.scrollWidth === it.clientWidth")
+    drawn = panel.place.locator(".nba-Markdown mjx-container")
+    expect(drawn).to_have_count(3)
+    panel.place.get_by_text("from $1 to $2").wait_for()
+    expect(panel.place.locator("mjx-container[tabindex='0']")).to_have_count(1)
+    for question in ("And alpha?", "And now?"):
+        panel.ask(question)
+    answer = panel.place.get_by_role("article", name="Answer", exact=True).last
+    expect(answer.locator("mjx-assistive-mml")).to_have_text("\N{GREEK SMALL LETTER ALPHA}")
+    panel.place.get_by_text("$\\def\\alpha{x}\\alpha$").wait_for()
 
 
 def test_sessions_are_found_renamed_and_deleted(opened: Callable[..., Panel]) -> None:
