@@ -10,6 +10,7 @@ notebook doesn't, was changed. Where code reads a clock, two runs may agree by c
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from nbagent.notebook.compare.dates import Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
-from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import MOST, ORDER, TWICE, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
@@ -243,8 +244,13 @@ class Verification:
             return
         reads = self._reads[cell.number]
         context = _context(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
-        differ = {each.what for each in compare(self._document.comparable(cell), former, context).differences}
-        proof.differences = [each for each in found.differences if each.what in differ]
+        # Whole: what is not compared would be taken for what agrees.
+        then = compare(self._document.comparable(cell), former, context, most=sys.maxsize)
+        if found.is_cut:  # of the rest nothing else is known
+            proof.differences, found.pictures = then.differences[:MOST], then.pictures
+        else:
+            differ = {each.what for each in then.differences}
+            proof.differences = [each for each in found.differences if each.what in differ]
         if len(proof.differences) < len(found.differences):
             found.excused.add("date")
 
