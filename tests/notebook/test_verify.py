@@ -201,7 +201,8 @@ async def test_words_of_a_date_are_those_of_its_day(tmp_path: Path) -> None:
 for _ in range(25):  # more than is told of a cell
     print(time.perf_counter(), file=sys.stderr)
 now, today = dt.datetime.{}, dt.date.{}
-print(["Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"][today.weekday()], "morning" if now.hour < 12 else "evening", 333)
+day = ["Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"][today.weekday()]
+print(day, "morning" if now.hour < 12 else "evening", 333, time.perf_counter())
 print("next Friday:", today + dt.timedelta((4 - today.weekday()) % 7 or 7), (today - dt.date(1990, 6, 15)).days // 7)
 time.strftime("%j", time.{}) + " of 366"
 """
