@@ -10,7 +10,7 @@ DENIED = frozenset(
     acct add_key adjtimex bpf cachestat chroot clock_adjtime clock_settime clone3 create_module delete_module
     fanotify_init fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module inotify_init
     inotify_init1 io_setup io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load
-    keyctl lookup_dcookie mbind memfd_secret modify_ldt migrate_pages mount mount_setattr move_mount move_pages
+    keyctl lookup_dcookie mbind memfd_secret migrate_pages mincore modify_ldt mount mount_setattr move_mount move_pages
     name_to_handle_at nfsservctl open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root
     process_madvise process_mrelease process_vm_readv process_vm_writev ptrace query_module quotactl quotactl_fd
     reboot request_key set_mempolicy set_mempolicy_home_node setdomainname sethostname setns settimeofday stime
@@ -21,8 +21,8 @@ DENIED = frozenset(
 
 `clone3` hides its flags from filters; without it the C library falls back to `clone`, whose flags are checked.
 `inotify` tells when anybody on the host opens a file that the sandbox sees too, such as a program in /usr/bin, and its
-instances are few for each user; `cachestat` tells which files anybody has read. `io_setup` takes from a number that
-the whole machine shares.
+instances are few for each user; `cachestat` and, for files of the same user, `mincore` tell which anybody has read.
+`io_setup` takes from a number that the whole machine shares.
 """
 
 NEW_NAMESPACES = 0x7E020080
