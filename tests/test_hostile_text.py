@@ -44,6 +44,7 @@ from nbagent.kernel.execution import ExecuteRequest
 from nbagent.kernel.outputs.displays import DisplayIndex
 from nbagent.kernel.outputs.outputs import CellOutputs
 from nbagent.kernel.profile import Column, FileProfile, Table
+from nbagent.mcp.capabilities import needs_of
 from nbagent.notebook.build import build
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.dates import Moments
@@ -157,6 +158,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "mistaken": lambda text: (mistaken.is_blank(text), mistaken.is_call(text, ["x"]), mistaken.is_bare_code(text)),
     "generated": generate,
     "a command": scripts.words_of,
+    "what a question needs": needs_of,
     "cells of scripts": lambda text: (script_cells.literal(text), script_cells.write_file("/tmp/a", text)),
     "the data": described,
     "Markdown in a notebook": sanitize.clean_markdown,

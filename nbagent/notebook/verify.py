@@ -10,6 +10,7 @@ notebook doesn't, was changed. Where code reads a clock, two runs may agree by c
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from nbagent.notebook.compare.dates import Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
-from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import MOST, ORDER, TWICE, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
@@ -67,7 +68,7 @@ class Verification:
         self._runs = FreshRuns(document, engine=engine, spec=spec, tell=tell)
         self._strictness = strictness or Strictness()
         self._reads = all_reads(document)
-        self._past: Ran | None = None
+        self._past: list[Ran] = []
         self.proof = Proof(
             name=document.name,
             engine=engine.name,
@@ -120,23 +121,29 @@ class Verification:
         if proof.problems or any(each.result != "same" for each in proof.cells):
             proof.result = "differs"
 
-    async def _run_in_the_past(self, fresh: Ran) -> Ran:
-        """A run whose clock shows the times of the notebook: all fresh runs agree on a date, and often on a minute."""
-        if self._past is None:
+    async def _run_in_the_past(self, fresh: Ran, number: int = 0) -> Ran:
+        """A run whose clock shows the times of the notebook: all fresh runs agree on a date, and often on a minute.
+
+        Args:
+            fresh: The first fresh run.
+            number: 0 for the first run of this kind, 1 for a second one.
+        """
+        while len(self._past) <= number:
             cells = [each for each in self._document.cells if each.number in fresh.cells]
             moments = [(each.at, each.ended) for each in cells]
 
-            async def set_clock(kernel: Kernel) -> bool:
+            async def set_clock(kernel: Kernel, moments: Sequence[object] = moments) -> bool:
                 await kernel.evaluate(sweep.OLD_DATES, [moments])  # fails where there is no Matplotlib
                 return await kernel.evaluate(sweep.PAST, [moments]) is True
 
-            self._past = ran = await self._runs.once(first=set_clock)
+            ran = await self._runs.once(first=set_clock)
             ran.moments |= {
                 each.number: (each.at, ran.moments[each.number][1])
                 for each in cells
                 if each.at and each.number in ran.moments
             }
-        return self._past
+            self._past.append(ran)
+        return self._past[number]
 
     async def _once_more(self, fresh: Ran) -> Ran:
         """A further run; a second attempt if it ended early, as on a busy machine: that says nothing of later cells."""
@@ -243,8 +250,17 @@ class Verification:
             return
         reads = self._reads[cell.number]
         context = _context(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
-        differ = {each.what for each in compare(self._document.comparable(cell), former, context).differences}
-        proof.differences = [each for each in found.differences if each.what in differ]
+        stored = self._document.comparable(cell)
+        # Whole: what is not compared would be taken for what agrees.
+        then = compare(stored, former, context, most=sys.maxsize)
+        if then.differences:  # a duration, say, in which two runs of that day differ, too
+            again = (await self._run_in_the_past(fresh, 1)).outputs.get(cell.number, [])
+            then = compare(stored, former, context, again=[again], most=sys.maxsize)
+        if found.is_cut:  # of the rest nothing else is known
+            proof.differences, found.pictures = then.differences[:MOST], then.pictures
+        else:
+            differ = {each.what for each in then.differences}
+            proof.differences = [each for each in found.differences if each.what in differ]
         if len(proof.differences) < len(found.differences):
             found.excused.add("date")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nbagent.core.errors import UsageError
-from nbagent.safety.programs import PYTHON, as_typed, is_bare_import, programs, typed
+from nbagent.safety.programs import PYTHON, as_typed, is_bare_import, is_fixed, programs, typed
 
 Kind = Literal["cell", "shell", "edit", "install", "mcp", "tool", "budget", "names"]
 """The kind of an action. `shell` runs a program, or a cell that starts one; `edit` writes a file; `tool` makes a tool;
@@ -146,7 +146,9 @@ def _python_in_words(command: str) -> str:
         return f"the command {said}"
     if said.startswith(("import ", "from ")):
         return "" if is_bare_import(command) else f"every program that code starts after {said}"
-    return f"the code {said}{' …' if more else ''}"
+    if more:
+        return f"the code {said} …"
+    return f"the code {said}" if is_fixed(first) else f"every program that code starts by {said}"
 
 
 def parse_rule(text: str) -> str:

@@ -56,6 +56,7 @@ _CALLS = re.compile(
 _TAKES_COMMAND = re.compile(r"run|call|check_call|check_output|Popen|system|popen|getoutput|getstatusoutput")
 _HOW = frozenset("capture_output check cwd encoding errors shell stderr stdout text timeout universal_newlines".split())
 """Functions whose one argument is a command, and what of their keywords doesn't say which program it is."""
+_FIXED = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.expr_context
 _WORD = re.compile(r"[\w.]+")
 _OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
 _PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
@@ -86,13 +87,14 @@ def programs(code: str) -> Programs:
 
 
 def typed(commands: Sequence[str]) -> str:
-    """The first of the programs that a cell starts, as a person types it; see `as_typed`.
+    """The first of the programs that a cell starts, as a person types it (see `as_typed`), and how many more there are.
 
     Args:
         commands: Those that `programs` has found.
     """
     calls = [each for each in commands if not each.startswith((f"{PYTHON}import ", f"{PYTHON}from "))]
-    return as_typed((calls or commands)[0])
+    first, *more = calls or commands
+    return f"{as_typed(first)}, and {len(more)} more" if more else as_typed(first)
 
 
 def as_typed(command: str) -> str:
@@ -112,14 +114,41 @@ def _command_of(call: str) -> str:
     """The command that such a call is given as a text or a list of texts; empty if there is more to it."""
     with contextlib.suppress(*syntax.UNREADABLE):
         match syntax.parse(call).body:
-            case [ast.Expr(ast.Call(func=ast.Attribute(attr=name), args=[given], keywords=more))] if (
-                _TAKES_COMMAND.fullmatch(name) and {each.arg for each in more} <= _HOW
+            case [ast.Expr(ast.Call(func=ast.Attribute(attr=name, value=of), args=[given], keywords=more))] if (
+                _TAKES_COMMAND.fullmatch(name)
+                and {each.arg for each in more} <= _HOW
+                and all(map(_does_nothing, [of, *(each.value for each in more)]))
             ):
                 parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
                 words = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
                 if words and len(words) == len(parts):
                     return words[0].strip() if parts == [given] else shlex.join(words)
     return ""
+
+
+def _does_nothing(node: ast.expr) -> bool:
+    """Whether an expression is a name, a constant, or a module that is imported by a constant name."""
+    match node:
+        case ast.Name() | ast.Constant():
+            return True
+        case ast.Attribute(value=value):
+            return _does_nothing(value)
+        case ast.Call(func=ast.Name(id="__import__") | ast.Attribute(attr="import_module"), args=[ast.Constant()]):
+            return not node.keywords
+    return False
+
+
+def is_fixed(call: str) -> bool:
+    """Whether a call in Python says by constants alone what it starts; code that can't be parsed starts only itself."""
+    try:
+        body = syntax.parse(call).body
+    except syntax.UNREADABLE:
+        return True
+    match body:
+        case [ast.Expr(ast.Call(func=ast.Attribute(value=of), args=args, keywords=more))] if args or more:
+            given = [*args, *(each.value for each in more)]
+            return _does_nothing(of) and all(isinstance(each, _FIXED) for value in given for each in ast.walk(value))
+    return False
 
 
 def _as_python(code: str) -> str:
@@ -210,7 +239,7 @@ def _starts_program(node: ast.AST) -> bool:
         case ast.Import(names=names):
             return any(each.name.partition(".")[0] in _MODULES for each in names)
         case ast.ImportFrom(module=str(module), names=names):
-            starts = module in _STARTERS and any(_CALLS.fullmatch(each.name) for each in names)
+            starts = module in _STARTERS and any(each.name == "*" or _CALLS.fullmatch(each.name) for each in names)
             return starts or module.partition(".")[0] in _MODULES
         case ast.Attribute(value=ast.Name(id="os" | "posix" | "pty"), attr=name):
             return bool(_CALLS.fullmatch(name))

@@ -55,6 +55,7 @@ def test_only_programs(code: str, commands: list[str]) -> None:
         "import os\nos.system('ls')",
         "import os as o\no.system('ls')",
         "from os import popen",
+        "from os import *",
         "from asyncio import create_subprocess_shell as run",
         "from asyncio.subprocess import create_subprocess_exec",
         "import subprocess",

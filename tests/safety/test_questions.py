@@ -184,7 +184,15 @@ def test_every_choice_has_its_words() -> None:
         ),
         (["shell:python: import os, subprocess", "shell:python: os.system('make all')"], "the command make all"),
         (["shell:python: import subprocess"], "a cell that imports subprocess"),
-        (["shell:python: subprocess.run(command)"], "the code subprocess.run(command)"),
+        (["shell:python: subprocess.run(command)"], "every program that code starts by subprocess.run(command)"),
+        (["shell:python: os.system"], "every program that code starts by os.system"),
+        (["shell:python: get_ipython()"], "every program that code starts by get_ipython()"),
+        (["shell:python: os.execv('/bin/ls', ['ls'])"], "the code os.execv('/bin/ls', ['ls'])"),
+        (
+            ["shell:python: subprocess.run('ls', cwd=run(x))", "shell:python: (run(x) or os).popen('ls')"],
+            "every program that code starts by subprocess.run('ls', cwd=run(x)), "
+            "every program that code starts by (run(x) or os).popen('ls')",
+        ),
         (["shell:python: x = = 3\nfoo"], "the code x = = 3 …"),
         (
             ["shell:python: import subprocess as sp", "shell:python: from sh import ls"],

@@ -262,10 +262,20 @@ def make_a_sparse_file(host: Any) -> object:
     return found
 
 
-@_disk("+", "Write a core file of any size when a program crashes", expected="the limit on core files is 0")
+@_disk(
+    "+",
+    "Write a core file when a program crashes, or have the host start one as root that reads it",
+    expected="the limit on core files is 1, and stays so",
+)
 def leave_core_files(host: Any) -> object:
-    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    return f"up to {'any size' if most < 0 else most}" if most else None
+    soft, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+    left = resource.getrlimit(resource.RLIMIT_CORE)[0]
+    resource.setrlimit(resource.RLIMIT_CORE, (soft, most))
+    found = [f"up to {'any size' if most < 0 else most}"] if most not in (0, 1) else []
+    # A person's own hard limit of 0 can't be raised; it says nothing to a program that the host has for crashes.
+    has_program = open("/proc/sys/kernel/core_pattern").read()[:1] in ("|", "@")
+    return [*found, "a program of the host's reads a crash"] if left != 1 and (most or has_program) else found
 
 
 @_disk("+", "Have the host's disk written without end (fsync)", expected="Linux is never asked")

@@ -100,6 +100,34 @@ def make_timers(host: Any) -> object:
 
 @_attack(
     "32",
+    "Take the files in flight over sockets that Linux lets all programs of a user have",
+    expected="the sandbox is ended for them",
+    may_kill=True,
+)
+def take_files_in_flight(host: Any) -> object:
+    one, other = socket.socketpair()
+    with one, other, open("/dev/null") as file:
+        for _ in range(10):
+            socket.send_fds(one, [b"x"], [file.fileno()] * 200)
+        sum(range(1_000_000))  # what hardly ran isn't looked at again
+        if host["isolated"]:
+            time.sleep(host["patience"])
+    return "2,000 files"
+
+
+@_attack("32", "Make a POSIX message queue, of whose bytes Linux has one supply for a user", expected="refused")
+def make_message_queues(host: Any) -> object:
+    libc = ctypes.CDLL(None, use_errno=True)
+    name = f"/nbagent-probe-{os.getpid()}".encode()
+    if (queue := libc.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None)) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    os.close(queue)
+    libc.mq_unlink(name)
+    return "a queue"
+
+
+@_attack(
+    "32",
     "Take the watches of files (epoll) that Linux has for all programs of a user",
     expected="the sandbox is ended for them",
     may_kill=True,

@@ -76,6 +76,7 @@ CALLS: dict[str, tuple[int, ...]] = {
     "process_madvise": (-1, 0, 0, 0, 0),
     "process_mrelease": (-1, 0),
     "memfd_secret": (0xFFFF,),
+    "mincore": (1, 0, 0),
 }
 """System calls by name, with arguments that have no effect, even for root without a sandbox."""
 

@@ -68,15 +68,22 @@ class Comparison:
         differences: What differs.
         pictures: What must be decoded to tell.
         excused: Kinds of what differs and is no change, such as `date` and `timing`.
+        is_cut: Whether so much differs that the rest was not compared.
     """
 
     differences: list[Difference] = field(default_factory=list)
     pictures: list[Pair] = field(default_factory=list)
     excused: set[str] = field(default_factory=set)
+    is_cut: bool = False
 
 
 def compare(
-    stored: Iterable[Output], fresh: Iterable[Output], context: Context, *, again: Sequence[Iterable[Output]] = ()
+    stored: Iterable[Output],
+    fresh: Iterable[Output],
+    context: Context,
+    *,
+    again: Sequence[Iterable[Output]] = (),
+    most: int = MOST,
 ) -> Comparison:
     """Compare.
 
@@ -85,13 +92,18 @@ def compare(
         fresh: Those of a fresh run.
         context: What is known of the cell.
         again: Those of further fresh runs; where these differ too, the notebook can't agree with all of them.
+        most: After so many findings the rest is not compared.
     """
     one, other, more = pieces(stored), pieces(fresh), [pieces(each) for each in again]
     found = Comparison()
     for key in dict.fromkeys((*one, *other)):
-        if one.get(key, "") != other.get(key, "") and len(found.differences) < MOST:  # nobody is told of more
-            _compare_piece(key, one, other, more, context, found)
-    found.differences = list(_once(found.differences))[:MOST]
+        if one.get(key, "") == other.get(key, ""):
+            continue
+        if len(found.differences) >= most:
+            found.is_cut = True
+            break
+        _compare_piece(key, one, other, more, context, found)
+    found.differences = list(_once(found.differences))[:most]
     return found
 
 

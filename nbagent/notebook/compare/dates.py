@@ -33,6 +33,8 @@ _CYCLES = tuple(
 """The places of weekdays and months by their names, and how many seconds one has."""
 _ZONE = re.compile(r"([A-Z]{1,2}?)[SD]?T")
 """A time zone's name, in summer and in winter: CET and CEST, EST and EDT."""
+_AGE = re.compile(r"(?i)(?:\b|_)(?:days?|age|old|ago|since|until|till|left|remaining|uptime|tagen?|alter|seit)(?:\b|_)")
+"""What a line has in it that tells how many days ago something was, or how many are left."""
 _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
@@ -221,10 +223,12 @@ def _is_part(token: Token, part: int | str) -> bool:
 
 
 def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether two numbers count the days to the moments of both runs, from the same day or till it."""
+    """Whether two numbers count the days to the moments of both runs, from the same day or till it, and say so."""
     one, other = number(stored), number(fresh)
     if moments.stored is None or one is None or other is None or one == other:
         return False
+    if not (_AGE.search(stored.row) and _AGE.search(fresh.row)):
+        return False  # a run with the clock set back tells
     days = [datetime.fromtimestamp(each, UTC).toordinal() for each in (moments.stored, moments.fresh)]
     return abs(abs(other - one) - (days[1] - days[0])) <= (1 if moments.fresh - moments.stored > DAY else 0)
 

@@ -38,10 +38,11 @@ from nbagent.sandbox.machine.sandbox import MachineSandbox
 from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
 
-BOUNDS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 8192, "RLIMIT_SIGPENDING": 4096}
-"""Core dumps, open files of a process, and timers and signals that wait, as `docker.ULIMITS` has them.
+BOUNDS = {"RLIMIT_CORE": 1, "RLIMIT_NOFILE": 8192, "RLIMIT_SIGPENDING": 4096, "RLIMIT_MSGQUEUE": 0}
+"""Core dumps (`system_calls.CORE`), open files of a process, timers and signals that wait, and bytes in message queues,
+as `container.ULIMITS` has them.
 
-Linux counts the last by user, so that a sandbox without a bound takes them from the person's own programs."""
+Linux counts the last two by user, so that a sandbox without a bound takes them from the person's own programs."""
 LEASE_VARIABLE = "NBAGENT_LEASE"
 """The variable in bwrap's own environment that names the folder of the lease."""
 YOUNG = 60.0

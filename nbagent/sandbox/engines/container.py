@@ -35,9 +35,9 @@ LEASE_LABEL = "nbagent.lease"
 USER_LABEL = "nbagent.user"
 ORIGIN_LABEL = "nbagent.place"
 """The origin of the lease: another machine, or a container, may use the same daemon."""
-ULIMITS = {"core": 0, "nofile": 8192, "nproc": 32768, "sigpending": 4096}
-"""Core dumps, open files of a process, and of a user in all its sandboxes: processes (`pids` bounds each sandbox), and
-timers and signals that wait."""
+ULIMITS = {"core": 1, "nofile": 8192, "nproc": 32768, "sigpending": 4096, "msgqueue": 0}
+"""Core dumps (`system_calls.CORE`), open files of a process, and of a user in all its sandboxes: processes (`pids`
+bounds each sandbox), timers and signals that wait, and bytes in message queues, which no analysis of data needs."""
 HIDDEN = (
     *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
     *("/proc/pressure", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),

@@ -12,8 +12,12 @@ Standard library only, of whatever version the sandbox has.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
+import socket
 import time
+from collections.abc import Iterator
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks, in which code takes some 50 MB of locks a core."""
@@ -31,6 +35,7 @@ BOUNDS = {
     "locks of files": 10_000,
     "open files": 100_000,
     "watches of epoll": 100_000,
+    "files in flight": 64,
     "Internet sockets": 1_000,
     "closed connections": 20_000,
     "Unix sockets": 20_000,
@@ -43,6 +48,8 @@ LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
 SOCKETS = 4 * 1024 * 1024
 """Bytes that are read of each list of sockets, at 150 an Internet socket and 60 a Unix socket."""
+IN_MESSAGE = 253
+"""Files that one message over a Unix socket may have with it."""
 MAPS = 16 * 1024 * 1024
 """Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
 
@@ -50,11 +57,15 @@ MAPS = 16 * 1024 * 1024
 class OveruseWatch:
     """Looks now and then whether a sandbox uses more than its share of what no control group limits.
 
+    Args:
+        kernel: The number of its kernel's process; those with smaller ones are nbagent's own.
+
     Attributes:
         bounds: How many of each thing the sandbox may have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: int = 2) -> None:
+        self.kernel = kernel
         self.bounds = dict(BOUNDS)
         with contextlib.suppress(OSError, ValueError), open("/proc/sys/fs/file-max") as file:
             self.bounds["open files"] = min(BOUNDS["open files"], int(file.read()) // 8)
@@ -66,6 +77,8 @@ class OveruseWatch:
         """The process or thread that had begun last at the last look."""
         self.clocks: dict[int, float] = {}
         """The clocks of the other processes, and how many seconds each showed at the last look."""
+        self.hidden = set[str]()
+        """Sockets that no process had open at the last look."""
 
     def is_idle(self) -> bool:
         """Whether no process has begun since the last look, and next to nothing has run."""
@@ -91,6 +104,7 @@ class OveruseWatch:
             ("locks of files", locks),
             ("open files", open_files),
             ("watches of epoll", watches),
+            ("files in flight", lambda: self.files_in_flight(self.bounds["files in flight"])),
             ("Internet sockets", internet_sockets),
             ("closed connections", closed_connections),
             ("Unix sockets", unix_sockets),
@@ -106,6 +120,32 @@ class OveruseWatch:
                 if has > most or (has > most // 4 and memory_of_linux() - self.before > PRESSURE):
                     return f"it had {has:,} {name}, of which a sandbox may have {most:,}"
         return ""
+
+    def files_in_flight(self, most: int) -> int:
+        """Files that were sent over Unix sockets and that nobody has received; 0 unless its user has more than `most`.
+
+        Linux has one supply of them for all programs of a user, and lets a process send a file as long as that user has
+        no more in flight than the process may have open. So that is tried first. Whose they are is looked up then: a
+        socket that is in flight itself may hide any number.
+        """
+        before, self.hidden = self.hidden, set()
+        if may_send(self.loads, most) or not own_network():
+            return 0
+        held, count, room = set[str](), 0, 0
+        for process in filter(str.isdecimal, os.listdir("/proc")):
+            try:
+                for described, what in opened(process):
+                    if what.startswith("socket:[") and what not in held:
+                        held.add(what)
+                        count += sent_to(described)
+            except PermissionError:
+                room += room_of(process) if int(process) < self.kernel else -room_of(process)
+            except OSError:
+                pass  # it is gone
+        # Others may have filled the supply while this sandbox passes on a socket: it counts if it is still there later.
+        self.hidden = unix_numbers() - held
+        self.clocks = {} if self.hidden else self.clocks  # so that it is looked at again soon
+        return count + IN_MESSAGE * max(0, len(self.hidden & before) - room)
 
 
 def read_clocks() -> dict[int, float]:
@@ -247,17 +287,53 @@ def watches_of(process: str) -> int:
     """Files that a process watches; if it lets nobody look, as many as it has room for; 0 if it is gone."""
     total = 0
     try:
-        for each in os.listdir(f"/proc/{process}/fd"):
-            with contextlib.suppress(FileNotFoundError):
-                if os.readlink(f"/proc/{process}/fd/{each}") == "anon_inode:[eventpoll]":
-                    with open(f"/proc/{process}/fdinfo/{each}", "rb", buffering=0) as file:
-                        total += read(file.fileno(), MAPS).count(b"tfd:")
+        for described, what in opened(process):
+            if what == "anon_inode:[eventpoll]":
+                with contextlib.suppress(FileNotFoundError), open(described, "rb", buffering=0) as file:
+                    total += read(file.fileno(), MAPS).count(b"tfd:")
     except PermissionError:
         # One half of its files watch the other. A program that its user may not read is such a process.
         return (room_of(process) // 2) ** 2
     except OSError:
         return 0
     return total
+
+
+def opened(process: str) -> Iterator[tuple[str, str]]:
+    """What a process has open: each with the path at which Linux describes it, and what it is."""
+    for each in os.listdir(f"/proc/{process}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            yield f"/proc/{process}/fdinfo/{each}", os.readlink(f"/proc/{process}/fd/{each}")
+
+
+def may_send(file: int, most: int) -> bool:
+    """Whether the user of this process has no more than `most` files in flight, in whatever sandbox."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    one, other = socket.socketpair()
+    with one, other:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, soft), hard))
+            socket.send_fds(one, [b"x"], [file])
+        except OSError as error:
+            return error.errno != errno.ETOOMANYREFS
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return True
+
+
+def sent_to(described: str) -> int:
+    """Files that wait in a socket; one that listens has those of the connections that nobody has accepted."""
+    with contextlib.suppress(FileNotFoundError), open(described) as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("scm_fds:"))
+    return 0
+
+
+def unix_numbers() -> set[str]:
+    """All Unix sockets of this sandbox, as links to open ones name them, without those that nobody has accepted."""
+    with open("/proc/net/unix", "rb", buffering=0) as file:
+        lines = read(file.fileno(), SOCKETS).splitlines()[1:]
+    numbers = (line.split()[6].decode() for line in lines if len(line.split()) > 6)
+    return {f"socket:[{each}]" for each in numbers if each != "0"}
 
 
 def mapped_files_of(process: str) -> int:

@@ -79,7 +79,7 @@ class Supervisor:
         self.untold: deque[dict[str, Any]] = deque(maxlen=MAX_UNTOLD)
         self.forgotten = 0
         # Where this isn't process 1, nothing is bounded, and what it sees is the machine's.
-        self.watch_over = OveruseWatch() if os.getpid() == 1 else None
+        self.watch_over = OveruseWatch(child) if os.getpid() == 1 else None
         self.look_at_machine = time.monotonic() + LOOK_SECONDS
         self.alive_at = time.monotonic()
         """When the kernel was last seen without a signal that kills it."""

@@ -28,6 +28,7 @@ from nbagent.sandbox.limits.system_calls import (
     CLONE_FILES,
     CLONE_THREAD,
     CLOSE_RANGE_UNSHARE,
+    CORE,
     DENIED,
     EINVAL,
     ENOENT,
@@ -44,6 +45,7 @@ from nbagent.sandbox.limits.system_calls import (
     INTERNET,
     LAST_PROTOCOL,
     LAST_REVIEWED,
+    LIMITS,
     LINE_DISCIPLINE,
     LOCKS,
     LOW_BITS,
@@ -212,7 +214,7 @@ def _low(argument: int, value: int) -> Any:
 
 
 def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
-    """Deny what would reach process 1 or the forwarder: signals, priority, limits, and hiding from process 1."""
+    """Deny what would reach process 1, the forwarder or a program of the host's: signals, priority, limits, hiding."""
     library = _library()
     denied = library.ERRNO(EPERM)
     # Its first argument may be any open folder below /proc, also that of process 1.
@@ -237,6 +239,9 @@ def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
         filter_.add_rule(denied, name, library.Arg(1, library.NE, 0))
     # Limits of others can be read: the third argument is the new one.
     filter_.add_rule(denied, "prlimit64", library.Arg(0, library.NE, 0), library.Arg(2, library.NE, 0))
+    for name, (which, given) in LIMITS.items():
+        conditions = [_low(which, CORE), *([library.Arg(given, library.NE, 0)] if given else [])]
+        filter_.add_rule(library.ERRNO(NOTHING), name, *conditions)
     # Process 1 reads the memory of processes that want to execute a program.
     filter_.add_rule(denied, "prctl", _low(0, PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
 

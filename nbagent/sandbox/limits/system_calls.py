@@ -10,7 +10,7 @@ DENIED = frozenset(
     acct add_key adjtimex bpf cachestat chroot clock_adjtime clock_settime clone3 create_module delete_module
     fanotify_init fanotify_mark finit_module fsconfig fsmount fsopen fspick get_kernel_syms init_module inotify_init
     inotify_init1 io_setup io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load
-    keyctl lookup_dcookie mbind memfd_secret modify_ldt migrate_pages mount mount_setattr move_mount move_pages
+    keyctl lookup_dcookie mbind memfd_secret migrate_pages mincore modify_ldt mount mount_setattr move_mount move_pages
     name_to_handle_at nfsservctl open_by_handle_at open_tree perf_event_open personality pidfd_getfd pivot_root
     process_madvise process_mrelease process_vm_readv process_vm_writev ptrace query_module quotactl quotactl_fd
     reboot request_key set_mempolicy set_mempolicy_home_node setdomainname sethostname setns settimeofday stime
@@ -21,8 +21,8 @@ DENIED = frozenset(
 
 `clone3` hides its flags from filters; without it the C library falls back to `clone`, whose flags are checked.
 `inotify` tells when anybody on the host opens a file that the sandbox sees too, such as a program in /usr/bin, and its
-instances are few for each user; `cachestat` tells which files anybody has read. `io_setup` takes from a number that
-the whole machine shares.
+instances are few for each user; `cachestat` and, for files of the same user, `mincore` tell which anybody has read.
+`io_setup` takes from a number that the whole machine shares.
 """
 
 NEW_NAMESPACES = 0x7E020080
@@ -82,6 +82,11 @@ SOCKET_FILTERS = (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF, and both for SO_REUSEPORT. Their programs, like seccomp's filters, take room of
 which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
 PR_SET_DUMPABLE = 4
+CORE = 4
+"""RLIMIT_CORE. At 1, Linux gives a crashed process to no program of the host's, which it starts as root for any other
+limit, also for 0, where `core_pattern` names one (core(5)); so the limit stays what it is."""
+LIMITS = {"setrlimit": (0, None), "prlimit64": (1, 2)}
+"""Calls that change a limit: the argument that says which one, and that which is 0 where it is only read."""
 _SIGNALS_AND_NAMES = {*range(1, 17), 19, 20, 21}
 _PRIVILEGES = {*range(23, 31), *range(36, 40), 47}
 _PROCESSOR = {41, 42, 45, 46, *range(50, 59), 60, 61, *range(63, 67)}
