@@ -453,6 +453,15 @@ def test_a_name_within_an_expression_is_its_own() -> None:
         "for n in tqdm(range(3)):\n    loss = random.random()\nloss",
         "with NamedTemporaryFile() as file:\n    pass\nprint(f'{np.random.rand():.3f}', file.name)",
         "t = time.time()\n{'mean': df.sample(3).x.mean(), 'took': time.time() - t}",
+        "t = time.time()\nprint(np.random.rand())",
+        "g = np.random.default_rng()\nfor n in y:\n    t = time.time()\n    e = pi(n, g)\n    print(e, time.time() - t)",
+        "x = np.random.default_rng(time.time_ns()).integers(0, 99)\nprint(x)",
+        "import random\nrandom.seed(os.getpid())\nprint(random.random(), time.time())",
+        "pd.DataFrame(np.random.rand(3, 2)).assign(t=time.time())",
+        "random.seed(4)\nprint(np.random.rand(), time.time())",
+        "random.seed(4)\nprint(sum(random.SystemRandom().random() for _ in y), time.time())",
+        "x = list(y)\nnp.random.shuffle(x)\nprint(time.ctime(), x)",
+        "with timer():\n    x = rand(3)\nif y:\n    print(time.time(), [each + 1 for each in x])",
     ],
 )
 def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
@@ -465,12 +474,17 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
         "x = [random.random() for _ in y]\nt = time.time()\nsorted(x)\nprint('sorted', len(x), time.time() - t)",
         "np.random.seed(0)\nt = time.time()\nprint('sorted', np.random.randint(900), time.time() - t)",
         "for n in y:\n    x = np.random.rand(n)\n    t = time.time()\n    x.sort()\n    s += [time.time() - t]\ns",
+        "def bench(f, x):\n    t = time.time()\n    f(x)\n    return time.time() - t\nbench(sorted, np.random.rand(9))",
+        "for n, row in enumerate(np.random.rand(9)):\n    t = time.time()\n    sum(row)\n    print(n, time.time() - t)",
+        "x = np.random.rand(9)\nx = range(3)\nt = time.time()\nprint(max(x), time.time() - t)",
+        "g = np.random.default_rng(4)\nt = time.time()\nprint(pi(9, g), time.time() - t)",
+        "print(timeit.timeit(lambda: np.random.rand(9), number=3))",
     ):
         assert compared(*texts, code=honest).differences == []
 
 
 @pytest.mark.parametrize(("before", "after", "seeded"), [
-    ("random.seed(4)", "", True), ("torch.manual_seed(seed)", "", True), ("np.random.seed(seed=4)", "", True),
+    ("random.seed(4)", "", True), ("torch.manual_seed(seed)", "", True), ("np.random.seed(seed=4)", "", False),
     ("np.random.seed()", "", False), ("random.seed(time.time())", "", False),
     ("now = time.time()\nseed(now)", "", False),
     ("seed_it()", "", False), ("random.seed(None)", "", False), ("", "random.seed(4)", False),
