@@ -90,8 +90,7 @@ class Samples:
         for node in ast.walk(code):
             if getattr(node, "attr", getattr(node, "id", "")) == "SystemRandom":
                 return True
-            made = isinstance(node, ast.Call) and _called(node) in _MAKERS
-            if made and not self._has_seed(node):
+            if isinstance(node, ast.Call) and _called(node) in _MAKERS and not self._has_seed(node):
                 return True
         return False
 
@@ -136,8 +135,8 @@ def _simple(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield ast.copy_location(ast.Assign([to], values), each)
             case ast.With() | ast.AsyncWith():
                 for item in each.items:
-                    to = item.optional_vars
-                    made = ast.Assign([to], item.context_expr) if to else ast.Expr(item.context_expr)
+                    name, value = item.optional_vars, item.context_expr
+                    made = ast.Assign([name], value) if name else ast.Expr(value)
                     yield ast.copy_location(made, each)
             case ast.If() | ast.While() | ast.Try():
                 pass
