@@ -660,6 +660,19 @@ def test_packed_numbers_of_a_figure_are_compared_one_by_one() -> None:
     assert compare(figure(1, 2, shape="1, 2"), figure(1, 2, shape="2, 1"), context).differences
 
 
+def test_json_that_is_nested_too_deep_for_python_to_write_is_compared() -> None:
+    """By its values and its signs."""
+
+    def nested(value: Any) -> list[Any]:
+        for _ in range(2_000):
+            value = [value, {"a": "["}]
+        return [result(application_json=value)]
+
+    for other, differs in ((5, False), (6, True), ([5], True), ("5", True), ({"a": 5}, True), ("[", True)):
+        assert bool(compare(nested(5), nested(other), Context(moments=MOMENTS)).differences) is differs
+    assert compare(nested("["), nested("{"), Context(moments=MOMENTS)).differences
+
+
 @pytest.mark.parametrize(
     ("drawn", "other"),
     [('<g id="{}"/><use xlink:href="#{}"/><p style="clip-path: url(#{})"/>', False),
