@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
-from nbagent.notebook.compare.dates import Moments, is_age, is_clock, is_in_step, is_moment, is_now, is_shifted
+from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
@@ -325,8 +325,6 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
     if reads.clock and is_now(stored, fresh, moments):
-        return "date"
-    if reads.clock and is_age(stored, fresh, moments):
         return "date"
     if reads.ident and is_process(stored, fresh, context.processes, others=reads.processes):
         return "id"
