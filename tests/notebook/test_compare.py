@@ -460,6 +460,7 @@ def test_a_name_within_an_expression_is_its_own() -> None:
         "random.seed(4)\nprint(np.random.rand(), time.time())",
         "random.seed(4)\nprint(sum(random.SystemRandom().random() for _ in y), time.time())",
         "x = list(y)\nnp.random.shuffle(x)\nprint(time.ctime(), x)",
+        "sns.stripplot(y)\nplt.title(time.ctime())",
         "with timer():\n    x = rand(3)\nif y:\n    print(time.time(), [each + 1 for each in x])",
     ],
 )
@@ -468,6 +469,12 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
     for shown in ("weights {} 0.0123", "[{}]"):
         found = compared(*(shown.format(each) for each in ("0.531", "0.112", "0.907")), code=code).differences
         assert [each.cause for each in found] == [NO_SEED]
+    chart = "<div id='viz-{0}'><script>draw('viz-{0}', {{'x': {1}}})</script></div>"
+    drawn = [
+        [result(text_html=chart.format(*each))] for each in (("0a1b2c", 0.531), ("9f8e7d", 0.112), ("d4c3a2", 0.907))
+    ]
+    context = Context(moments=MOMENTS, reads=Code().take(code))
+    assert [each.cause for each in compare(*drawn[:2], context, again=drawn[2:]).differences] == [NO_SEED]
     texts = ["sorted 900 in 0.0123", "sorted 900 in 0.0211", "sorted 900 in 0.0109"]
     for honest in (
         "x = [random.random() for _ in y]\nt = time.time()\nsorted(x)\nprint('sorted', len(x), time.time() - t)",

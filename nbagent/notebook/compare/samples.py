@@ -21,6 +21,8 @@ _DRAWS = re.compile(SAMPLING)
 _IN_SENTENCE = re.compile(rf"\b(?:{SAMPLING})\(")
 _MAKERS = frozenset({"default_rng", "RandomState", "Random", "seed"})
 """Functions that take a seed out of the machine if they are given none."""
+_JITTERS = "stripplot"
+"""What draws values beside each other at random."""
 _SEEDS_ALL = frozenset({"seed", "manual_seed", "set_seed", "set_random_seed"})
 """Functions that give a seed to the generator that everybody shares."""
 _KNOWN = frozenset({"len", "type", "id", "isinstance", "range", "shape", "size", "dtype", "dtypes", "ndim", "columns"})
@@ -56,7 +58,8 @@ class Samples:
                 changed |= mentioned_in(statement) - self._modules
             changed |= bound
             self._names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
-        return any(map(self._is_sampled, shown_by(body)))
+        jittered = not self._all_seeded and any(_JITTERS in called_in(each) for each in body)
+        return jittered or any(map(self._is_sampled, shown_by(body)))
 
     def is_seeded(self, statement: ast.stmt) -> bool:
         """Whether what a statement draws has a seed: its own, or that of its generator.

@@ -328,7 +328,9 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "date"
     if reads.ident and is_process(stored, fresh, context.processes, others=reads.processes):
         return "id"
-    if again and (markup or is_id(stored) or is_id(fresh)):
+    # Libraries make names up, and no numbers with a point: these are what a chart draws.
+    named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
+    if again and (named or is_id(stored) or is_id(fresh)):
         return "id"
     again = again and not (reads.shows_samples and fresh.kind == "number")
     if again and reads.ident:
