@@ -231,6 +231,8 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
         ("5 rows", "305 rows"),
         ("ships at 352.5 orders/min", "ships at 353.5 orders/min"),
         ("grew 3.512x", "grew 3.514x"),
+        ("f=1.035e-05", "f=9.035e-05"),
+        ("residual 2e-14", "residual 2e-15"),
     ],
 )
 def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) -> None:

@@ -133,6 +133,8 @@ def _days(text: str, moment: float, farthest: int) -> set[int]:
 
 def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
     """Whether numbers and words have a day's year, month and day."""
+    if day.day not in numbers:
+        return False  # as most of hundreds of days: quickly
     rest = list(numbers)
     if not _DAYS.intersection(words) <= {f"{day:%a}".lower()}:
         return False
