@@ -296,6 +296,8 @@ def test_short_times_that_are_rounded_may_be_the_same_in_fresh_runs() -> None:
     """Not where they are called something, nor where they are long or among other numbers."""
     code = "print(f'{time.time() - t:8.3f} words')"
     assert compared("   0.003 words", "   0.000 words", "   0.000 words", code=code).differences == []
+    for row in ("   {} 312 words", "│ load │ {} │ 1200 │"):
+        assert compared(row.format("0.003"), *[row.format("0.000")] * 2, code=code).differences == []
     assert compared("error 0.003", "error 0.000", "error 0.000", code=code).differences
     assert compared("   0.300 words", "   0.200 words", "   0.200 words", code=code).differences
     assert compared("   0.300 words", "   0.002 words", "   0.002 words", code=code).differences

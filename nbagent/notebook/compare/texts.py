@@ -194,15 +194,15 @@ def _lines_apart(texts: Sequence[str]) -> set[int] | None:
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
     """Whether a change is of a measured number that runs may agree on by chance, since it has few digits.
 
-    It has no name of its own, and is tiny in both and the only number of its line, or stands there with others that
-    differ with every run; or it is all.
+    It has no name of its own, and is tiny in both and the only one with a point in its line, or stands there with
+    others that differ with every run; or it is all.
     """
     if len(change.stored) != 1 or len(change.fresh) != 1 or change.fresh[0].kind != "number":
         return False
     token, digits = change.fresh[0], re.sub(r"\D", "", change.fresh[0].text).lstrip("0")
     if context.reads.clock:
         tiny = all(abs(number(each) or 0) < SHORT for each in (*change.stored, token))
-        likely = token.line in timed or (tiny and len(re.findall(r"\d[\d.]*", token.row)) == 1)
+        likely = token.line in timed or (tiny and len(re.findall(r"\d\.\d", token.row)) == 1)
         return likely and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
     return context.reads.measure and token.row.strip() == token.text
 
