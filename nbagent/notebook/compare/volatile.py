@@ -81,7 +81,9 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
             return True
         if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
             return True
-    if reads_clock and _is_tiny(stored) and _is_tiny(fresh) and (differs_again or _digits(fresh) < SURE):
+    # Of few digits, or of all: a clock has few ticks, as 2.384185791015625e-07 is one.
+    by_chance = differs_again or not SURE <= _digits(fresh) <= EXACT
+    if reads_clock and by_chance and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
     if not reads_clock and not (differs_again or (_STRONG.search(stored.before) and _STRONG.search(fresh.before))):
