@@ -654,6 +654,23 @@ def test_a_picture_that_is_drawn_on_depends_on_what_is_drawn() -> None:
     assert not code.take("other").clock
 
 
+def test_what_threads_gather_comes_in_any_order() -> None:
+    """In the list that they fill, too, also where runs agree by chance; in that of a pool's `map` it does not."""
+    code = Code()
+    code.take("out = []\ndef run(n):\n    out.append(n)\nfor n in range(3):\n    Thread(target=run, args=[n]).start()")
+    for reads, same in (
+        (code.take("out"), True),
+        (code.take("other"), False),
+        (Code().take("Pool().map(f, x)"), False),
+    ):
+        context = Context(moments=MOMENTS, reads=reads)
+        runs = [[stream(each)] for each in ("[0, 2, 1]", "[0, 1, 2]", "[0, 1, 3]")]
+        assert (compare(runs[0], runs[1], context, again=[runs[1]]).differences == []) is same
+        assert compare(runs[2], runs[1], context, again=[runs[1]]).differences
+    times = "posix.times_result(user={}, system=0.1, elapsed=1719.5)"
+    assert compared(times.format(0.03), *[times.format(0.04)] * 2, code="import os; os.times()").differences == []
+
+
 def test_packed_numbers_of_a_figure_are_compared_one_by_one() -> None:
     """Durations in it are those of the run; a result beside them is none."""
 

@@ -39,6 +39,8 @@ _RANDOM = re.compile(
 )
 _BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
 """A loop's progress bar, which reads a clock for itself."""
+_UNORDERED = re.compile(r"\b(?:Thread|as_completed|imap_unordered|Process)\b")
+"""What gives results in the order in which they come."""
 _DRAWS_ON = re.compile(r"(?:\w+\.)*(?:Draw|writer|DictWriter)\(")
 """What is made of another object and changes that one."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
@@ -76,6 +78,7 @@ class Code:
         self._siblings: dict[str, set[str]] = {}
         self._samples = Samples(self._differs, self._modules, self._siblings)
         self._zoned = False
+        self._gathered: set[str] = set()
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
@@ -93,6 +96,8 @@ class Code:
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
+        if unordered := _UNORDERED.search(code) is not None:
+            self._gathered |= {name for each in statements(code) for name, _ in changed_by(each)} - self._modules
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
             ident=ident,
@@ -102,6 +107,7 @@ class Code:
             processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
             unset=_shows_unset(code),
             concurrent=concurrent,
+            unordered=unordered or any(mentioned_in(each) & self._gathered for each in statements(code)),
             zoned=self._zoned,
             shows_samples=self._samples.take(statements(code)),
         )
@@ -150,6 +156,7 @@ class Reads:
         processes: The numbers of processes that the kernel started.
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
+        unordered: In which order threads or processes gave what it shows.
         zoned: What time it is in zones that it names, or a cell before it.
         shows_samples: Random numbers that it shows, and that surely have no seed.
     """
@@ -162,6 +169,7 @@ class Reads:
     processes: bool = False
     unset: bool = False
     concurrent: bool = False
+    unordered: bool = False
     zoned: bool = False
     shows_samples: bool = False
 

@@ -25,7 +25,9 @@ _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$",
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
 _LABELS = re.compile(
-    r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
+    r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in|(?:user|system)=)"
+    r"\W*$",
+    re.I,
 )
 
 
