@@ -14,8 +14,6 @@ STABLE = "__nbagent_stable__"
 _SORTS = frozenset(
     {"sort", "argsort", "sort_values", "sort_index", "argpartition", "partition", "nlargest", "nsmallest"}
 )
-SOON = 1_800.0
-"""Seconds after which a clock may show what isn't known by its shape, such as another part of the day."""
 _FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
 
 PROCESS = """
@@ -94,35 +92,6 @@ def main(moments):
     return True
 """
 """Has Python's clock show the moments of a former run, given when each of its cells began and ended."""
-OLD_DATES = """
-def main(moments):
-    import functools, time
-    from datetime import datetime
-    from IPython import get_ipython
-    from matplotlib.text import Text
-    days = "%d %B %Y|%d %b %Y|%B %d, %Y|%b %d, %Y|%A|%a|%B %Y|%b %Y|%d %B|%d %b|%B %d|%b %d".split("|")
-    plain = "%Y-%m-%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%Y/%m/%d|%Y%m%d|%d-%b-%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y"
-    forms = [*plain.split("|"), *days, "%H:%M", "%I:%M %p"]
-    clock, begins, set_plain = time.time, [], Text.set_text
-    get_ipython().events.register("pre_run_cell", lambda *_: begins.append(clock()))
-    @functools.lru_cache(10_000)  # of each text all forms are looked for, for each cell so far
-    def written(minute, form):
-        return datetime.fromtimestamp(minute * 60).strftime(form)
-    def former(text, form):
-        for (at, then), begin in reversed([*zip(moments, begins)]):
-            for now in (time.time(), at, clock(), begin):
-                if then is not None and (shown := written(now // 60, form)) in text:
-                    return text.replace(shown, written(then // 60, form))
-        return text
-    def set_text(self, text):
-        if isinstance(text, str) and any(map(str.isalnum, text)):
-            for form in forms:
-                text = former(text, form)
-        set_plain(self, text)
-    Text.set_text = set_text
-    return True
-"""
-"""Has figures tell the dates and times of a former run, given as for `PAST`, which is to come after it."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ async def test_an_attempt_that_the_rest_needs_stays(tmp_path: Path) -> None:
 
 
 def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
-    """In the percent format: text and magics are comments."""
+    """In the percent format: text and magics are comments, and what awaits has a loop."""
     block = '# /// script\n# requires-python = ">=3.11"\n# dependencies = []\n# ///'
     metadata = {"nbagent": {"role": "requirements"}}
     cells = [
@@ -111,7 +111,9 @@ def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
         new_code_cell("%%bash\nls", id="d", metadata={}),
         new_code_cell("%%time\ny = 8", id="e", metadata={}),
         new_code_cell("z = 1; text = '''a\nb'''\n1 / 0", id="f", metadata={"tags": ["raises-exception"]}),
-        new_code_cell("await x", id="g", metadata={}),
+        new_code_cell("import asyncio\n%time await asyncio.sleep(0)", id="g", metadata={}),
+        new_code_cell("task = asyncio.create_task(asyncio.sleep(0, '\\n'))", id="g2", metadata={}),
+        new_code_cell("'''text'''; await task; print(len(task.result()))", id="g3", metadata={}),
         new_code_cell("# /// tool\n# a = 1\n# ///\ndisplay(y, z, text)", id="h", metadata={}),
     ]
     (tmp_path / "n.py").write_text(percent(new_notebook(cells, {})))
@@ -120,12 +122,12 @@ def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
     assert text.count("\n# ///") == 1, "a text or a comment is no metadata for uv"
     marks = re.findall(r"^# %%.*$", text, re.MULTILINE)
     assert [each for each in marks if each not in ("# %%bash", "# %%time")] == [
-        *("# %%", "# %% [markdown]", "# %%", "# %%", "# %%", "# %%"),
-        *('# %% tags=["raises-exception"]', "# %%", "# %%"),
+        *("# %%", "# %%", "# %% [markdown]", "# %%", "# %%", "# %%", "# %%"),
+        *('# %% tags=["raises-exception"]', "# %%", "# %%", "# %%", "# %%"),
     ]
     assert compileall.compile_file(tmp_path / "n.py", quiet=1)
     done = subprocess.run([sys.executable, tmp_path / "n.py"], capture_output=True, text=True, check=True)
-    assert done.stdout == "42\n8 1 a\nb\n"
+    assert done.stdout == "42\n1\n8 1 a\nb\n"
     assert "ZeroDivisionError" in done.stderr
 
 

@@ -183,7 +183,24 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "".join(value)
-    return json.dumps(value, indent=0, sort_keys=True)
+    try:
+        return json.dumps(value, indent=0, sort_keys=True)
+    except RecursionError:
+        return "\n".join(_flat(value))
+
+
+def _flat(value: Any) -> Iterator[str]:
+    """JSON that is nested too deep for Python to write: its signs, names and values one by one."""
+    rest = [(value, False)]
+    while rest:
+        each, is_sign = rest.pop()
+        pairs = sorted(each.items()) if isinstance(each, dict) else each if isinstance(each, list) else None
+        if pairs is None:
+            yield each if is_sign else json.dumps(each)
+            continue
+        signs = "{}" if isinstance(each, dict) else "[]"
+        parts = [part for pair in pairs for part in pair] if isinstance(each, dict) else pairs
+        rest += [(signs[1], True), *((part, False) for part in reversed(parts)), (signs[0], True)]
 
 
 def _with_numbers(text: str) -> str:
@@ -192,7 +209,7 @@ def _with_numbers(text: str) -> str:
         return text
     try:
         return json.dumps(_unpacked(parse(text, limit=tables.MOST)), indent=0, sort_keys=True)
-    except UnreadableError:
+    except (UnreadableError, RecursionError):
         return text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,15 +25,6 @@ ZONES = tuple(sorted(range(-12 * 3600, 14 * 3600 + 1, QUARTER), key=abs))
 _WEEK = "monday tuesday wednesday thursday friday saturday sunday".split()
 _YEAR = "january february march april may june july august september october november december".split()
 _DAYS = frozenset(each[:3] for each in _WEEK)
-_CYCLES = tuple(
-    ({name: at for at, whole in enumerate(names) for name in (whole, whole[:3])}, seconds)
-    for names, seconds in ((_WEEK, 86_400), (_YEAR, 86_400 * 365.25 / 12))
-)
-"""The places of weekdays and months by their names, and how many seconds one has."""
-_ZONE = re.compile(r"([A-Z]{1,2}?)[SD]?T")
-"""A time zone's name, in summer and in winter: CET and CEST, EST and EDT."""
-_AGE = re.compile(r"(?i)(?:\b|_)(?:days?|age|old|ago|since|until|till|left|remaining|uptime|tagen?|alter|seit)(?:\b|_)")
-"""What a line has in it that tells how many days ago something was, or how many are left."""
 _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
@@ -143,6 +133,8 @@ def _days(text: str, moment: float, farthest: int) -> set[int]:
 
 def _renders(numbers: list[int], words: list[str], day: datetime) -> bool:
     """Whether numbers and words have a day's year, month and day."""
+    if day.day not in numbers:
+        return False  # as most of hundreds of days: quickly
     rest = list(numbers)
     if not _DAYS.intersection(words) <= {f"{day:%a}".lower()}:
         return False
@@ -165,8 +157,6 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     if label := _PARTS.search(fresh.before):
         same = _PARTS.search(stored.before) is not None and stored.text.isdecimal() and fresh.text.isdecimal()
         return same and (label[1] is not None or max(len(stored.text), len(fresh.text)) <= 2)
-    if _is_word_of_a_date(stored, fresh, moments):
-        return True
     later = _parts(moments.fresh, moments.zones)
     if moments.stored is None:
         return any(_is_part(fresh, part) for parts in later for part in parts)
@@ -181,20 +171,6 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
         for before, after in itertools.chain(days, times)
         for one, other in zip(before, after, strict=True)
     )
-
-
-def _is_word_of_a_date(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether both are weekdays or months as far apart as runs on other days, or one zone in summer and in winter."""
-    apart = 0.0 if moments.stored is None else moments.fresh - moments.stored
-    if moments.stored is None or abs(apart) < DAY:
-        return False
-    one, other = stored.text.lower(), fresh.text.lower()
-    for places, length in _CYCLES:
-        if one in places and other in places:
-            steps = (math.floor(apart / length), math.ceil(apart / length))
-            return any((places[other] - places[one] - step) % len({*places.values()}) == 0 for step in steps)
-    zones = [_ZONE.fullmatch(each.text) for each in (stored, fresh)]
-    return zones[0] is not None and zones[1] is not None and zones[0][1] == zones[1][1]
 
 
 def _time(moment: float) -> tuple[int, ...]:
@@ -220,17 +196,6 @@ def _is_part(token: Token, part: int | str) -> bool:
     if isinstance(part, str):
         return token.kind == "word" and token.text.lower() in (part, part[:3])
     return token.text[:1].isdecimal() and "." not in token.text and number(token) == part
-
-
-def is_age(stored: Token, fresh: Token, moments: Moments) -> bool:
-    """Whether two numbers count the days to the moments of both runs, from the same day or till it, and say so."""
-    one, other = number(stored), number(fresh)
-    if moments.stored is None or one is None or other is None or one == other:
-        return False
-    if not (_AGE.search(stored.row) and _AGE.search(fresh.row)):
-        return False  # a run with the clock set back tells
-    days = [datetime.fromtimestamp(each, UTC).toordinal() for each in (moments.stored, moments.fresh)]
-    return abs(abs(other - one) - (days[1] - days[0])) <= (1 if moments.fresh - moments.stored > DAY else 0)
 
 
 def is_off(apart: float, most: float, step: int) -> bool:

@@ -17,7 +17,7 @@ from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
-PAIR_SECONDS = 30.0
+PAIR_SECONDS = 60.0
 """Seconds that the comparison of one pair may take."""
 BOUND = 0.0005
 """The share of pixels that may differ visibly where fonts or versions are others."""

@@ -150,7 +150,7 @@ def _aligned(pictures: list[Any]) -> list[Any]:
     """Pictures of nearly one size laid upon the second: what is around a longer label moves all that it frames."""
     import numpy as np
 
-    arrays = [np.asarray(each, dtype=np.int16) for each in pictures]
+    arrays = [np.asarray(each) for each in pictures]
     placed = [list[tuple[int, int]]() for _ in arrays]
     for axis in (0, 1):
         lines = [each.mean(axis=(1 - axis, 2)) for each in arrays]
@@ -169,7 +169,7 @@ def _apart(one: Any, other: Any, *, exact: bool) -> Any:
     import numpy as np
 
     if exact:
-        return (one != other).any(axis=2)
+        return _in_a_colour(one != other)
 
     def nearby(pixels: Any, choose: Any) -> Any:
         around = np.pad(pixels, ((1, 1), (1, 1), (0, 0)), mode="edge")
@@ -178,9 +178,15 @@ def _apart(one: Any, other: Any, *, exact: bool) -> Any:
 
     found = np.zeros(one.shape[:2], dtype=bool)
     for left, right in ((one, other), (other, one)):
-        found |= (left < nearby(right, np.minimum) - STRONG).any(axis=2)
-        found |= (left > nearby(right, np.maximum) + STRONG).any(axis=2)
+        # Of 8 bits, as the pixels are: more would take twice the memory, and the time of that.
+        found |= _in_a_colour(left < np.maximum(nearby(right, np.minimum), STRONG) - STRONG)
+        found |= _in_a_colour(left > np.minimum(nearby(right, np.maximum), 255 - STRONG) + STRONG)
     return found
+
+
+def _in_a_colour(apart: Any) -> Any:
+    """Where pixels differ in one of their three colours; NumPy's `any` along so few takes four times as long."""
+    return apart[..., 0] | apart[..., 1] | apart[..., 2]
 
 
 def _has_colours(stored: Any, fresh: Any, changing: list[Any]) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nbagent.notebook.compare import tables
-from nbagent.notebook.compare.dates import Moments, is_age, is_clock, is_in_step, is_moment, is_now, is_shifted
+from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
+from nbagent.notebook.compare.neighbours import apart_of, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
 from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_process
@@ -21,12 +22,8 @@ LARGE = 64 * 1024
 """Characters of a text from which on only the lines that differ are taken apart."""
 MOST = 20
 """Findings of a cell that are kept."""
-WIDEST = 1_000
-"""Characters of bytes that are taken as one."""
 SHORT = 0.01
 """Seconds that clocks and people round."""
-CHANCE = 3
-"""Characters beside a change in an id that two runs may have in common by chance."""
 LONGEST = 80
 """Characters of a text in a finding."""
 EVERY_RUN = "it changes with every run"
@@ -38,9 +35,6 @@ ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
 REORDERED = f"{ORDER}; {EVERY_RUN}"
 _NAMED = re.compile(r"[A-Za-z][^\w<>|│┃]*$")
-_APART = frozenset("?&=:;,.<>()[]{}|\"'`")
-"""Signs that end an id."""
-_BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 _SET = re.compile(r"\{([^{}:]{1,20000})\}")
 _ELEMENT = re.compile(
     # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
@@ -141,7 +135,8 @@ def differences(
         return found
     unstable = any(each.is_unstable for each in found)
     sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
-    if sets or (unstable and context.reads.concurrent and _is_reordered(stored, fresh)):
+    any_order = context.reads.unordered or (unstable and context.reads.concurrent)
+    if sets or (any_order and _is_reordered(stored, fresh)):
         excused.add("order")
         return []
     if not _is_reordered(stored, fresh):
@@ -167,12 +162,12 @@ def _changes(
     tolerance = context.strictness.tolerance
     lines = _lines_apart(texts) if len(texts[0]) > LARGE else None
     one, other, *more = (tokens(each, lines=lines) for each in texts)
-    unstable = {n for another in more for n in _apart(changes(another, other, tolerance=tolerance), other)}
+    unstable = {n for another in more for n in apart_of(changes(another, other, tolerance=tolerance), other)}
     timed = {other[n].line for n in unstable if n < len(other)}
     spots, told = _spots(key[1], texts[0], texts[1]), 0
     used: set[tables.Spot | None] = set()
     for change in changes(one, other, tolerance=tolerance):
-        differs_again = not unstable.isdisjoint(_tokens(*change.place)) or _is_coarse(change, timed, context)
+        differs_again = not unstable.isdisjoint(tokens_at(*change.place)) or _is_coarse(change, timed, context)
         excuse, cause = _judge(change, differs_again, context, markup=markup)
         if excuse:
             excused.add(excuse)
@@ -197,73 +192,18 @@ def _lines_apart(texts: Sequence[str]) -> set[int] | None:
     return {number for number, lines in enumerate(zip(*split, strict=True), 1) if len(set(lines)) > 1}
 
 
-def _apart(found: Sequence[Change], fresh: Sequence[Token]) -> Iterator[int]:
-    """The numbers of the tokens that changes are of, with those beside them that may agree by chance, as in ids."""
-    piece = range(0)
-    for change in found:
-        begin, end = change.place
-        if begin in piece and end <= piece.stop:
-            continue  # all of these bytes was given: a walk from each change in them would take the square of the time
-        yield from _tokens(begin, end)
-        if begin < len(fresh) and not _is_plain(change):
-            piece = _bytes_around(begin, fresh)
-            yield from piece or _beside(begin, end, fresh)
-
-
-def _is_plain(change: Change) -> bool:
-    """Whether no signs differ, but words and numbers one by one."""
-    return len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh)
-
-
-def _beside(begin: int, end: int, found: Sequence[Token]) -> range:
-    """The tokens of a change, and those of an id that stand beside them and may agree by chance."""
-    room = [CHANCE] * 2
-    while begin and found[begin].is_glued and _crosses(found[begin - 1], room, 0):
-        begin -= 1
-    while end < len(found) and found[end].is_glued and _crosses(found[end], room, 1):
-        end += 1
-    return _tokens(begin, end)
-
-
-def _crosses(token: Token, room: list[int], side: int) -> bool:
-    """Whether an id may go on with a token, of which there is room for so many characters."""
-    room[side] -= len(token.text)
-    return room[side] >= 0 and token.text not in _APART
-
-
-def _bytes_around(number: int, found: Sequence[Token]) -> range:
-    """The tokens of the bytes, as Python writes them, that a token is part of, up to spaces; none if it is of none."""
-    token = found[number]
-    first = max(0, token.start - WIDEST)
-    at = max(token.row.rfind(sign, first, token.start + 2) for sign in ("b'", 'b"'))
-    match = _BYTES.match(token.row, at) if at >= 0 else None
-    if match is None or match.end() <= token.start or "\\x" not in match[0]:
-        return range(0)
-    begin, end = number, number + 1
-    while begin and found[begin].is_glued and found[begin - 1].start >= at:
-        begin -= 1
-    while end < len(found) and found[end].is_glued and found[end].start < match.end():
-        end += 1
-    return range(begin, end)
-
-
-def _tokens(begin: int, end: int) -> range:
-    """The numbers of the tokens at a place; an empty one stands for the next token."""
-    return range(begin, max(end, begin + 1))
-
-
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
     """Whether a change is of a measured number that runs may agree on by chance, since it has few digits.
 
-    It has no name of its own, and is tiny in both and the only number of its line, or stands there with others that
-    differ with every run; or it is all.
+    It has no name of its own, and is tiny in both and the only one with a point in its line, or stands there with
+    others that differ with every run; or it is all.
     """
     if len(change.stored) != 1 or len(change.fresh) != 1 or change.fresh[0].kind != "number":
         return False
     token, digits = change.fresh[0], re.sub(r"\D", "", change.fresh[0].text).lstrip("0")
     if context.reads.clock:
         tiny = all(abs(number(each) or 0) < SHORT for each in (*change.stored, token))
-        likely = token.line in timed or (tiny and len(re.findall(r"\d[\d.]*", token.row)) == 1)
+        likely = token.line in timed or (tiny and len(re.findall(r"\d\.\d", token.row)) == 1)
         return likely and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
     return context.reads.measure and token.row.strip() == token.text
 
@@ -326,11 +266,11 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "timing"
     if reads.clock and is_now(stored, fresh, moments):
         return "date"
-    if reads.clock and is_age(stored, fresh, moments):
-        return "date"
     if reads.ident and is_process(stored, fresh, context.processes, others=reads.processes):
         return "id"
-    if again and (markup or is_id(stored) or is_id(fresh)):
+    # Libraries make names up, and no numbers with a point: these are what a chart draws.
+    named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
+    if again and (named or is_id(stored) or is_id(fresh)):
         return "id"
     again = again and not (reads.shows_samples and fresh.kind == "number")
     if again and reads.ident:

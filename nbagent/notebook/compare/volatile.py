@@ -15,17 +15,19 @@ from nbagent.notebook.compare.tokens import Token, number, seconds
 EXACT = 6
 """Significant digits from which on a duration that two fresh runs agree on is a result and none."""
 SURE = 3
-"""Significant digits from which on a factor that two fresh runs agree on is none of a clock's."""
+"""Significant digits from which on a factor or a tiny number that two fresh runs agree on is none of a clock's."""
 NEAR = 8
 """By how many the numbers of a process may differ in two runs."""
-TINY = 1e-4
-"""Seconds."""
+TINY, TICK = 1e-4, 1e-9
+"""Seconds; what clocks tell apart is no less."""
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
 _LABELS = re.compile(
-    r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in)\W*$", re.I
+    r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in|(?:user|system)=)"
+    r"\W*$",
+    re.I,
 )
 
 
@@ -81,7 +83,9 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
             return True
         if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
             return True
-    if reads_clock and _is_tiny(stored) and _is_tiny(fresh):
+    # Of few digits, or of all: a clock has few ticks, as 2.384185791015625e-07 is one.
+    by_chance = differs_again or not SURE <= _digits(fresh) <= EXACT
+    if reads_clock and by_chance and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
     if not reads_clock and not (differs_again or (_STRONG.search(stored.before) and _STRONG.search(fresh.before))):
@@ -107,7 +111,7 @@ def _is_measured(token: Token) -> bool:
 
 def _is_tiny(token: Token) -> bool:
     """Whether a number is as small as what a clock tells apart, so that two runs may agree on it by chance."""
-    return 0 < (number(token) or 0) < TINY
+    return TICK <= (number(token) or 0) < TINY
 
 
 def _taken(token: Token) -> float | None:

@@ -1,0 +1,71 @@
+"""Which tokens differ with every run, with those beside them that two runs may have in common by chance. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nbagent.notebook.compare.tokens import Change, Token
+
+WIDEST = 1_000
+"""Characters of bytes that are taken as one."""
+CHANCE = 3
+"""Characters beside a change in an id that two runs may have in common by chance."""
+_APART = frozenset("?&=:;,.<>()[]{}|\"'`")
+"""Signs that end an id."""
+_BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
+
+
+def apart_of(found: Sequence[Change], fresh: Sequence[Token]) -> Iterator[int]:
+    """The numbers of the tokens that changes are of, with those beside them that may agree by chance, as in ids."""
+    piece = range(0)
+    for change in found:
+        begin, end = change.place
+        if begin in piece and end <= piece.stop:
+            continue  # all of these bytes was given: a walk from each change in them would take the square of the time
+        yield from tokens_at(begin, end)
+        if begin < len(fresh) and not _is_plain(change):
+            piece = _bytes_around(begin, fresh)
+            yield from piece or _beside(begin, end, fresh)
+
+
+def _is_plain(change: Change) -> bool:
+    """Whether no signs differ, but words and numbers one by one."""
+    return len(change.stored) == len(change.fresh) and all(each.kind != "sign" for each in change.fresh)
+
+
+def _beside(begin: int, end: int, found: Sequence[Token]) -> range:
+    """The tokens of a change, and those of an id that stand beside them and may agree by chance."""
+    room = [CHANCE] * 2
+    while begin and found[begin].is_glued and _crosses(found[begin - 1], room, 0):
+        begin -= 1
+    while end < len(found) and found[end].is_glued and _crosses(found[end], room, 1):
+        end += 1
+    return tokens_at(begin, end)
+
+
+def _crosses(token: Token, room: list[int], side: int) -> bool:
+    """Whether an id may go on with a token, of which there is room for so many characters."""
+    room[side] -= len(token.text)
+    return room[side] >= 0 and token.text not in _APART
+
+
+def _bytes_around(number: int, found: Sequence[Token]) -> range:
+    """The tokens of the bytes, as Python writes them, that a token is part of, up to spaces; none if it is of none."""
+    token = found[number]
+    first = max(0, token.start - WIDEST)
+    at = max(token.row.rfind(sign, first, token.start + 2) for sign in ("b'", 'b"'))
+    match = _BYTES.match(token.row, at) if at >= 0 else None
+    if match is None or match.end() <= token.start or "\\x" not in match[0]:
+        return range(0)
+    begin, end = number, number + 1
+    while begin and found[begin].is_glued and found[begin - 1].start >= at:
+        begin -= 1
+    while end < len(found) and found[end].is_glued and found[end].start < match.end():
+        end += 1
+    return range(begin, end)
+
+
+def tokens_at(begin: int, end: int) -> range:
+    """The numbers of the tokens at a place; an empty one stands for the next token."""
+    return range(begin, max(end, begin + 1))
