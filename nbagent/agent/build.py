@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents import create_agent
@@ -88,8 +88,8 @@ async def build(
     numbers = Numbers(session, view.counted())
     paths = [each.path for each in view.profiles.files]
 
-    async def read() -> Profiles:
-        return (await session.describe()).data
+    async def read(first: Collection[str]) -> Profiles:
+        return (await session.describe(first)).data
 
     async def checks(turn: Turn) -> bool:
         return options.check if options.check is not None else await reads_several(turn, paths, session.evidence().code)

@@ -21,6 +21,7 @@ HEADER = 4
 """Rows that a header has at most."""
 _NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$")
 _DIGITS, _PLAIN = re.compile(r"\d+"), re.compile(r"-?\d+(?:\.\d+)?")
+_CAPITALS = re.compile(r"[A-Z]+")
 _YEAR = re.compile(r"^(?:1[89]|20|21)\d\d$")
 
 
@@ -143,10 +144,17 @@ def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -
         column = [other[at] for other in below if at < len(other)]
         if by_value and each and each in column:
             return True
-        form = _DIGITS.sub("0", each)
-        if form != each and sum(_DIGITS.sub("0", other) == form for other in column) > len(column) / 2:
+        form = _form(each, is_alone=len(row) == 1)
+        is_code = _DIGITS.search(each) is not None
+        if is_code and sum(_form(other, is_alone=len(row) == 1) == form for other in column) > len(column) / 2:
             return True
     return False
+
+
+def _form(text: str, *, is_alone: bool) -> str:
+    """Where a text has digits and, in a list of codes, capitals."""
+    form = _DIGITS.sub("0", text)
+    return _CAPITALS.sub("A", form) if is_alone else form
 
 
 def _width(row: list[str]) -> int:

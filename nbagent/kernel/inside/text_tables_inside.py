@@ -84,6 +84,7 @@ class TextTable:
     def __init__(self, path: str, start: bytes, *, separator: str = "") -> None:
         self.path = path
         self.encoding = encoding_of(start)
+        self.has_returns = b"\r" in start and b"\n" not in start  # by these alone old programs end lines
         text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
         lines = text.splitlines()
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
@@ -107,7 +108,7 @@ class TextTable:
         rest = b""
         while True:
             step, started = clock.step, time.monotonic()
-            piece = file.read(step)
+            piece = self._lined(file.read(step))
             if not piece:
                 break
             whole, rest = _whole_rows(rest + piece, at_end=len(piece) < step)
@@ -116,6 +117,10 @@ class TextTable:
             clock.pace(time.monotonic() - started)
         if rest:
             yield self._as_utf8(rest)
+
+    def _lined(self, piece: bytes) -> bytes:
+        """Bytes of the file whose lines end as others' do."""
+        return piece.replace(b"\r", b"\n") if self.has_returns else piece
 
     def _as_utf8(self, piece: bytes) -> bytes:
         if self.encoding == "utf-8":
@@ -173,6 +178,8 @@ class TextTable:
             options.append(f"separator={self.separator!r}")
         if self.encoding != "utf-8":
             options.append(f"encoding={self.encoding!r}")
+        if self.has_returns:
+            options.append("eol_char='\\r'")
         if self.skipped_lines:
             options.append(f"skip_lines={self.skipped_lines}")
         options += [f"n_rows={self.rows}"] if self.rows else []
@@ -372,7 +379,7 @@ def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Ta
     """Add the last rows of a file that was not read to its end; returns their bytes."""
     length = min(clock.step, size // 4)
     file.seek(-length, os.SEEK_END)
-    piece = file.read(length)
+    piece = table._lined(file.read(length))
     piece = table._as_utf8(piece[piece.find(b"\n") + 1 :])
     schema = {each.name: pl.String for each in tallies}
     lenient = {"missing_columns": "insert", "extra_columns": "ignore"}
