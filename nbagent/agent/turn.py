@@ -90,7 +90,9 @@ _SENTENCE = re.compile(r"(?<=[.;])\s")
 """Where a sentence ends and the next begins."""
 _NUMBERED = re.compile(
     r"(?i)\b(?:tables?|sheets?|figures?|plots?|sites?|stations?|groups?|rounds?|weeks?) \d+(?!\w|[.,]\d)"
+    r"|(?<![\w.,])\d[\d.,]*(?: ?%| [^\W\d]+)?(?: [^\W\d]+)? or (?:more|less|fewer|over|above|below|older|younger)\b"
 )
+"""What is numbered, and limits."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')

@@ -70,7 +70,7 @@ async def describe(
         kernel: A running kernel; its namespace is left as it was.
         paths: Files and folders as the sandbox sees them.
         cache: Remembers profiles by the hashes of their files.
-        first: Paths of files that are read before the others.
+        first: Paths, or words in them, of files that are read before the others.
 
     Returns:
         Each file, also below a folder. One that could not be read has a note only.
@@ -85,10 +85,11 @@ async def describe(
     made_with = hashlib.sha256(f"{source}{kernel.pins.get('polars')}".encode()).hexdigest()
     if cache is not None:
         known = {path: found for path, key in listing.keys(made_with).items() if (found := cache.find(key, path))}
+    asked = {each.lower() for each in first}
     # Where there is too little time for all, it is enough for more of them if the large ones come last.
     wanted = sorted(
         (path for path in (listing.sizes or paths) if path not in known),
-        key=lambda path: (path not in first, listing.sizes.get(path, 0)),
+        key=lambda path: (-sum(each in path.lower() for each in asked), listing.sizes.get(path, 0)),
     )
     taken = _Taken()
     if wanted:

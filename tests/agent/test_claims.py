@@ -315,10 +315,10 @@ def test_numbers_with_the_same_hash_take_no_longer() -> None:
 
 def test_much_of_it_takes_no_time() -> None:
     """Ten megabytes of output, and an answer that is all numbers."""
-    started = time.monotonic()
+    started = time.thread_time()
     found = claims(" ".join(str(1000 + each) for each in range(5000)), printed("123.456 " * 1_250_000))
     assert found[MAX_CLAIMS:] == [REST]
-    assert time.monotonic() - started < 20
+    assert time.thread_time() - started < 20
 
 
 def many(line: str, count: int) -> str:

@@ -252,6 +252,7 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
         )
         assert cell.status == "ok", (table.call, cell.text)
         assert cell.text.startswith(f"{table.rows} ["), table.call
+        assert "Could not determine dtype" not in str(cell.outputs), table.call
 
 
 @on_one_loop

@@ -43,6 +43,8 @@ def test_decimal_commas_are_no_separators(text: str, separator: str) -> None:
         ("BRD8\nCBX3\nHDAC1\nTP53BP1", False),
         ("CODE\nCBX3\nHDAC1", True),
         ("DC,11001,4.5", False),
+        ("state,2021\nAlabama,-29.5\nAlaska,-14.6", True),
+        ("Anna,2021\nBert,1998\nCora,2004", False),
         ("state,2020,2021", True),
         ("name,code,rate", True),
     ],
@@ -60,6 +62,25 @@ def test_a_file_that_was_read_to_its_end_is_read_whole(tmp_path: Path, rows: int
     found = text_table(str(path), path.stat().st_size, Clock(0.0, 2**20))
     assert found.get("sampled", False) is is_cut
     assert is_cut or found["rows"] == rows
+
+
+def test_a_word_that_is_a_value_elsewhere_is_null_in_its_own_column_only(tmp_path: Path) -> None:
+    """And it stays, where a call could not say that."""
+    path = tmp_path / "x.csv"
+    path.write_text("armed,age\n" + "Unknown,31\nNo,25\n" * 9 + "No,Unknown\n")
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["call"].endswith("null_values={'age': 'Unknown'})")
+    path.write_text("armed,age\n" + "Unknown,31\nNo,25\n" * 9 + "No,Unknown\nNo,-\n")
+    assert "Unknown" not in text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))["call"]
+
+
+def test_a_survey_names_its_answers_below_a_question(tmp_path: Path) -> None:
+    """In a second row, which has nothing where the first column has values."""
+    path = tmp_path / "x.csv"
+    path.write_text("id,Which states?,,,Sex\n,Ohio,Iowa,Utah,Answer\n" + "7,Ohio,,Utah,m\n8,,Iowa,,w\n" * 9)
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["call"].endswith("skip_rows_after_header=1)")
+    assert [each.get("label") for each in found["columns"]] == [None, "Ohio", "Iowa", "Utah", "Answer"]
 
 
 def test_lines_may_end_as_in_old_programs(tmp_path: Path) -> None:

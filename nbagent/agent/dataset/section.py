@@ -142,13 +142,14 @@ class DataView:
         )
 
     def _joined(self, scores: dict[int, float]) -> dict[int, float]:
-        """The same, with a part of them for the tables that can be joined to those that are touched."""
+        """The same, with a part of them for the tables that can be joined to those that are touched more."""
         more: dict[int, float] = {}
         for key in self.keys:
             if max(key.exact, key.folded) >= JOINED:
                 left, right = id(self.groups[key.left]), id(self.groups[key.right])
                 for this, other in ((left, right), (right, left)):
-                    more[this] = max(more.get(this, 0.0), JOINED_PART * scores[other])
+                    lent = min(JOINED_PART * scores[other], scores[other] - scores[this])
+                    more[this] = max(more.get(this, 0.0), lent)
         return {each: score + more.get(each, 0.0) for each, score in scores.items()}
 
     def _copies(self) -> list[str]:

@@ -39,7 +39,12 @@ class Layout:
         self.has_numbers = bool(numeric)
         heads = [self.header[at] for at in numeric]
         self.has_header = (
-            not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and self._names_steps(heads, body))
+            not all(_NUMERIC.match(each) for each in heads)
+            or (len(heads) > 2 and self._names_steps(heads, body))
+            or (
+                all(map(_YEAR.match, heads))
+                and not any(_YEAR.match(row[at]) for row in body for at in numeric if at < len(row))
+            )
             if numeric
             else not _is_like(self.header, body, by_value=False)
         )
@@ -51,6 +56,7 @@ class Layout:
                 if _is_like(body[self.more], body[self.more + 1 :]):
                     break
                 self.more += 1
+            self.more = self.more or int(self._fills(body))
         self.labels = self._settle_names(rows)
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
@@ -136,6 +142,16 @@ class Layout:
         """Whether a row goes on with the header: words where numbers follow."""
         there = [row[at] for at in numeric if at < len(row) and row[at] and row[at].lower() not in MISSING]
         return bool(there) and not any(_NUMERIC.match(each) for each in there)
+
+    def _fills(self, body: list[list[str]]) -> bool:
+        """Whether a row below the header has the names that it lacks, and nothing where its first column has values.
+
+        So surveys name what can be ticked below a question.
+        """
+        blank = [at for at, each in enumerate(self.header) if not each]
+        filled = sum(at < len(body[0]) and bool(body[0][at]) for at in blank) if body else 0
+        is_below = len(blank) > 1 and filled > 0.8 * len(blank) and bool(self.header[0]) and not body[0][0]
+        return is_below and sum(bool(row and row[0]) for row in body) > 0.8 * len(body)
 
 
 def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -> bool:

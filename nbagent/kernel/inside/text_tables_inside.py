@@ -31,6 +31,8 @@ TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
 MAX_COLUMNS = 500
 RAW_LINES, RAW_WIDTH = 6, 160
+NULLS = ("na", "nan", "null", "none", "nil")
+"""Words that are null also in a column of text."""
 LAST_ROWS = 8
 """Rows at the end among which words may stand that are no part of the table."""
 
@@ -192,8 +194,7 @@ class TextTable:
         if commas:
             options.append("decimal_comma=True")
         typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")] + commas
-        if words := sorted({word for each in typed for word in [*each.get("missing", ()), *_words(each)]}):
-            options.append(f"null_values={words!r}")
+        options += _nulls(typed, [each for each in columns if each not in typed])
         if any(each["dtype"] in ("Date", "Datetime") for each in columns):
             options.append("try_parse_dates=True")
         padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
@@ -209,6 +210,22 @@ def labelled(columns: list[dict[str, Any]], layout: Layout) -> None:
     for column, label in zip(columns, layout.labels, strict=False):
         if label:
             column["label"] = brief(label)
+
+
+def _nulls(typed: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[str]:
+    """The option of a call by which words among numbers are null.
+
+    One that is a value in a column of text, such as Unknown, is null in its own column only; or it stays there, too.
+    """
+    by_column = {each["name"]: sorted({*each.get("missing", ()), *_words(each)}) for each in typed}
+    words = {word for several in by_column.values() for word in several}
+    texts = {text for each in others for part in ("values", "top", "missing") for text in each.get(part, ())}
+    if kept := {each for each in words & texts if each.isalpha() and each.lower() not in NULLS}:
+        single = {name: several[0] for name, several in by_column.items() if several}
+        if all(len(several) < 2 for several in by_column.values()):
+            return [f"null_values={single!r}"]
+        words -= kept
+    return [f"null_values={sorted(words)!r}"] if words else []
 
 
 def _words(column: dict[str, Any]) -> dict[str, int]:
