@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import struct
-import time
 from typing import Any
 
 import machine
@@ -240,9 +239,7 @@ def test_fallbacks(data: dict[str, Any], seen: str) -> None:
 def test_hostile_outputs_take_no_time(mime: str, piece: Any, count: int) -> None:
     """Whatever a cell shows, the model's view of it is there before others notice, and short."""
     cell = Cell(outputs=[shown({mime: piece * count})])
-    started = time.thread_time()
-    seen = text(cell)
-    assert time.thread_time() - started < 10 * machine.pace()
+    seen = machine.within(30, lambda: text(cell))
     assert len(seen) < 50_000
 
 

@@ -311,15 +311,13 @@ def test_numbers_with_the_same_hash_take_no_longer() -> None:
             claims("It is 12.7.", shown, code={1: code}, given=[names])
         return time.thread_time() - started
 
-    assert seconds(2**61 - 1) < 2 * seconds(2**61 + 9)
+    assert min(seconds(2**61 - 1) for _ in range(3)) < 3 * min(seconds(2**61 + 9) for _ in range(3))
 
 
 def test_much_of_it_takes_no_time() -> None:
     """Ten megabytes of output, and an answer that is all numbers."""
-    started = time.thread_time()
-    found = claims(" ".join(str(1000 + each) for each in range(5000)), printed("123.456 " * 1_250_000))
-    assert found[MAX_CLAIMS:] == [REST]
-    assert time.thread_time() - started < 20
+    answer, shown = " ".join(str(1000 + each) for each in range(5000)), printed("123.456 " * 1_250_000)
+    assert machine.within(300, lambda: claims(answer, shown))[MAX_CLAIMS:] == [REST]
 
 
 def many(line: str, count: int) -> str:
@@ -810,11 +808,9 @@ def test_code_that_was_written_to_be_read_costs_little() -> None:
     """However often a cell shows a long text, that is read once, and what stands behind it is still no evidence."""
     code = f"X = '{'7 ' * 45_000}'\nY = 0x{'f' * 5000}\nprint({'X, ' * 2_000}Y, 40)"
     too_long = "print(40)\n" + "[]\n" * 30_000
-    start = time.process_time()
     for each in (code, too_long):
-        found = claims("They are 40 and 41.", printed("40"), code={1: each})
+        found = machine.within(20, lambda each=each: claims("They are 40 and 41.", printed("40"), code={1: each}))
         assert [(claim.text, claim.supported) for claim in found] == [("40", False), ("41", False)]
-    assert time.process_time() - start < 2
 
 
 def test_a_number_in_a_row_of_a_file_is_known() -> None:
@@ -894,6 +890,5 @@ def test_a_name_is_taken_out_as_whole_words(names: list[str]) -> None:
 
 def test_empty_lines_are_read_once() -> None:
     """Whoever writes code can write very many of them."""
-    started = time.thread_time()
-    assert not claims("It is 127.", printed("x"), code={1: "\n" * 20_000 + "print(1)"})[0].supported
-    assert time.thread_time() - started < 1
+    code = {1: "\n" * 20_000 + "print(1)"}
+    assert not machine.within(20, lambda: claims("It is 127.", printed("x"), code=code))[0].supported

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import machine
 import pytest
@@ -76,10 +75,8 @@ def test_plain_text_is_left_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ["\x1b[" + "0;" * 500_000, "\x1b]" * 500_000, "\x1b[" * 500_000, "\x1b" * 1_000_000])
 def test_hostile_text_takes_no_time(text: str) -> None:
     """A megabyte of unfinished sequences is cleaned in about the time that it takes to read it."""
-    started = time.thread_time()
-    assert "\x1b" not in safe(text, colours=True)
-    assert "\x1b" not in plain(text + "\r" * 100_000)
-    assert time.thread_time() - started < 30 * machine.pace()
+    assert "\x1b" not in machine.within(30, lambda: safe(text, colours=True))
+    assert "\x1b" not in machine.within(30, lambda: plain(text + "\r" * 100_000))
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_ctrl_c_at_a_question_stops_the_cell(tmp_path: Path, leftovers: Callable
     terminal = asked("-c", ONE + "\nimport time; time.sleep(60)", here=tmp_path)
     terminal.wait_for(QUESTION)
     terminal.type("\x03")
-    assert terminal.done(seconds=30) == 130
+    assert terminal.done() == 130
     assert "cell 1 was stopped" in terminal.shown
     assert "nbagent/" not in terminal.shown
     assert decisions(tmp_path) == [("one.invalid", False, "person")]

@@ -102,7 +102,7 @@ def test_a_shell_on_a_terminal_has_its_size(waiting: str, state: Path) -> None:
             typed = True
             os.write(ours, b"printf '\\033]52;c;aGk=\\007shown\\n'; stty size; exit 4\n")
     os.close(ours)
-    assert process.wait(timeout=5) == 4
+    assert process.wait(timeout=60) == 4
     assert b"41 97" in seen
     assert b"shown" in seen
     assert b"\x1b]52" not in seen

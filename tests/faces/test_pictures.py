@@ -14,6 +14,7 @@ import tty
 import zlib
 from pathlib import Path
 
+import machine
 import pytest
 
 from nbagent.core.events import CellStarted, OutputAdded, Record
@@ -77,7 +78,7 @@ def test_the_figures_of_a_cell_take_seconds_at_most(monkeypatch: pytest.MonkeyPa
     view.show(Record(1, 0.0, CellStarted(cell=1, turn=1, code="1")))
     for number in range(5):
         view.show(Record(number + 2, 0.0, OutputAdded(cell=1, output=output)))
-    assert time.thread_time() - started < 2
+    assert time.thread_time() - started < 100 * machine.pace()
     assert len(kept) == 5
     assert "\x1bP" not in results.getvalue()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
 import zipfile
 from pathlib import Path
 
+import machine
 import msgspec
 import pytest
 from forge.shared import CODE, TESTS, draft, made
@@ -88,9 +88,7 @@ def test_many_blocks_that_do_not_end(tmp_path: Path) -> None:
     """Are read in no time, and are none."""
     (tmp_path / "word_count.py").write_text(CODE + "# /// script\n# \n" * 6_000)
     (tmp_path / "test_word_count.py").write_text(TESTS)
-    began = time.process_time()
-    assert draft_of(tmp_path / "word_count.py").dependencies == ()
-    assert time.process_time() - began < 1
+    assert machine.within(20, lambda: draft_of(tmp_path / "word_count.py")).dependencies == ()
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from nbagent.sandbox.spec import SandboxSpec
 Kind = TypeVar("Kind", bound=Event)
 
 SWALLOW = """
+import asyncio
 import time
 while True:
     try:
@@ -60,6 +62,13 @@ async def a_cell_takes(kernel: Kernel, *, cells: int = 10) -> float:
 def short(**limits: Any) -> SandboxSpec:
     """A sandbox with other limits."""
     return SandboxSpec(trust=trust_for(TrustLevel.ISOLATED, **{"timeout": 20, "grace": 1, **limits}))
+
+
+async def ended(kernel: Kernel) -> None:
+    """Wait until the kernel's process has ended."""
+    async with asyncio.timeout(60):
+        while not await kernel._process.has_ended():
+            await asyncio.sleep(0.05)
 
 
 def errors(cell: Cell) -> list[str]:

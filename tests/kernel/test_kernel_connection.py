@@ -121,10 +121,10 @@ async def test_closing_ends_a_wait(kernel: Kernel) -> None:
     await until(made, made.kernel_info(), "shell")
     while await made.wait(0.1):
         list(made.read())
-    waiting = asyncio.create_task(made.wait(20))
+    waiting = asyncio.create_task(made.wait(600))
     await asyncio.sleep(0)
     made.close()
-    assert not await asyncio.wait_for(waiting, 1)
+    assert not await asyncio.wait_for(waiting, 60)
     assert not await made.wait(0)
     assert list(made.read()) == []
     made.execute("1")
@@ -200,10 +200,9 @@ async def test_a_part_out_of_bounds_is_dropped_at_once(connection: KernelConnect
 
 async def test_json_that_takes_too_much_memory_is_not_parsed(connection: KernelConnection) -> None:
     before = connection.rejected
-    started = time.thread_time()
-    assert connection._parse("iopub", _signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")) is None
-    assert time.thread_time() - started < 50 * machine.pace()
-    assert connection.rejected == before + 1
+    signed = _signed(connection, HEADER, {}, {}, b"[" + b"[]," * 10_000_000 + b"1]")
+    assert machine.within(50, lambda: connection._parse("iopub", list(signed))) is None
+    assert connection.rejected > before
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,8 @@ def test_a_huge_error_is_shortened() -> None:
 @pytest.mark.parametrize("line", [0, "", [[]], "x" * 100], ids=["numbers", "empty", "nested", "text"])
 def test_a_traceback_of_very_many_frames(line: object) -> None:
     """The middle ones go, before any work is spent on them."""
-    started = time.thread_time()
-    outputs = cell([message("error", ename="E", evalue="v", traceback=[line] * 1_000_000)])
-    assert time.thread_time() - started < 5 * machine.pace()
+    error = message("error", ename="E", evalue="v", traceback=[line] * 1_000_000)
+    outputs = machine.within(10, lambda: cell([error]))
     (error,) = outputs.outputs()
     assert len(error["traceback"]) <= 1001
     assert "[left out: 999,000 frames]" in error["traceback"]
@@ -212,9 +211,7 @@ def peak_of(messages: Iterable[Any]) -> tuple[CellOutputs, int]:
 def test_a_single_message_of_100_mb_is_not_copied() -> None:
     """One huge message costs a few megabytes besides itself, and well under a second."""
     huge = stream("x" * 100_000_000)
-    start = time.thread_time()
-    cell([huge]).outputs()
-    assert time.thread_time() - start < 15 * machine.pace()
+    machine.within(30, lambda: cell([huge]).outputs())
     outputs, peak = peak_of([huge])
     assert peak < 16 << 20
     assert len(outputs.outputs()[0]["text"]) == (2 << 20) + len(left_out(100_000_000 - (2 << 20)))
@@ -223,9 +220,7 @@ def test_a_single_message_of_100_mb_is_not_copied() -> None:
 def test_many_tiny_messages_are_cheap() -> None:
     """A hundred thousand tiny messages take microseconds each and the memory of their text."""
     tiny = stream("ab")
-    start = time.thread_time()
-    cell([tiny] * 100_000).outputs()
-    assert time.thread_time() - start < 50 * machine.pace()
+    machine.within(50, lambda: cell([tiny] * 100_000).outputs())
     _, peak = peak_of([tiny] * 50_000)
     assert peak < 4 << 20
 

@@ -8,7 +8,7 @@ import time
 import machine
 import pytest
 from kernel.hostile import TOOLS
-from kernel.shared import Events, errors, short
+from kernel.shared import Events, ended, errors, short
 from sandbox.inner import sandbox_of
 
 from nbagent.core.errors import KernelDied, NbagentError, StoreError
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_loss_that_a_question_found_is_told_to_the_next_cell(kernel: Kernel, events: Events) -> None:
     """A kernel that ended is replaced for nbagent's own request; the cell after it hears that state is lost."""
     await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
-    await asyncio.sleep(0.6)
+    await ended(kernel)
     assert await kernel.evaluate("def main(): return 5", []) == 5
     assert len(events.of(StateLost)) == 1
     assert "code 4" in (await kernel.run("1")).state_lost
@@ -96,7 +96,7 @@ async def test_a_kernel_that_died_between_cells_is_replaced_and_the_next_cell_sa
 ) -> None:
     """A kernel that dies while nothing runs is replaced before the next cell, which is told so and not to blame."""
     await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
-    await asyncio.sleep(0.6)
+    await ended(kernel)
     cell = await kernel.run("1 + 1")
     assert cell.text == "2"
     (told,) = events.of(StateLost)

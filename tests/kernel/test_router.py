@@ -64,7 +64,7 @@ def say():
 threading.Thread(target=say).start()
 """
     first = await kernel.run(code)
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(1.5)
     second = await kernel.run("pass")
     assert (first.text, second.text) == ("", "")
     (late,) = events.of(LateOutputAdded)

@@ -52,7 +52,7 @@ async def test_stopping_ends_a_running_cell(engine: Engine) -> None:
     await asyncio.sleep(0.3)
     await kernel.stop()
     with pytest.raises(NbagentError):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 60)
 
 
 async def test_a_missing_module_is_installed(kernel: Kernel, packages: Index, events: Events) -> None:

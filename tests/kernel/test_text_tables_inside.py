@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from time import monotonic, thread_time
+from time import monotonic
 
+import machine
 import pandas as pd
 import polars as pl
 import pytest
@@ -188,9 +189,7 @@ def test_a_file_of_a_byte_order_mark_has_no_rows() -> None:
 def test_a_table_of_very_many_columns_is_laid_out_soon() -> None:
     """The time grows with the fields, not with their square."""
     text = "\n".join(",".join(["1"] * 10_000) for _ in range(3)).encode()
-    started = thread_time()
-    assert TextTable("x.csv", text).layout.width == 10_000
-    assert thread_time() - started < 1.5
+    assert machine.within(30, lambda: TextTable("x.csv", text).layout.width) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -271,9 +270,7 @@ def test_a_note_that_does_not_fit_names_nothing(tmp_path: Path, row: str) -> Non
 def test_a_note_is_read_in_one_way(tmp_path: Path, line: str) -> None:
     """A line that could be read in many would keep all of Python from running, and no file would be described."""
     (tmp_path / "note.txt").write_text(line)
-    started = thread_time()
-    layouts(str(tmp_path / "note.txt"))
-    assert thread_time() - started < 1
+    machine.within(20, lambda: layouts(str(tmp_path / "note.txt")))
 
 
 def test_a_note_that_cannot_be_read_names_nothing(tmp_path: Path) -> None:
@@ -419,6 +416,4 @@ def test_yaml_without_keys_is_described_too(tmp_path: Path, text: str) -> None:
     """Whatever it has; in no time."""
     path = tmp_path / "x.yml"
     path.write_text(text)
-    started = thread_time()
-    assert one(str(path), Clock(float("inf"), 2**20))["kind"] == "YAML"
-    assert thread_time() - started < 1
+    assert machine.within(20, lambda: one(str(path), Clock(float("inf"), 2**20)))["kind"] == "YAML"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import pytest_asyncio
-from kernel.shared import SWALLOW, Events, errors
+from kernel.shared import SWALLOW, Events, ended, errors
 
 from nbagent.core.events import OutputAdded, StateLost
 from nbagent.kernel.kernel import Kernel
@@ -58,7 +58,7 @@ async def test_a_swallowed_interrupt_ends_in_time(kernel: Kernel, events: Events
     started = time.monotonic()
     cell = await kernel.run(SWALLOW, timeout=0.5)
     # The end is told before the new kernel is up, which takes what a start takes here.
-    assert events.last[OutputAdded] - started < 0.5 + 1 + 5
+    assert events.last[OutputAdded] - started < 0.5 + 5 + 20
     assert cell.status == "timeout"
     assert errors(cell) == ["KernelDied"]
     assert "Variables, imports and files of the sandbox are lost." in cell.state_lost
@@ -74,7 +74,7 @@ async def test_a_person_stops_a_cell(kernel: Kernel) -> None:
     running = asyncio.create_task(kernel.run("import time; time.sleep(100)"))
     await asyncio.sleep(0.3)
     kernel.interrupt()
-    cell = await asyncio.wait_for(running, 3)
+    cell = await asyncio.wait_for(running, 60)
     assert cell.status == "interrupted"
     assert "was stopped" in cell.note
     assert (await kernel.run("kept")).text == "6"
@@ -130,9 +130,7 @@ async def test_a_cancelled_call_as_the_code_begins_keeps_variables(kernel: Kerne
 async def test_a_stop_while_the_kernel_is_replaced_stops_the_cell(kernel: Kernel) -> None:
     """The code doesn't begin in the new kernel."""
     await kernel.run("import os, threading; threading.Timer(0.2, os._exit, [4]).start()")
-    async with asyncio.timeout(60):
-        while not await kernel._process.has_ended():
-            await asyncio.sleep(0.05)
+    await ended(kernel)
     running = asyncio.create_task(kernel.run("print('ran')"))
     await asyncio.sleep(0)
     assert kernel.interrupt()
@@ -162,7 +160,7 @@ async def test_a_cell_that_ends_well_despite_an_interrupt_is_ok(kernel: Kernel) 
 
 async def test_all_that_was_sent_before_a_death_is_shown(kernel: Kernel) -> None:
     """What was sent before the death is shown, however much of it was still on its way."""
-    code = "import os, time\nfor n in range(300): print(n, flush=True)\ntime.sleep(0.2)\nos._exit(1)"
+    code = "import os, time\nfor n in range(300): print(n, flush=True)\ntime.sleep(2)\nos._exit(1)"
     cell = await kernel.run(code)
     assert cell.status == "died"
     assert cell.text.split() == [str(n) for n in range(300)]

@@ -279,7 +279,7 @@ async def next_socket(stream: ByteStream) -> bool:
         reading = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(ours, 1))
         await asyncio.sleep(0.1)
         theirs.send(b"x")
-        assert await asyncio.wait_for(reading, 5) == b"x"
+        assert await asyncio.wait_for(reading, 60) == b"x"
         return ours.fileno() == number
 
 

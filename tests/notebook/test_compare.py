@@ -747,10 +747,8 @@ def test_a_persons_masks_are_nbvals(tmp_path: Path) -> None:
 
 def test_long_texts_take_time_in_proportion() -> None:
     """Hostile or not: alignment, which takes the square, is bounded."""
-    started, pace = time.thread_time(), machine.pace()
     one, other = ("\n".join(f"{word} {number}" for number in range(20 * MOST)) for word in ("left", "right of"))
-    assert len(changes(tokens(one), tokens(other))) == 1
-    assert time.thread_time() - started < 200 * pace
+    assert len(machine.within(200, lambda: changes(tokens(one), tokens(other)))) == 1
 
 
 @pytest.mark.parametrize("texts", [
@@ -760,9 +758,7 @@ def test_long_texts_take_time_in_proportion() -> None:
 ])  # fmt: skip
 def test_short_texts_take_no_time(texts: list[str]) -> None:
     """Bytes whose every letter differs, names of packages that can be read in two ways, texts in a set without end."""
-    started, pace = time.thread_time(), machine.pace()
-    compared(*texts, code="import os\nos.urandom(8)", masks=[INSTALLED])
-    assert time.thread_time() - started < 10 * pace
+    machine.within(20, lambda: compared(*texts, code="import os\nos.urandom(8)", masks=[INSTALLED]))
 
 
 @pytest.mark.parametrize(
@@ -777,9 +773,7 @@ def test_short_texts_take_no_time(texts: list[str]) -> None:
 )
 def test_what_could_be_read_in_many_ways_is_read_in_one(read: Callable[[str], object], text: str) -> None:
     """Of bars, spans and programs: a cell of 160 characters took longer than anybody waits."""
-    started, pace = time.thread_time(), machine.pace()
-    read(text)
-    assert time.thread_time() - started < 10 * pace
+    machine.within(20, lambda: read(text))
 
 
 def test_what_was_installed_is_masked_by_whatever_name() -> None:

@@ -227,7 +227,7 @@ async def test_nobody_is_there(unattended: Unattended) -> None:
     """The policy for that answers at once, and both are told."""
     told: list[Any] = []
     consent = Consent(Mode.ASK, told.append, unattended=unattended)
-    verdict = await asyncio.wait_for(consent.ask(action("cell")), 1)
+    verdict = await asyncio.wait_for(consent.ask(action("cell")), 60)
     assert (verdict.decision, verdict.by) == (unattended, "policy:unattended")
     assert [type(each) for each in told] == [ApprovalAsked, ApprovalGiven]
 
@@ -254,7 +254,7 @@ async def test_who_is_told_may_answer_at_once() -> None:
             assert not consent.answer(event.id, "reject")
 
     consent = Consent(Mode.ASK, told, attended=True)
-    assert (await asyncio.wait_for(consent.ask(action("cell")), 1)).granted
+    assert (await asyncio.wait_for(consent.ask(action("cell")), 60)).granted
 
 
 async def test_an_answer_from_another_thread() -> None:
@@ -264,7 +264,7 @@ async def test_an_answer_from_another_thread() -> None:
     await asyncio.sleep(0)
     thread = threading.Thread(target=asked.consent.answer, args=("a1", "approve"))
     thread.start()
-    assert (await asyncio.wait_for(asking, 1)).granted
+    assert (await asyncio.wait_for(asking, 60)).granted
     thread.join()
 
 

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import machine
 import pytest
 from sandbox.inner import sandbox_of, value
 
@@ -166,7 +165,7 @@ print(json.dumps(found))
                 "clone/folder/deep/added.csv": "added",
             }
             del expected["clone/removed.csv"], expected["clone/becomes/x.csv"]
-            while (now := await value(kernel, LOOK)) != expected and time.monotonic() < changed + 100 * machine.pace():
+            while (now := await value(kernel, LOOK)) != expected and time.monotonic() < changed + 60:
                 await asyncio.sleep(0.02)
             assert now == expected
             await kernel.restart()
@@ -184,7 +183,7 @@ print(json.dumps(found))
             (clone / ".env").write_text("secret")
             await other.take_over(folder)
             (clone / "later.csv").write_text("l")
-            end = time.monotonic() + 100 * machine.pace()
+            end = time.monotonic() + 60
             while "later.csv" not in (now := await value(other, LOOK)) and time.monotonic() < end:
                 await asyncio.sleep(0.02)
             assert (now["meanwhile.csv"], now["later.csv"]) == ("m", "l")
@@ -206,7 +205,7 @@ print(json.dumps(found))
             assert await value(kernel, look) == "1"
             (elsewhere / "new").write_bytes(b"2" * (2 * SMALL))
             (elsewhere / "new").replace(elsewhere / "large")
-            end = time.monotonic() + 100 * machine.pace()
+            end = time.monotonic() + 60
             while (now := await value(kernel, look)) != "2" and time.monotonic() < end:
                 await asyncio.sleep(0.02)
             assert now == "2"

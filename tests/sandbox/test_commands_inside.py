@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -38,13 +38,19 @@ class Watched:
         if isinstance(event, CommandRun):
             self.told.append(event)
 
+    async def hears(self, enough: Callable[[list[CommandRun]], bool], seen: int) -> None:
+        """Wait until what was told after the first `seen` is enough."""
+        async with asyncio.timeout(60):
+            while not enough(self.told[seen:]):
+                await asyncio.sleep(0.02)
+
     async def words_of(self, code: str) -> list[list[str]]:
         """What a cell executed."""
         await asyncio.sleep(1.1)  # what is counted by the second begins anew
         seen = len(self.told)
         cell = await self.kernel.run(code)
         assert cell.status == "ok", cell.outputs
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.3)
         # A program that is heard of when its cell has just ended belongs to none.
         assert {each.cell for each in self.told[seen:]} <= {cell.cell, 0}
         return [each.argv for each in self.told[seen:]]
@@ -112,7 +118,7 @@ async def test_what_can_t_be_seen_isn_t_executed(watched: Watched) -> None:
     seen = len(watched.told)
     cell = await watched.kernel.run(UNREADABLE)
     assert cell.text == "b''"
-    await asyncio.sleep(0.1)
+    await watched.hears(lambda told: len(told) > 1, seen)
     assert [each.argv[0] for each in watched.told[seen:]] == ["/tmp/closed", HIDDEN]
     # A program may be executed without any words, and one that isn't there is no secret.
     bare = (
@@ -171,8 +177,7 @@ async def test_a_shell_is_watched_as_well(watched: Watched) -> None:
         os.write(master, b"/bin/ls -d /workspace; exit 0\n")
         assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0
     os.close(master)
-    await asyncio.sleep(0.1)
-    assert ["/bin/ls", "-d", "/workspace"] in [each.argv for each in watched.told[seen:]]
+    await watched.hears(lambda told: ["/bin/ls", "-d", "/workspace"] in [each.argv for each in told], seen)
 
 
 async def test_a_new_kernel_is_watched_again(watched: Watched) -> None:

@@ -108,7 +108,7 @@ async def test_giving_up_leaves_nothing(elsewhere: Path, made: list[Path]) -> No
         await building
     assert len(made) == 1
     assert not [each for each in elsewhere.iterdir() if each.is_dir()]
-    await asyncio.wait_for(environment.build(), 5)
+    await asyncio.wait_for(environment.build(), 60)
 
 
 async def test_a_failure_is_told_and_leaves_nothing(elsewhere: Path) -> None:

@@ -260,7 +260,7 @@ def test_a_flood_costs_this_process_little(handoff: Handoff) -> None:
     spent = time.process_time() - mine - (time.thread_time() - before)
     os.close(writer)
     assert written < 50_000_000
-    assert spent < 5 * machine.pace()
+    assert spent < 10 * machine.pace()
 
 
 def test_what_is_not_text_is_shown_as_well_as_can_be() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import time
 import tracemalloc
 from typing import Any
 
@@ -204,9 +203,7 @@ def test_text_weighs_little() -> None:
 @pytest.mark.parametrize("content", [b'"",' * 10_000_000, b'"' + b"\\n" * 19_000_000 + b"[," * 2_000_000 + b'"'])
 def test_weighing_takes_no_time(content: bytes) -> None:
     """Whatever it is, the largest content is weighed while others hardly notice."""
-    started = time.thread_time()
-    weight(content)
-    assert time.thread_time() - started < 7 * machine.pace()
+    machine.within(20, lambda: weight(content))
 
 
 @given(st.text(), st.integers(0, 40))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from pathlib import Path
 
+import machine
 import pytest
 
 from nbagent.core.errors import DataError
@@ -67,9 +67,8 @@ def test_a_large_file_costs_nothing(scratch: Path, given: Path) -> None:
     """10 GB are a link like any other."""
     with (given / "large").open("wb") as file:
         file.truncate(10 * 1024 * MIB)
-    started = time.thread_time()
-    assert mirrored(scratch, Mount(given / "large", f"{DATA}/large")).fill() == [Mount(scratch / "data", DATA)]
-    assert time.thread_time() - started < 1
+    filled = machine.within(20, lambda: mirrored(scratch, Mount(given / "large", f"{DATA}/large")).fill())
+    assert filled == [Mount(scratch / "data", DATA)]
     assert (scratch / "data" / "large").samefile(given / "large")
 
 

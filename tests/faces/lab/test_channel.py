@@ -7,7 +7,6 @@ import os
 import signal
 import time
 
-import machine
 import psutil
 import pytest
 from faces.lab.conftest import Server
@@ -141,7 +140,7 @@ async def test_a_run_is_stopped_at_once(server: Server) -> None:
         await two.event("OutputAdded")
         began = time.monotonic()
         await two.call("interrupt")
-        assert time.monotonic() - began < 5 * machine.pace(), "0.2 seconds are allowed"
+        assert time.monotonic() - began < 5, "some milliseconds where nothing else runs"
         await two.event("Answered")
         running = await two.begin("run", code=ON)
         await two.until(lambda: len(two.events("CellStarted")) == 2)

@@ -105,7 +105,7 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         page.get_by_role("button", name="Stop").last.click()
         page.get_by_text("nbagent: Stopped.").wait_for()
         took = time.monotonic() - began
-        assert took <= 200 * machine.pace(), "a second where nothing else runs"
+        assert took < 30, "a second where nothing else runs"
         page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 5 }")
         command("notebook:run-cell")
         seen("The session has ended")

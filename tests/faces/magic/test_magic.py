@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import machine
 import nbformat
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -353,12 +352,12 @@ def test_an_interrupt_stops_a_question_at_once(kernel: BlockingKernelClient, cod
             ended = time.monotonic()
             errors.append(content["evalue"])
 
-    patience = 0.8 if "not ended" in told else 300 * machine.pace()
+    patience = 0.8 if "not ended" in told else 60
     kernel.execute(f"from nbagent.faces.magic import asking; asking.STOP_SECONDS = {patience}")
     kernel.execute_interactive(code, timeout=200, output_hook=hear)
     assert errors == [error]
     assert told in "".join(shown)
-    assert ended - pressed <= 300 * machine.pace()
+    assert ended - pressed < 60
     found = kernel.execute_interactive("1 + 1", timeout=100, output_hook=lambda _: None)
     assert found["content"]["status"] == "ok"
 
