@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents import create_agent
@@ -12,6 +12,7 @@ from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from nbagent.agent.agent import Agent
 from nbagent.agent.agent_options import AgentOptions
 from nbagent.agent.dataset.section import DataView
+from nbagent.agent.dataset.words import words
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.history import remember, with_note
 from nbagent.agent.middleware.approve import ApprovalMiddleware
@@ -77,7 +78,7 @@ async def build(
     """
     model = await models.open()
     fallback, critic, images = models.fallback, models.critic, model.images != "no"
-    seen = await session.describe()
+    seen = await session.describe([each for each in words(question) if len(each) > 3])
     # Beside the event loop: a kernel in hostile hands says so much of its data that this takes seconds.
     view = await asyncio.to_thread(DataView, seen.data, left_out=seen.left_out)
     described = await asyncio.to_thread(view.section, question)
@@ -88,8 +89,8 @@ async def build(
     numbers = Numbers(session, view.counted())
     paths = [each.path for each in view.profiles.files]
 
-    async def read() -> Profiles:
-        return (await session.describe()).data
+    async def read(first: Collection[str]) -> Profiles:
+        return (await session.describe(first)).data
 
     async def checks(turn: Turn) -> bool:
         return options.check if options.check is not None else await reads_several(turn, paths, session.evidence().code)

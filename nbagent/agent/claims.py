@@ -62,13 +62,14 @@ _MONTH = (
     r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
     r"Sept?(?:ember)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)\.?(?!\w)"
 )
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
 _DATES = re.compile(
     rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
-    rf"|\b(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
-    rf"|\b{_MONTH}\s{{1,2}}(?:{_YEAR}|(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?:,?\s{{1,2}}{_YEAR})?)\b(?![.,]\d)"
+    rf"|\b(?:{_DAY}\.?\s?[-\u2013]\s?)?{_DAY}(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
+    rf"|\b{_MONTH}\s{{1,2}}(?:{_YEAR}|{_DAY}(?:st|nd|rd|th)?(?:\s?[-\u2013]\s?{_DAY})?(?:,?\s{{1,2}}{_YEAR})?)\b(?![.,]\d)"
     rf"|\b[QH][1-4]\s?{_YEAR}\b|\b{_YEAR}[\s-]?[QH][1-4]\b|\b{_YEAR[:-2]}0s\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
 )
 """Days, months, quarters, decades, times and ordinals."""
@@ -265,7 +266,7 @@ class _Places:
     def find(self, claimed: Numeral, *, exactly: bool = False) -> _Place | None:
         """The first place whose number supports a claim: as it is, or, if not `exactly`, rounded."""
         # 45 % may be shown as 0.4512, or in a column of percentages as 45.12.
-        scales = {Decimal(1), Decimal(1) / claimed.percent, Decimal(100)}
+        scales = {Decimal(1), Decimal(1) / claimed.percent, Decimal(100) / claimed.percent, Decimal(100)}
         hits = [hit for scale in scales for hit in self._near(claimed, scale, exactly=exactly)]
         return self._places[min(hits)] if hits else None
 

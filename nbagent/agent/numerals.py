@@ -79,6 +79,8 @@ _PERCENT = {"‰": Decimal(1000), "bps": Decimal(10_000), "basis": Decimal(10_00
 """The value that is one whole, by the beginning of a unit that is neither per cent nor a scale."""
 _JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
 """Between numbers that share the unit of the last one."""
+_POINTS = re.compile(r"\s(?:points?|Punkten?)\b")
+"""Behind a number that may be a difference of shares."""
 _EITHER = re.compile(r"(\d{1,3})([.,])(\d{3})")
 """Thousands in one language, thousandths in another."""
 
@@ -235,6 +237,8 @@ def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
     found = [_number(match)]
     if unit and not match["unit"]:
         found.append(_number(match, unit=unit))
+    elif not unit and _POINTS.match(match.string, match.end()):
+        found.append(_number(match, unit="%"))
     if either := _EITHER.fullmatch(match["digits"]):
         # A point was read as one, and a comma as nothing.
         found.append(_number(match, f"{either[1]}{'' if either[2] == '.' else '.'}{either[3]}"))

@@ -102,8 +102,8 @@ class SessionPort(KernelPort, Protocol):
     def data(self) -> Sequence[DataSeen]:
         """The data that the sandbox sees, read-only."""
 
-    async def describe(self) -> Surroundings:
-        """The sandbox, with the data as it is described inside of it."""
+    async def describe(self, first: Collection[str] = ()) -> Surroundings:
+        """The sandbox, with the data as it is described inside of it; some files are read before the others."""
 
     async def find(self, paths: Sequence[str], text: str) -> Hits:
         """Look for a text in data files that are text, whatever its case."""

@@ -34,15 +34,16 @@ def numbers_to_check(
     """The numbers of an answer that its check computes again: those of its first paragraphs that outputs show.
 
     Numbers of the question, years that it doesn't ask for, parts of ranges and units (50-64, per 100 ml) and those in
-    names (`labels`, or in quotation marks) are results of nothing; one with and without its sign is one. Small ones,
-    which stand in most outputs, are among them only in the first sentence, or if there are no others.
+    names (`labels`, table 13, or in quotation marks) are results of nothing; one with and without its sign is one.
+    Small ones, which stand in most outputs, are among them only in the first sentence, or if there are no others.
     """
     no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
     given = set(_FIGURES.findall(question.replace(",", "")))
     given |= {f"{float(each) / 100:g}" for each in given if float(each) < 100}  # 16 % may be called 0.16
     for label in sorted(labels, key=len, reverse=True):
         answer = answer.replace(label, " … ")
-    parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", _QUOTED.sub(" … ", answer))))
+    answer = _NUMBERED.sub(" … ", _QUOTED.sub(" … ", answer))
+    parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
     shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
     named: list[Claim] = []
     for each in ([_BRACKETED.sub(" ", part) for part in parts], parts):  # what stands in brackets comes last
@@ -87,6 +88,11 @@ PARAGRAPHS = 2
 """Paragraphs with such numbers that are looked at."""
 _SENTENCE = re.compile(r"(?<=[.;])\s")
 """Where a sentence ends and the next begins."""
+_NUMBERED = re.compile(
+    r"(?i)\b(?:tables?|sheets?|figures?|plots?|sites?|stations?|groups?|rounds?|weeks?) \d+(?!\w|[.,]\d)"
+    r"|(?<![\w.,])\d[\d.,]*(?: ?%| [^\W\d]+)?(?: [^\W\d]+)? or (?:more|less|fewer|over|above|below|older|younger)\b"
+)
+"""What is numbered, and limits."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')

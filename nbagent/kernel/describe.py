@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,13 +61,16 @@ class Profiles:
     copies: list[list[str]] = field(default_factory=list)
 
 
-async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache | None = None) -> Profiles:
+async def describe(
+    kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache | None = None, first: Collection[str] = ()
+) -> Profiles:
     """Profile data files.
 
     Args:
         kernel: A running kernel; its namespace is left as it was.
         paths: Files and folders as the sandbox sees them.
         cache: Remembers profiles by the hashes of their files.
+        first: Paths, or words in them, of files that are read before the others.
 
     Returns:
         Each file, also below a folder. One that could not be read has a note only.
@@ -82,9 +85,11 @@ async def describe(kernel: Kernel, paths: Sequence[str], *, cache: ProfileCache 
     made_with = hashlib.sha256(f"{source}{kernel.pins.get('polars')}".encode()).hexdigest()
     if cache is not None:
         known = {path: found for path, key in listing.keys(made_with).items() if (found := cache.find(key, path))}
+    asked = {each.lower() for each in first}
     # Where there is too little time for all, it is enough for more of them if the large ones come last.
     wanted = sorted(
-        (path for path in (listing.sizes or paths) if path not in known), key=lambda path: listing.sizes.get(path, 0)
+        (path for path in (listing.sizes or paths) if path not in known),
+        key=lambda path: (-sum(each in path.lower() for each in asked), listing.sizes.get(path, 0)),
     )
     taken = _Taken()
     if wanted:

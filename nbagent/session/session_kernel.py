@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from nbagent.agent.ports import Evidence, Surroundings
@@ -142,9 +142,9 @@ class SessionKernel:
         """How often a text stands in a file of the sandbox."""
         return await self._files.count(path, text)
 
-    async def describe(self) -> Surroundings:
-        """The sandbox, and the data as it is described inside of it."""
-        seen = await self._describe()
+    async def describe(self, first: Collection[str] = ()) -> Surroundings:
+        """The sandbox, and the data as it is described inside of it; some files are read before the others."""
+        seen = await self._describe(first)
         trust, about = self._kernel.spec.trust, self._kernel.about
         return Surroundings(
             data=seen,
@@ -169,11 +169,12 @@ class SessionKernel:
             async with self._alone:
                 await self._describe()
 
-    async def _describe(self) -> Profiles:
-        seen = await describe(self._kernel, [each.path for each in self._recording.data], cache=ProfileCache())
+    async def _describe(self, first: Collection[str] = ()) -> Profiles:
+        paths = [each.path for each in self._recording.data]
+        seen = await describe(self._kernel, paths, cache=ProfileCache(), first=first)
         self._notes = [each.text for each in seen.files if each.is_note and not each.tables]
-        paths = [PurePosixPath(each.path) for each in seen.files]
-        self._names = {name for each in paths for name in (each.name, each.stem)}
+        files = [PurePosixPath(each.path) for each in seen.files]
+        self._names = {name for each in files for name in (each.name, each.stem)}
         if not self._recording.schemas and (found := schemas(seen)):
             self._emit(DataDescribed(schemas=found))
         return seen

@@ -76,6 +76,8 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("1.2 to 3.4 million", "1234567", "1234567"),
         ("45,1 Prozent", "0.4512", "0.4512"),
         ("3.1 percentage points", "0.0312", "0.0312"),
+        ("312 basis points", "3.12 percentage points", "3.12 percentage points"),
+        ("3.1 points more", "3.12 percentage points", "3.12 percentage points"),
         ("451 ‰", "0.4512", "0.4512"),
         ("4512 basis points", "0.4512", "0.4512"),
         ("12 345 Personen", "12345", "12345"),
@@ -783,6 +785,7 @@ def test_powers_dates_and_ordinals() -> None:
         assert [(each.supported, each.cell) for each in found] == [(True, 1)], text
         assert [each.supported for each in claims(text, printed("8.8"))] == [False]
     assert claims("On 12 March 2026, March 14th, in Q3 2025, the 21st, am 3. Mai 2024", printed("x")) == []
+    assert claims("From Feb 22-27, 2017, Aug. 18 - 21, 12.-15. Mai and 12\u201315 May 2024", printed("x")) == []
 
 
 def test_a_thousand_answers() -> None:

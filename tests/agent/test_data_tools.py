@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from nbagent.agent.dataset.section import DataView
 from nbagent.agent.tools.data_tools import described, found, make_data_tools
 from nbagent.kernel.describe import Profiles
@@ -21,8 +23,8 @@ async def test_a_file_for_which_there_was_no_time_is_read_when_it_is_asked_for()
     """Once: what can't be read then either is not tried with each call."""
     calls = []
 
-    async def again() -> Profiles:
-        calls.append(1)
+    async def again(first: Collection[str]) -> Profiles:
+        calls.append({*first})
         return Profiles([read(Column("n", dtype="Int64", low=1, high=9)), LATE_TOO])
 
     async def nothing(*_: object) -> Hits:
@@ -32,7 +34,7 @@ async def test_a_file_for_which_there_was_no_time_is_read_when_it_is_asked_for()
     assert '"n": Int64, 1 to 9' in await describe.ainvoke({"file": "late.csv"})
     assert "took too long" in await describe.ainvoke({"file": "other.csv"})
     await describe.ainvoke({"file": "other.csv"})
-    assert len(calls) == 2
+    assert calls == [{LATE.path}, {LATE_TOO.path}]
 
 
 def test_whole_words_are_told_before_parts_of_words() -> None:
@@ -45,7 +47,7 @@ def test_whole_words_are_told_before_parts_of_words() -> None:
         'values: "NTP code" of "late.csv": "NTP" ×2',
         '- "/tmp/data/b.txt": 2 times, first in line 4: "by the NTP"',
         "In 2 more of these it is only a part of a word.",
-        "The contents of all 2 text files were searched; of others, the known values.",
+        "Searched: the contents of all 2 files of text, workbooks and archives.",
     ]
     assert '"ALNTPX" ×1' in found(view, "LNT", Hits())[0]
 

@@ -247,6 +247,21 @@ def test_what_the_question_touches_is_told_whole() -> None:
     assert DataView(Profiles(files)).is_large
 
 
+def test_a_wide_table_alone_takes_little_room() -> None:
+    """All columns are named, and as many as there is room for told; one with years in its dates is found by a year."""
+    wide = table("/tmp/data/x.csv", *(f"column {chr(97 + at)}" for at in range(26)), values={"yes": 9, "no": 7, "?": 3})
+    told = section([wide], "How many?")
+    assert len(told.encode()) < 1_800
+    assert told.count('"yes" ×9') in range(2, 12)
+    assert all(f'"column {chr(97 + at)}"' in told for at in range(26))
+    dated = [table(f"/tmp/data/{each}.csv", "day", f"{each} price") for each in "abcdefghijklmno"]
+    for each in dated:
+        each.tables[0].columns[0] = Column("day", dtype="Date", low="2000-01-01", high="2020-12-31", distinct=9)
+    dated[-1].tables[0].columns[0].low = "1986-09-01"
+    told = section(dated, "What was the price in 1986?")
+    assert told.index('/o.csv" (CSV') < told.index('/a.csv" (CSV')
+
+
 def test_a_column_that_the_question_names_is_told_where_there_is_little_room() -> None:
     """Also of a table that is told briefly, since other ones take the room."""
     long = "of the flights that departed from an airport in the north" * 2

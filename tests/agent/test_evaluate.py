@@ -226,6 +226,8 @@ async def test_what_a_check_finds_may_stand_in_code_before_it() -> None:
         ("It is 113 (version 0009).", ["113"]),
         ('It is 113 of 4,380 (sheet "20 land", `97 m`); 60 - 69 and 80 and Over.', ["113", "4,380"]),
         ("113 fewer a year than 16: -113.", ["113", "16"]),
+        ("113 in table 16.", ["113"]),
+        ("113 differ by 1.5 points or more.", ["113"]),
         ("None.", []),
     ],
 )

@@ -95,6 +95,9 @@ def documents(folder: Path) -> None:
     heads = ["month", "power", None, "gas"], [None, "energy", "standing", None], [None, "ct/kWh", "€/month", "€"]
     for row in (*heads, *([f"{n}/22", 20.5 + n, 95, 7] for n in range(1, 9)), ["net of VAT", None, None, None]):
         tariff.append(row)
+    about = book.create_sheet("Readme")
+    for row in (["Tariff", "by month"], ["Late", "towns by size"]):
+        about.append(row)
     book.save(folder / "book.xlsx")
     with closing(sqlite3.connect(folder / "odd # %20?.db")) as connection:
         connection.execute('create table "we""ird; name\n" ("a b" integer, "q""q" text)')

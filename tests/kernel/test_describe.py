@@ -18,6 +18,7 @@ from kernel.described import ODD_NAMES, broken, documents, special, tables
 
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.describe import _Taken, describe, schemas
+from nbagent.kernel.find_text import find
 from nbagent.kernel.kernel import Kernel
 from nbagent.kernel.profile import Column, FileProfile, columns_of
 from nbagent.kernel.profile_cache import ProfileCache
@@ -251,6 +252,7 @@ async def test_each_call_that_is_told_works(kernel: Kernel, found: dict[str, Fil
         )
         assert cell.status == "ok", (table.call, cell.text)
         assert cell.text.startswith(f"{table.rows} ["), table.call
+        assert "Could not determine dtype" not in str(cell.outputs), table.call
 
 
 @on_one_loop
@@ -267,7 +269,8 @@ async def test_a_text_of_digits_or_a_date_is_told_as_the_text_that_it_is(
 async def test_documents_are_described_by_their_shape(found: dict[str, FileProfile]) -> None:
     """Sheets, tables, keys, the size of a picture and the text of a note."""
     book = found["book.xlsx"]
-    sheets = ["First 'sheet'", "Second", "Late", "Tariff"]
+    sheets = ["First 'sheet'", "Second", "Late", "Tariff", "Readme"]
+    assert (book.is_note, book.text) == (True, "sheet Readme:\nTariff | by month\nLate | towns by size")
     assert (book.kind, [each.name for each in book.tables]) == ("Excel", sheets)
     assert (book.tables[0].rows, columns(book)) == (1, [("name", "String"), ("mass", "Int64")])
     assert columns(book, 2) == [("city", "String"), ("count", "Int64")]
@@ -409,6 +412,10 @@ async def test_of_many_files_each_is_profiled(kernel: Kernel) -> None:
     assert [len(described.files), described.more] == [130, 0]
     assert all(each.tables[0].rows == 1 for each in described.files)
     assert [len(each) for each in described.copies] == [130]
+    paths = [f"/tmp/data/data/{each}" for each in ("book.xlsx", "packed.zip", "picture.png")]
+    hits = await find(kernel, paths, "Adelie")
+    told = [(each.path.rpartition("/")[2], each.count, each.line) for each in hits.found]
+    assert (told, hits.looked) == ([("book.xlsx, First 'sheet'", 1, 2)], 2)
 
 
 @on_one_loop

@@ -39,7 +39,16 @@ def test_decimal_commas_are_no_separators(text: str, separator: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "has_header"), [("DC,11001,4.5", False), ("state,2020,2021", True), ("name,code,rate", True)]
+    ("line", "has_header"),
+    [
+        ("BRD8\nCBX3\nHDAC1\nTP53BP1", False),
+        ("CODE\nCBX3\nHDAC1", True),
+        ("DC,11001,4.5", False),
+        ("state,2021\nAlabama,-29.5\nAlaska,-14.6", True),
+        ("Anna,2021\nBert,1998\nCora,2004", False),
+        ("state,2020,2021", True),
+        ("name,code,rate", True),
+    ],
 )
 def test_a_file_of_one_line_is_a_row_if_it_has_numbers(line: str, has_header: bool) -> None:
     """But for years, which are names of columns too."""
@@ -54,6 +63,34 @@ def test_a_file_that_was_read_to_its_end_is_read_whole(tmp_path: Path, rows: int
     found = text_table(str(path), path.stat().st_size, Clock(0.0, 2**20))
     assert found.get("sampled", False) is is_cut
     assert is_cut or found["rows"] == rows
+
+
+def test_a_word_that_is_a_value_elsewhere_is_null_in_its_own_column_only(tmp_path: Path) -> None:
+    """And it stays, where a call could not say that."""
+    path = tmp_path / "x.csv"
+    path.write_text("armed,age\n" + "Unknown,31\nNo,25\n" * 9 + "No,Unknown\n")
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["call"].endswith("null_values={'age': 'Unknown'})")
+    path.write_text("armed,age\n" + "Unknown,31\nNo,25\n" * 9 + "No,Unknown\nNo,-\n")
+    assert "Unknown" not in text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))["call"]
+
+
+def test_a_survey_names_its_answers_below_a_question(tmp_path: Path) -> None:
+    """In a second row, which has nothing where the first column has values."""
+    path = tmp_path / "x.csv"
+    path.write_text("id,Which states?,,,Sex\n,Ohio,Iowa,Utah,Answer\n" + "7,Ohio,,Utah,m\n8,,Iowa,,w\n" * 9)
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["call"].endswith("skip_rows_after_header=1)")
+    assert [each.get("label") for each in found["columns"]] == [None, "Ohio", "Iowa", "Utah", "Answer"]
+
+
+def test_lines_may_end_as_in_old_programs(tmp_path: Path) -> None:
+    """By carriage returns alone, of which the call says so."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b'name,n\r"Bonn\rWest",1\rUlm,2\rKiel,n/a\r')
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["call"].endswith("eol_char='\\r', null_values=['n/a'])")
+    assert (found["rows"], [each["dtype"] for each in found["columns"]]) == (3, ["String", "Int64"])
 
 
 def test_negatives_in_parentheses_are_numbers(tmp_path: Path) -> None:
@@ -272,7 +309,8 @@ def test_whole_words_come_first(tmp_path: Path, text: str, found: list[object]) 
     """The line told is the first in which a text is no part of another word, if there is one."""
     path = tmp_path / "x.txt"
     path.write_text("a\nALNTPX\nthe NTP list\n" if text != "NTP" else "a\nALN_TPX\nthe NTP list\n")
-    assert within(str(path), {text.lower().encode()}, monotonic() + 9) == found
+    with path.open("rb") as file:
+        assert within(file, {text.lower().encode()}, monotonic() + 9) == found
 
 
 def test_a_text_with_a_comma_is_no_table(tmp_path: Path) -> None:

@@ -215,7 +215,8 @@ def merged(columns: Sequence[Column]) -> Column:
 def folded(columns: Sequence[Column]) -> list[Column]:
     """The columns of a table, those as one that stand in a row and whose names differ in a number: `{1964…2013}`."""
     found: list[Column] = []
-    patterns = [(_pattern(each.name), _kind(each)) if _NUMBER.search(each.name) else each for each in columns]
+    plain = [_NUMBER.search(each.name) is not None and not each.label for each in columns]
+    patterns = [(_pattern(e.name), _kind(e)) if is_plain else e for e, is_plain in zip(columns, plain, strict=True)]
     for _, run in itertools.groupby(range(len(columns)), key=patterns.__getitem__):
         several = [columns[at] for at in run]
         if len(several) < RUN:

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
-from nbagent.agent.dataset.groups import Family, Group, base_name, families, groups
+from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups
 from nbagent.agent.dataset.keys import Key, alike, keys
 from nbagent.agent.dataset.tables import (
     BRIEF,
     FULL,
     NAME,
     NOTE,
+    column_line,
     file_lines,
     is_stacked,
     quote,
@@ -43,8 +44,8 @@ BEST = 5
 """Tables of many that are told before any is told whole."""
 TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
-SINGLE = 3_600
-"""Characters on the tables where there is one file."""
+SINGLE, ONE_TABLE = 3_600, 1_300
+"""Bytes on the tables where there is one file, and on a table that is all there is."""
 ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
 """Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
 LISTED = 6
@@ -122,7 +123,9 @@ class DataView:
         }
         scores = self._joined(touches(asked, self.groups, explained, names(question)))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
-        left = SINGLE if len(self.profiles.files) == 1 else ALL - KEYS
+        left = ALL - KEYS
+        if len(self.profiles.files) == 1:
+            left = ONE_TABLE if len(self.groups) == 1 else SINGLE
         if len(self.families) > LISTED or self.profiles.more:
             tree = self.tree()
             lines += tree
@@ -142,13 +145,14 @@ class DataView:
         )
 
     def _joined(self, scores: dict[int, float]) -> dict[int, float]:
-        """The same, with a part of them for the tables that can be joined to those that are touched."""
+        """The same, with a part of them for the tables that can be joined to those that are touched more."""
         more: dict[int, float] = {}
         for key in self.keys:
             if max(key.exact, key.folded) >= JOINED:
                 left, right = id(self.groups[key.left]), id(self.groups[key.right])
                 for this, other in ((left, right), (right, left)):
-                    more[this] = max(more.get(this, 0.0), JOINED_PART * scores[other])
+                    lent = min(JOINED_PART * scores[other], scores[other] - scores[this])
+                    more[this] = max(more.get(this, 0.0), lent)
         return {each: score + more.get(each, 0.0) for each, score in scores.items()}
 
     def _copies(self) -> list[str]:
@@ -261,6 +265,9 @@ class DataView:
                     told[id(group)], reached[id(group)] = block, level
                     left -= cost
                     pending.pop(id(group), None)
+        for group in ranked[:1] if len(ranked) == 1 and reached.get(id(ranked[0])) == BRIEF else ():
+            more = [line for line in map(column_line, folded(group.columns)) if line not in told[id(group)]]
+            told[id(group)] += fitted(more, left)[0]
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
             named, _ = fitted(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from nbagent.agent.dataset.groups import Family, Group
+from nbagent.kernel.profile import Column
 
 _WORD = re.compile(r"[^\W_]{2,}")
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{3})(?=\d)")
@@ -81,7 +82,10 @@ def touches(
         names = [f"{family.folder} {family.name}" for family in group.families[:50]]
         tables = [table.name for _, table in group.tables[:50]]
         columns = [column.name for column in group.columns]
-        values = [" ".join([*column.values, *column.top, *map(str, column.sample)]) for column in group.columns]
+        values = [
+            " ".join([*column.values, *column.top, *map(str, column.sample), *_years(column)])
+            for column in group.columns
+        ]
         told = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
         explained = [notes.get(stem(family), "") for family in group.families[:3]]
         years = [each for each in columns if each.isdigit()]
@@ -97,6 +101,14 @@ def touches(
         group: sum(weight / math.sqrt(spread[word]) for weight, part in parts for word in part)
         for group, parts in found.items()
     }
+
+
+def _years(column: Column) -> list[str]:
+    """The years from the first of a column's dates to the last."""
+    is_dated = column.dtype.startswith("Date") or "year" in column.name.lower()
+    found = [re.match(r"[12]\d{3}(?!\d)", str(end)) for end in (column.low, column.high)]
+    ends = [int(each[0]) for each in found if each and is_dated]
+    return [str(year) for year in range(ends[0], min(ends[1], ends[0] + 300) + 1)] if len(ends) > 1 else []
 
 
 def _weighed(

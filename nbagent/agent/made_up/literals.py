@@ -180,6 +180,9 @@ class Literals:
         is_vague, has_data = False, False
         shown = {value.key(): value for value, _ in self._interpreter.shown}
         times = Counter[Any]()
+        # What is reckoned with known numbers alone may stand in a sum with data, too.
+        reckoned = (each for each in self._interpreter.stated if each.sources == {TOLD})
+        found = {_nearly(number) for each in reckoned for number in _numbers_of(each)}
         for value, again in self._interpreter.shown:
             times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
@@ -188,7 +191,13 @@ class Literals:
             self._worded.update(_numbers(each.replace("_", " ") for each in texts))
             if DATA in value.sources:
                 has_data = True
-                mixed = {each for each in numbers if abs(each) not in COMMON and abs(each) not in self._known}
+                mixed = {
+                    n
+                    for n in numbers
+                    if abs(n) not in COMMON
+                    and abs(n) not in self._known
+                    and found.isdisjoint((_nearly(n), _nearly(n / 100)))
+                }
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
             elif self._is_made_up(value):
@@ -236,6 +245,10 @@ class Literals:
 
 def _numbers_of(value: Value) -> list[Decimal]:
     return [each for constant in value.constants for each in _numbers([_text(constant)])]
+
+
+def _nearly(number: Decimal) -> str:
+    return f"{number:.9g}"
 
 
 def _is_long(number: Decimal) -> bool:

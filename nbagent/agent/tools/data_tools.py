@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -25,8 +25,8 @@ MIN_TEXT = 2
 
 Search = Callable[[Sequence[str], str], Awaitable[Hits]]
 """Looks for a text in files inside the sandbox."""
-Read = Callable[[], Awaitable[Profiles]]
-"""Reads the data, as far as it is not known yet."""
+Read = Callable[[Collection[str]], Awaitable[Profiles]]
+"""Reads the data, as far as it is not known yet, these files first."""
 
 
 def make_data_tools(view: DataView, search: Search, read: Read) -> list[BaseTool]:
@@ -52,7 +52,7 @@ def make_data_tools(view: DataView, search: Search, read: Read) -> list[BaseTool
         late = {each.path for family in meant(view, file) for each in family.files if was_late(each)}
         if late - tried:
             tried.update(late)
-            profiles = await read()
+            profiles = await read(late)
             view = await asyncio.to_thread(DataView, profiles, left_out=view.left_out)
         return _fenced(described(view, file, table)), None
 
@@ -168,7 +168,7 @@ def found(view: DataView, text: str, hits: Hits) -> list[str]:
     if left:
         lines.append(f"In {left} more of these it is only a part of a word.")
     scope = "all" if hits.is_all else "the first"
-    lines.append(f"The contents of {scope} {hits.looked:,} text files were searched; of others, the known values.")
+    lines.append(f"Searched: the contents of {scope} {hits.looked:,} files of text, workbooks and archives.")
     return lines
 
 

@@ -20,10 +20,14 @@ import polars as pl
 
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
+from nbagent.kernel.inside.notes_inside import is_note
+from nbagent.kernel.inside.pages_inside import NOTE_BYTES
 from nbagent.kernel.inside.table_layout_inside import Layout
 from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled
 
 MAX_SHEETS, NESTED_ARCHIVES = 100, 2
+NOTE_WIDTH, NOTE_ROWS = 4, 200
+"""Columns of a sheet up to which it may explain the others, and those of its rows that are told."""
 NOT_LOOKED = "not profiled: there was no time for this sheet"
 BATCH = 200_000
 """Rows of a piece of a Parquet file or a database's table."""
@@ -62,22 +66,28 @@ def workbook(path: str, clock: Clock) -> dict[str, Any]:
 
     book = fastexcel.read_excel(path)
     tables: list[dict[str, Any]] = []
+    said: list[str] = []
     for name in book.sheet_names[:MAX_SHEETS]:
         if tables and clock.is_over():
             tables.append({"name": name, "note": NOT_LOOKED})
             continue
         try:
-            tables.append({"name": name, **_sheet(path, book, name)})
+            tables.append({"name": name, **_sheet(path, book, name, said)})
         except Exception as error:
             tables.append({"name": name, "note": f"can't be read: {type(error).__name__}: {brief(error)}"})
     left = len(book.sheet_names) - len(tables)
-    return {"tables": tables, "note": f"{left} more sheets" if left else ""}
+    explained = {"is_note": True, "text": "\n".join(said)[:NOTE_BYTES]} if said else {}
+    return {"tables": tables, "note": f"{left} more sheets" if left else "", **explained}
 
 
-def _sheet(path: str, book: Any, name: str) -> dict[str, Any]:
+def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
+    """A sheet; what it says of the others is added to `said`."""
     whole = book.load_sheet(name, header_row=None, dtypes="string").to_polars()
     if not whole.height:
         return {"rows": 0, "columns": [], "note": "an empty sheet"}
+    if whole.width <= NOTE_WIDTH and is_note(name):
+        texts = (" | ".join(filter(None, row)) for row in _rows_of(whole.head(NOTE_ROWS)))
+        said += [f"sheet {name}:", *filter(None, texts)]
     rows = _rows_of(whole.head(60))
     layout = Layout(rows)
     header = layout.header if layout.has_header else [f"column_{at + 1}" for at in range(whole.width)]

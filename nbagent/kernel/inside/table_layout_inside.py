@@ -21,6 +21,7 @@ HEADER = 4
 """Rows that a header has at most."""
 _NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$")
 _DIGITS, _PLAIN = re.compile(r"\d+"), re.compile(r"-?\d+(?:\.\d+)?")
+_CAPITALS = re.compile(r"[A-Z]+")
 _YEAR = re.compile(r"^(?:1[89]|20|21)\d\d$")
 
 
@@ -38,7 +39,12 @@ class Layout:
         self.has_numbers = bool(numeric)
         heads = [self.header[at] for at in numeric]
         self.has_header = (
-            not all(_NUMERIC.match(each) for each in heads) or (len(heads) > 2 and self._names_steps(heads, body))
+            not all(_NUMERIC.match(each) for each in heads)
+            or (len(heads) > 2 and self._names_steps(heads, body))
+            or (
+                all(map(_YEAR.match, heads))
+                and not any(_YEAR.match(row[at]) for row in body for at in numeric if at < len(row))
+            )
             if numeric
             else not _is_like(self.header, body, by_value=False)
         )
@@ -50,6 +56,7 @@ class Layout:
                 if _is_like(body[self.more], body[self.more + 1 :]):
                     break
                 self.more += 1
+            self.more = self.more or int(self._fills(body))
         self.labels = self._settle_names(rows)
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
@@ -136,6 +143,16 @@ class Layout:
         there = [row[at] for at in numeric if at < len(row) and row[at] and row[at].lower() not in MISSING]
         return bool(there) and not any(_NUMERIC.match(each) for each in there)
 
+    def _fills(self, body: list[list[str]]) -> bool:
+        """Whether a row below the header has the names that it lacks, and nothing where its first column has values.
+
+        So surveys name what can be ticked below a question.
+        """
+        blank = [at for at, each in enumerate(self.header) if not each]
+        filled = sum(at < len(body[0]) and bool(body[0][at]) for at in blank) if body else 0
+        is_below = len(blank) > 1 and filled > 0.8 * len(blank) and bool(self.header[0]) and not body[0][0]
+        return is_below and sum(bool(row and row[0]) for row in body) > 0.8 * len(body)
+
 
 def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -> bool:
     """Whether a row is one of those below it: a value comes again, or has the digits where most of these have them."""
@@ -143,10 +160,17 @@ def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -
         column = [other[at] for other in below if at < len(other)]
         if by_value and each and each in column:
             return True
-        form = _DIGITS.sub("0", each)
-        if form != each and sum(_DIGITS.sub("0", other) == form for other in column) > len(column) / 2:
+        form = _form(each, is_alone=len(row) == 1)
+        is_code = _DIGITS.search(each) is not None
+        if is_code and sum(_form(other, is_alone=len(row) == 1) == form for other in column) > len(column) / 2:
             return True
     return False
+
+
+def _form(text: str, *, is_alone: bool) -> str:
+    """Where a text has digits and, in a list of codes, capitals."""
+    form = _DIGITS.sub("0", text)
+    return _CAPITALS.sub("A", form) if is_alone else form
 
 
 def _width(row: list[str]) -> int:

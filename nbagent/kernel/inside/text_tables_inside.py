@@ -31,6 +31,8 @@ TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
 MAX_COLUMNS = 500
 RAW_LINES, RAW_WIDTH = 6, 160
+NULLS = ("na", "nan", "null", "none", "nil")
+"""Words that are null also in a column of text."""
 LAST_ROWS = 8
 """Rows at the end among which words may stand that are no part of the table."""
 
@@ -84,6 +86,7 @@ class TextTable:
     def __init__(self, path: str, start: bytes, *, separator: str = "") -> None:
         self.path = path
         self.encoding = encoding_of(start)
+        self.has_returns = b"\r" in start and b"\n" not in start  # by these alone old programs end lines
         text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
         lines = text.splitlines()
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
@@ -107,7 +110,7 @@ class TextTable:
         rest = b""
         while True:
             step, started = clock.step, time.monotonic()
-            piece = file.read(step)
+            piece = self._lined(file.read(step))
             if not piece:
                 break
             whole, rest = _whole_rows(rest + piece, at_end=len(piece) < step)
@@ -116,6 +119,10 @@ class TextTable:
             clock.pace(time.monotonic() - started)
         if rest:
             yield self._as_utf8(rest)
+
+    def _lined(self, piece: bytes) -> bytes:
+        """Bytes of the file whose lines end as others' do."""
+        return piece.replace(b"\r", b"\n") if self.has_returns else piece
 
     def _as_utf8(self, piece: bytes) -> bytes:
         if self.encoding == "utf-8":
@@ -173,6 +180,8 @@ class TextTable:
             options.append(f"separator={self.separator!r}")
         if self.encoding != "utf-8":
             options.append(f"encoding={self.encoding!r}")
+        if self.has_returns:
+            options.append("eol_char='\\r'")
         if self.skipped_lines:
             options.append(f"skip_lines={self.skipped_lines}")
         options += [f"n_rows={self.rows}"] if self.rows else []
@@ -185,8 +194,7 @@ class TextTable:
         if commas:
             options.append("decimal_comma=True")
         typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")] + commas
-        if words := sorted({word for each in typed for word in [*each.get("missing", ()), *_words(each)]}):
-            options.append(f"null_values={words!r}")
+        options += _nulls(typed, [each for each in columns if each not in typed])
         if any(each["dtype"] in ("Date", "Datetime") for each in columns):
             options.append("try_parse_dates=True")
         padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
@@ -202,6 +210,22 @@ def labelled(columns: list[dict[str, Any]], layout: Layout) -> None:
     for column, label in zip(columns, layout.labels, strict=False):
         if label:
             column["label"] = brief(label)
+
+
+def _nulls(typed: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[str]:
+    """The option of a call by which words among numbers are null.
+
+    One that is a value in a column of text, such as Unknown, is null in its own column only; or it stays there, too.
+    """
+    by_column = {each["name"]: sorted({*each.get("missing", ()), *_words(each)}) for each in typed}
+    words = {word for several in by_column.values() for word in several}
+    texts = {text for each in others for part in ("values", "top", "missing") for text in each.get(part, ())}
+    if kept := {each for each in words & texts if each.isalpha() and each.lower() not in NULLS}:
+        single = {name: several[0] for name, several in by_column.items() if several}
+        if all(len(several) < 2 for several in by_column.values()):
+            return [f"null_values={single!r}"]
+        words -= kept
+    return [f"null_values={sorted(words)!r}"] if words else []
 
 
 def _words(column: dict[str, Any]) -> dict[str, int]:
@@ -372,7 +396,7 @@ def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Ta
     """Add the last rows of a file that was not read to its end; returns their bytes."""
     length = min(clock.step, size // 4)
     file.seek(-length, os.SEEK_END)
-    piece = file.read(length)
+    piece = table._lined(file.read(length))
     piece = table._as_utf8(piece[piece.find(b"\n") + 1 :])
     schema = {each.name: pl.String for each in tallies}
     lenient = {"missing_columns": "insert", "extra_columns": "ignore"}

@@ -5,6 +5,7 @@ It imports the standard library and ipykernel only, of whatever version the sand
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -38,6 +39,8 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, controller: str)
     sys.meta_path.insert(0, KnownCores())
     # Of a script that ends by `sys.exit`, for which nobody is at a prompt to be told.
     warnings.filterwarnings("ignore", "To exit: use", UserWarning)
+    # Of each column of a sheet that has no value, which no one needs to be told.
+    logging.getLogger("fastexcel").setLevel(logging.ERROR)
     app = App.instance(config=_settings())
     app.handed = config, dict(zip(CHANNELS, descriptors, strict=True))
     app.initialize([])
