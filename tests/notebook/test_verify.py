@@ -191,7 +191,9 @@ plt.show()""".replace("FORM", form)
             cells["cell-1"]["metadata"]["nbagent"] |= {"time": utc(moment), "seconds": 0.1}
 
         proof = await verified(changed(tmp_path / "made.ipynb", tmp_path, change))
-        assert (proof.result, proof.problems, proof.runs) == (result, [], 3)
+        # Where a drawing's text still differs, a second run of that day says what differs there each time.
+        runs = 4 if (form, result) == ("svg", "differs") else 3
+        assert (proof.result, proof.problems, proof.runs) == (result, [], runs)
         assert [cell.excused for cell in proof.cells if cell.id == "cell-1"] == [["date"] if result == "same" else []]
 
 

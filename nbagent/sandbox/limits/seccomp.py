@@ -45,7 +45,6 @@ from nbagent.sandbox.limits.system_calls import (
     INTERNET,
     LAST_PROTOCOL,
     LAST_REVIEWED,
-    LIMITS,
     LINE_DISCIPLINE,
     LOCKS,
     LOW_BITS,
@@ -239,9 +238,9 @@ def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
         filter_.add_rule(denied, name, library.Arg(1, library.NE, 0))
     # Limits of others can be read: the third argument is the new one.
     filter_.add_rule(denied, "prlimit64", library.Arg(0, library.NE, 0), library.Arg(2, library.NE, 0))
-    for name, (which, given) in LIMITS.items():
-        conditions = [_low(which, CORE), *([library.Arg(given, library.NE, 0)] if given else [])]
-        filter_.add_rule(library.ERRNO(NOTHING), name, *conditions)
+    filter_.add_rule(library.ERRNO(NOTHING), "setrlimit", _low(0, CORE))
+    given = library.Arg(0, library.EQ, 0), _low(1, CORE), library.Arg(2, library.NE, 0)
+    filter_.add_rule(library.ERRNO(NOTHING), "prlimit64", *given)
     # Process 1 reads the memory of processes that want to execute a program.
     filter_.add_rule(denied, "prctl", _low(0, PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
 

@@ -85,8 +85,6 @@ PR_SET_DUMPABLE = 4
 CORE = 4
 """RLIMIT_CORE. At 1, Linux gives a crashed process to no program of the host's, which it starts as root for any other
 limit, also for 0, where `core_pattern` names one (core(5)); so the limit stays what it is."""
-LIMITS = {"setrlimit": (0, None), "prlimit64": (1, 2)}
-"""Calls that change a limit: the argument that says which one, and that which is 0 where it is only read."""
 _SIGNALS_AND_NAMES = {*range(1, 17), 19, 20, 21}
 _PRIVILEGES = {*range(23, 31), *range(36, 40), 47}
 _PROCESSOR = {41, 42, 45, 46, *range(50, 59), 60, 61, *range(63, 67)}
