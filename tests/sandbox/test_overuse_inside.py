@@ -69,7 +69,7 @@ for each in held:
     "files in flight": """
 import array, os, socket
 one, other = socket.socketpair()
-for _ in range(4):
+for _ in range(8):
     one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 60))])
 # Only a socket that is in flight itself has these.
 first, last = socket.socketpair()

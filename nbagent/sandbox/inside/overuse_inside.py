@@ -35,7 +35,7 @@ BOUNDS = {
     "locks of files": 10_000,
     "open files": 100_000,
     "watches of epoll": 100_000,
-    "files in flight": 64,
+    "files in flight": 256,
     "Internet sockets": 1_000,
     "closed connections": 20_000,
     "Unix sockets": 20_000,
