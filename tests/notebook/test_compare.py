@@ -439,7 +439,7 @@ def test_a_line_with_what_changes_hides_no_other_change() -> None:
     assert compared("run ab12cd3, 5 rows", "run ef45gh6, 6 rows", "run ij78kl9, 6 rows", code=code).differences
     assert compared(f"{THEN + 8e9:.0f}", f"{NOW:.0f}", f"{NOW + 1:.0f}", code=code).differences
     assert compared("{'montH': 11}", "{'month': 11}", "{'month': 11}", code=code).differences
-    # Any number may differ by as many days as there are between two runs; of an age, a run with the clock set back tells.
+    # Any number may differ by as many days as there are between two runs: a run with the clock set back tells of ages.
     assert compared("rows 2000", "rows 2040", "rows 2040", code=code).differences
 
 
