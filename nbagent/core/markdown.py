@@ -2,7 +2,7 @@
 
 Renderers differ in what they take for a picture or HTML, so no parser decides it. The tokens that begin one, `![` and
 `<` before a letter, occur nowhere in the result. They are escaped, or, in what looks like code, divided by a character
-without width, so that the code looks the same.
+without width, so that the code looks the same. One element is made: `DOLLAR`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 
 JOINER = "\u2060"
 """A character without width. Between two others, it keeps a renderer from reading them as one token."""
+DOLLAR = r"<span>\$</span>"
+"""A dollar that begins no formula in any renderer: none goes on over the end of an element."""
 MAX_LINKS = 20
 """Links whose addresses are listed below a text."""
 MAX_ADDRESS_CHARACTERS = 200
@@ -37,6 +39,13 @@ _COMMANDS = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CODE = re.compile(r"(^[ \t>]*(?:```|~~~).*?^[ \t>]*(?:```|~~~)[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _MATH = re.compile(r"(\$\$[^$]+\$\$|\$[^$\n]+\$)")
+_INSIDE = r"(?:\\[^($[]|(?!\n[ \t]*\n)[^\\$]){1,2000}?"
+_DOLLARS = re.compile(
+    # As Pandoc has it: no blank stands behind the first dollar or before the second one, and no digit behind that.
+    rf"https?://[^\s<>]+|\$\${_INSIDE}\$\$|\$(?![\s$]){_INSIDE}(?<!\s)\$(?!\d)|"
+    rf"\\\(\s*(?P<inline>{_INSIDE})\s*\\\)|^[ \t]*\\\[(?P<display>{_INSIDE})\\\][ \t]*$|\\\\|\\?\$",
+    re.MULTILINE,
+)
 _DATA = re.compile(r"!\[[^\[\]\n]{0,500}\]\((data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+)\)")
 _MARKUP = re.compile(r"<(?=[A-Za-z/!?])")
 _AUTOLINK = re.compile(r"<(https?://[^\s<>`]+)>")
@@ -58,7 +67,7 @@ _LINK = re.compile(
 
 def clean_markdown(text: str) -> str:
     """Clean Markdown: it loads nothing and has no HTML. The addresses of its links are listed below it."""
-    text = _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).replace(DOLLAR, r"\$")
     parts = _CODE.split(text)
     for index, part in enumerate(parts):
         is_code = index % 2
@@ -69,7 +78,7 @@ def clean_markdown(text: str) -> str:
     # Once more for the whole text, also where two parts meet: the guarantee doesn't depend on what was taken for code.
     written = _MARKUP.sub(f"<{JOINER}", written)
     written = re.sub(r"!\[(?!\]\(data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+\))", f"!{JOINER}[", written)
-    return written + _addresses(parts)
+    return _with_formulas(written) + _addresses(parts)
 
 
 def is_quick(text: str) -> bool:
@@ -105,6 +114,24 @@ def _prose(part: str) -> str:
         # Without an alternative text: `![name]` could be another picture, by a definition elsewhere.
         pieces[index] = f"![]({pieces[index]})"
     return "".join(pieces)
+
+
+def _with_formulas(text: str) -> str:
+    r"""The text with formulas as Jupyter knows them, `\(x\)` as `$x$`, and other dollars apart.
+
+    A single dollar stays: Jupyter takes two prices for a formula.
+    """
+    if not text.count("$") > 1 and "\\(" not in text and "\\[" not in text:
+        return text
+    parts = _CODE.split(text)
+    parts[::2] = [_DOLLARS.sub(_formula_or_price, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _formula_or_price(found: re.Match[str]) -> str:
+    if found["inline"] or found["display"]:
+        return f"${found['inline']}$" if found["inline"] else f"$${found['display']}$$"
+    return DOLLAR if found[0] in ("$", r"\$") else found[0]
 
 
 def _fence(found: re.Match[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import machine
 import mistune
 import pytest
 from hypothesis import given
@@ -11,22 +12,22 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from safety.sanitize import cases
 
-from nbagent.core.markdown import clean_latex, clean_markdown
+from nbagent.core.markdown import DOLLAR, clean_latex, clean_markdown
 
 PICTURE = "![](data:image/png;base64,AAAA)"
 SIGNS = st.sampled_from(
     [
         *("![", "x", "](", ")", "http://h/", "<img src=x>", "<", "`", "```", "~~~", "\n", "$", "$$", "\\", "]: ", "["),
         *("]", "- ", "> ", "    ", "|", "!", "data:image/png;base64,AAAA", "a", "&lt;", "\x00", "\r", "*", ":::"),
-        *("{image}", "\\href"),
+        *("{image}", "\\href", "\\(", "\\)", "\\[", "\\]", DOLLAR, "5"),
     ]
 )
 
 
 @given(text=st.lists(SIGNS, max_size=30).map("".join))
 def test_no_sign_of_a_picture_or_of_html_is_left(text: str) -> None:
-    """Whatever was said: neither `![` nor `<` before what makes it a tag, but for pictures that are whole."""
-    written = re.sub(r"!\[\]\(data:image/png;base64,A+\)", "", clean_markdown(text))
+    """Whatever was said: neither `![` nor `<` before what makes it a tag, but for whole pictures and dollars."""
+    written = re.sub(r"!\[\]\(data:image/png;base64,A+\)", "", clean_markdown(text).replace(DOLLAR, ""))
     assert "![" not in written
     assert not re.search(r"<[A-Za-z/!?]", written)
 
@@ -39,7 +40,7 @@ def test_no_parser_makes_a_load_of_it(case: str) -> None:
     for parse in parsers:
         found = set(re.findall(r"<(\w+)", str(parse(written))))
         assert found <= set(
-            "p a code pre em strong ul ol li table thead tbody tr th td h1 blockquote br hr del".split()
+            "p a code pre em strong ul ol li table thead tbody tr th td h1 blockquote br hr del span".split()
         )
 
 
@@ -57,6 +58,25 @@ def test_no_parser_makes_a_load_of_it(case: str) -> None:
 def test_ordinary_markdown_stays_as_it_is(text: str) -> None:
     """Formatting, tables, code, mathematics, and pictures that are in it."""
     assert clean_markdown(text) == text
+
+
+@pytest.mark.parametrize(("said", "written"), [
+    ("from $1,200 in May to $1,500", f"from {DOLLAR}1,200 in May to {DOLLAR}1,500"),
+    (r"\$5 or \$6", f"{DOLLAR}5 or {DOLLAR}6"),
+    ("$5", "$5"),
+    ("$5 for $x$, `$1 $2`", f"{DOLLAR}5 for $x$, `$1 $2`"),
+    (r"\( x^2 \) and" + "\n\\[\na\n\\]\n", "$x^2$ and\n$$\na\n$$\n"),
+    ("https://example.org/$1/$2", "https://example.org/$1/$2"),
+])  # fmt: skip
+def test_prices_are_no_formula(said: str, written: str) -> None:
+    r"""Jupyter takes what is between two dollars for one, also if they are escaped, and knows no `\\(`."""
+    assert clean_markdown(said) == clean_markdown(written) == written
+
+
+@pytest.mark.parametrize("piece", ["$", "$1 ", "$$a", "\\(a", "\\( ", "\n\\[a", "\\$", "https://$"])
+def test_dollars_without_end_take_no_time(piece: str) -> None:
+    """Each begins what could be a formula."""
+    machine.within(20, lambda: clean_markdown(piece * (50_000 // len(piece))))
 
 
 def test_a_link_says_where_it_leads() -> None:

@@ -58,9 +58,9 @@ def outputs_of(outputs: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
 
 
 def markdown(text: str) -> dict[str, str]:
-    """A model's words as Markdown, in which no picture, markup or formula is one."""
+    """A model's words as Markdown, in which no picture or markup is one, and as text."""
     said = plain(text)
-    return {"text/markdown": clean_markdown(said).replace("$", r"\$"), "text/plain": said}
+    return {"text/markdown": clean_markdown(said), "text/plain": said}
 
 
 def brief(text: str, limit: int = 60) -> str:
