@@ -44,7 +44,7 @@ def chosen(path: Path) -> nbformat.NotebookNode:
 def photograph(page: str) -> bytes:
     """The page as a PNG."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=FLAGS)
         tab = browser.new_page(viewport={"width": WIDTH, "height": 800})
         tab.route("**/*", lambda route: route.abort())
         tab.set_content(page, wait_until="load")

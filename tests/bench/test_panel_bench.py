@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import machine
 import pytest
-from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, Panel, started
+from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
 from playwright.sync_api import Browser, sync_playwright
 from program import call, replies
 
@@ -80,7 +81,7 @@ STOP = """async () => {
 def browser() -> Iterator[Browser]:
     """Debian's Chromium."""
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        made = machine.chromium(playwright)
         yield made
         made.close()
 

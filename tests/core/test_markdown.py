@@ -69,7 +69,7 @@ def test_ordinary_markdown_stays_as_it_is(text: str) -> None:
     ("https://example.org/$1/$2", "https://example.org/$1/$2"),
 ])  # fmt: skip
 def test_prices_are_no_formula(said: str, written: str) -> None:
-    r"""Jupyter takes what is between two dollars for one, also if they are escaped, and knows no `\\(`."""
+    r"""Jupyter takes what is between two dollars for one, also if they are escaped, and knows no `\(`."""
     assert clean_markdown(said) == clean_markdown(written) == written
 
 

@@ -18,7 +18,6 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 from program import call, end_server, replies
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
 PLOT = "import matplotlib.pyplot as plt\nplt.plot(df['a'])\nplt.show()\nprint('rows:', df.height)\ndf"
 ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
 IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
@@ -77,7 +76,7 @@ def test_it_is_used_in_a_browser(lab: str, tmp_path: Path) -> None:
         page.get_by_text(text).last.wait_for()
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        browser = machine.chromium(playwright)
         page = _opened(browser.new_page, f"{lab}/ask.ipynb", wait)
         page.wait_for_function(IDLE)
         for _ in range(3):

@@ -33,7 +33,6 @@ from nbagent.notebook.record import record
 
 QUERY = "of-this-test"
 END = "the-end-of-all-cases"
-FLAGS = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
 TOGETHER = 20
 """Outputs of one cell: a cell costs a browser more than an output."""
 PLAIN = {"mathjax_url": "", "require_js_url": "", "jquery_url": "", "mermaid_js_url": ""}
@@ -81,7 +80,7 @@ def browser(listener: Listener) -> Iterator[Browser]:
     """Debian's Chromium."""
     rules = f"--host-resolver-rules=MAP * 127.0.0.1:{listener.port}, EXCLUDE 127.0.0.1"
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*FLAGS, rules])
+        made = machine.chromium(playwright, rules)
         yield made
         made.close()
 

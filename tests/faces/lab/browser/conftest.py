@@ -20,7 +20,6 @@ from program import end_server, environment
 
 from nbagent.session.manager import SessionManager
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"]
 PICTURES = "NBAGENT_TEST_PICTURES"
 """The folder into which a person who runs this by hand has it save what it sees."""
 
@@ -226,7 +225,7 @@ def playwright() -> Iterator[Playwright]:
 @pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     """Debian's Chromium."""
-    made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+    made = machine.chromium(playwright)
     yield made
     made.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import machine
 import nbformat
 import pytest
-from faces.lab.browser.conftest import ASSISTANT, FLAGS, Lab, started
+from faces.lab.browser.conftest import ASSISTANT, Lab, started
 from faces.lab.browser.notebooks import CELLS, IDLE, beside, cells, sources
 from playwright.sync_api import Browser, Playwright
 from safety.sanitize.test_browser import END, Listener, tried
@@ -54,7 +54,7 @@ def listener() -> Iterator[Listener]:
 def browser(listener: Listener, playwright: Playwright) -> Iterator[Browser]:
     """A browser for which every name leads to the listener."""
     rules = f"--host-resolver-rules=MAP * 127.0.0.1:{listener.port}, EXCLUDE 127.0.0.1"
-    made = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=[*FLAGS, rules])
+    made = machine.chromium(playwright, rules)
     yield made
     made.close()
 
