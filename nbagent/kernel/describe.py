@@ -25,6 +25,8 @@ from nbagent.sandbox.untrusted import UnreadableError, parse
 
 ALL_FILES_SECONDS = 20.0
 """Seconds for all files together; a file that got too little of them has a note that says so."""
+MAX_WORDS = 300
+"""Words of a question that are looked for in the files' names."""
 MAX_FILES = 5_000
 """Files of which anything is said, as in `listing_inside.py`."""
 MAX_SCHEMA = 2000
@@ -85,11 +87,11 @@ async def describe(
     made_with = hashlib.sha256(f"{source}{kernel.pins.get('polars')}".encode()).hexdigest()
     if cache is not None:
         known = {path: found for path, key in listing.keys(made_with).items() if (found := cache.find(key, path))}
-    asked = {each.lower() for each in first}
+    asked, words = set(first), sorted({each.lower() for each in first})[:MAX_WORDS]
     # Where there is too little time for all, it is enough for more of them if the large ones come last.
     wanted = sorted(
         (path for path in (listing.sizes or paths) if path not in known),
-        key=lambda path: (-sum(each in path.lower() for each in asked), listing.sizes.get(path, 0)),
+        key=lambda path: (path not in asked, -sum(map(path.lower().__contains__, words)), listing.sizes.get(path, 0)),
     )
     taken = _Taken()
     if wanted:

@@ -23,7 +23,7 @@ _FILE = re.compile(
     r"(?<![\w-])[\w-]++\.(?:csv|tsv|txt|md|json|ya?ml|toml|xml|html?|pdf|docx?|xlsx?|parquet|py|ipynb|log)\b"
 )
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)\S+")
-_CLAUSE = re.compile(r"(?<![.;:!?\n,])[.;:!?\n,]++(?=\s|$)|\b(?:and then|and|then|but|afterwards|instead)\b")
+_CLAUSE = re.compile(r"(?<![.;:!?,])[.;:!?,]++(?=\s|$)|\n(?=\s|$)|\b(?:and then|and|then|but|afterwards|instead)\b")
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NEGATIONS = frozenset("not never without avoid no dont don't doesnt doesn't shouldn't cannot can't".split())
 _ONLY = frozenset("only just merely".split())

@@ -59,6 +59,8 @@ _HOW = frozenset("capture_output check cwd encoding errors shell stderr stdout t
 _FIXED = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.expr_context
 _WORD = re.compile(r"[\w.]+")
 _OPTIONS = re.compile(r"\A(?:\s*-\w+(?:\s+\d+)?)+\s+")
+_MANY_QUOTED = re.compile(r"(?m)^[^\S\n]{0,99}(?:[,;/]\s{0,9}){20}")
+"""What IPython would turn into calls sign by sign, each time reading the whole cell: no code, but minutes."""
 _PROMPT = re.compile(r"^[^\S\n]*(?:>>>|\.\.\.|(?:In ?)?\[)", re.MULTILINE)
 """Prompts, which IPython removes."""
 
@@ -157,7 +159,7 @@ def _as_python(code: str) -> str:
         with contextlib.suppress(SyntaxError):
             syntax.parse(code, awaits=True)
             return code
-    if len(code) > MAX_CODE_CHARACTERS:
+    if len(code) > MAX_CODE_CHARACTERS or (_MANY_QUOTED.search(code) and not code.lstrip().startswith("%%")):
         raise SyntaxError
     from IPython.core.inputtransformer2 import TransformerManager
 

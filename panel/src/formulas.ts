@@ -4,7 +4,7 @@
 const INSIDE = String.raw`(?:\\[^]|(?!\n\s*\n)[^\\])`;
 const PARTS = new RegExp(
   [
-    String.raw`(^[ \t>]*(\`{3,}|~{3,})[^]*?(?:^[ \t>]*\2|$(?![^]))|(\`+)(?!\`)[^]{0,2000}?[^\`]\3(?!\`))`, // code
+    String.raw`(^[ \t>]*(\`{3,}|~{3,})[^]*?(?:^[ \t>]*\2|$(?![^]))|(?<!\`)(\`+)(?!\`)[^]{0,2000}?[^\`]\3(?!\`))`, // code
     String.raw`(\\begin\{|\$\$${INSIDE}{1,2000}?\$\$)`,
     // As Pandoc has it: no blank stands behind the first dollar or before the second one, and no digit behind that.
     String.raw`(\$(?![\s$])(?:\\[^]|(?!\n\s*\n)[^\\$]){1,2000}?(?<!\s)\$(?!\d))`,

@@ -47,7 +47,7 @@ def test_whole_words_are_told_before_parts_of_words() -> None:
         'values: "NTP code" of "late.csv": "NTP" ×2',
         '- "/tmp/data/b.txt": 2 times, first in line 4: "by the NTP"',
         "In 2 more of these it is only a part of a word.",
-        "Searched: the contents of all 2 files of text, workbooks and archives.",
+        "Searched: the contents of all 2 files of text, workbooks and archives that could be read.",
     ]
     assert '"ALNTPX" ×1' in found(view, "LNT", Hits())[0]
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from nbagent.core.policy import MIB
+from nbagent.kernel.inside import find_inside
 from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.layouts_inside import layouts
@@ -71,6 +72,9 @@ def test_a_word_that_is_a_value_elsewhere_is_null_in_its_own_column_only(tmp_pat
     path.write_text("armed,age\n" + "Unknown,31\nNo,25\n" * 9 + "No,Unknown\n")
     found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
     assert found["call"].endswith("null_values={'age': 'Unknown'})")
+    path.write_text("status,income\n" + "Not stated,31\nNo,25\n" * 9 + "No,Not stated\n")
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["call"].endswith("null_values={'income': 'Not stated'})")
     path.write_text("armed,age\n" + "Unknown,31\nNo,25\n" * 9 + "No,Unknown\nNo,-\n")
     assert "Unknown" not in text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))["call"]
 
@@ -82,6 +86,23 @@ def test_a_survey_names_its_answers_below_a_question(tmp_path: Path) -> None:
     found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
     assert found["call"].endswith("skip_rows_after_header=1)")
     assert [each.get("label") for each in found["columns"]] == [None, "Ohio", "Iowa", "Utah", "Answer"]
+
+
+def test_the_clock_is_looked_at_between_files_of_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is read for some megabytes, whatever time is left."""
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for number in range(60):
+            archive.writestr(f"{number}.txt", "none\n")
+    now, read = [0.0], list[object]()
+
+    def within(lines: object, *_: object) -> None:
+        now[0] += 1
+        read.append(lines)
+
+    monkeypatch.setattr(find_inside, "within", within)
+    monkeypatch.setattr(find_inside.time, "monotonic", lambda: now[0])
+    found = find_inside.main([str(tmp_path / "x.zip")], "some", 3.5)
+    assert (len(read), found["all"]) == (4, False)
 
 
 def test_lines_may_end_as_in_old_programs(tmp_path: Path) -> None:
@@ -147,6 +168,10 @@ TRACES = "".join(f"{city},{at},{at + 1},{at + 2}\n" for at, city in enumerate(["
             ["chamber", "district"],
             "",
         ),
+        # A number that could be a year is none above others of its kind.
+        ("alice,2050\nbob,310\ncarol,45\ndave,777\nerin,12\n", 0, [], ""),
+        ("2000\n310\n45\n777\n", 0, [], ""),
+        ("state,2021\nAL,1.5\nAK,2.5\nAZ,-0.5\n", 0, ["state", "2021"], ""),
     ],
 )
 def test_a_table_begins_below_the_words_on_it(text: str, skipped: int, header: list[str], labels: str) -> None:

@@ -56,6 +56,7 @@ def test_words_tell_what_is_needed(question: str, wanted: str) -> None:
         ("Never open websites. Plot the data.", ("chart:plot",), {"web:fetch"}),
         ("Not only search the web, also read the file", ("file:read", "web:search"), set()),
         ("Search the web, not the database", ("web:search",), set()),
+        ("Don't search the web.\nRead the file data.csv", ("file:read",), {"web:search"}),
     ],
 )
 def test_a_negation_forbids_to_its_clause_s_end(question: str, wanted: tuple[str, ...], unwanted: set[str]) -> None:

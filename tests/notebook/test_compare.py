@@ -439,6 +439,12 @@ def test_a_line_with_what_changes_hides_no_other_change() -> None:
     assert compared("run ab12cd3, 5 rows", "run ef45gh6, 6 rows", "run ij78kl9, 6 rows", code=code).differences
     assert compared(f"{THEN + 8e9:.0f}", f"{NOW:.0f}", f"{NOW + 1:.0f}", code=code).differences
     assert compared("{'montH': 11}", "{'month': 11}", "{'month': 11}", code=code).differences
+    # A result of many digits is no tick of a clock, and only code that starts threads excuses another order.
+    assert compared("p = 1.2345678901e-05", *["p = 4.567890123e-05"] * 2, code=code).differences
+    code = "# Process the orders\ndf['Process'] = 1\nprint(df)"
+    assert [
+        each.cause for each in compared("1 Berlin\n2 Paris", *["1 Paris\n2 Berlin"] * 2, code=code).differences
+    ] == [ORDER]
     # Any number may differ by as many days as there are between two runs: a run with the clock set back tells of ages.
     assert compared("rows 2000", "rows 2040", "rows 2040", code=code).differences
 
@@ -491,6 +497,8 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
         "x = np.random.rand(9)\nx = range(3)\nt = time.time()\nprint(max(x), time.time() - t)",
         "g = np.random.default_rng(4)\nt = time.time()\nprint(pi(9, g), time.time() - t)",
         "print(timeit.timeit(lambda: np.random.rand(9), number=3))",
+        "t = time.time()\nprint('sorted', df.sample(1, random_state=1), time.time() - t)",
+        "t = time.time()\nrng = default_rng(0)\nprint('sorted', rng.normal(), time.time() - t)",
     ):
         assert compared(*texts, code=honest).differences == []
 
@@ -522,6 +530,14 @@ def test_what_stands_beside_an_id_without_a_space_is_no_part_of_it(told: str) ->
             assert compared(one.replace(old, "4"), two, three, code=code).differences, old
     one, two, three = (f"b'{each}'" for each in (r"\x8f?&=3\x77", r"\x33&?\x12", r"\x9a=4\x12"))
     assert compared(one, two, three, code="os.urandom(8)").differences == []
+
+
+def test_many_branches_are_no_deep_ones() -> None:
+    """Each `elif` is a branch of the one before."""
+    code = (
+        "if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(1500)) + "random.random()"
+    )
+    assert compared("0.123", "0.541", "0.777", code=code).differences[0].cause == NO_SEED
 
 
 def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:

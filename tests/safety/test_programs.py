@@ -83,7 +83,10 @@ def test_programs_by_python(code: str) -> None:
     assert all(each.startswith(PYTHON) for each in programs(code).commands)
 
 
-@pytest.mark.parametrize("code", ["def f(:", "1\x0b!ls", "1\u2028!ls", "(" * 10_000, "%x\n" + "x" * 60_000, "\0"])
+@pytest.mark.parametrize(
+    "code",
+    ["def f(:", "1\x0b!ls", "1\u2028!ls", "(" * 10_000, "%x\n" + "x" * 60_000, "\0", "," * 20_000, ",\n" * 1_200],
+)
 def test_what_cannot_be_read(code: str) -> None:
     """Is taken for a program: the kernel may read it otherwise."""
     assert programs(code).commands == (PYTHON + code,)

@@ -168,7 +168,9 @@ def found(view: DataView, text: str, hits: Hits) -> list[str]:
     if left:
         lines.append(f"In {left} more of these it is only a part of a word.")
     scope = "all" if hits.is_all else "the first"
-    lines.append(f"Searched: the contents of {scope} {hits.looked:,} files of text, workbooks and archives.")
+    lines.append(
+        f"Searched: the contents of {scope} {hits.looked:,} files of text, workbooks and archives that could be read."
+    )
     return lines
 
 

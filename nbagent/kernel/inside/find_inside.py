@@ -44,6 +44,8 @@ def main(paths: list[str], text: str, seconds: float) -> dict[str, object]:
                 if hit := within(lines, wanted, end):
                     (found if hit[1] else partly).append([f"{path}, {name}" if name else path, *hit])
                 read.add(path)
+                if time.monotonic() > end:
+                    break
     is_all = time.monotonic() <= end and len(found) < MAX_FOUND
     return {"found": [*found, *partly][:MAX_FOUND], "looked": len(read), "all": is_all}
 

@@ -38,12 +38,15 @@ class Layout:
         numeric = _numeric_columns(self.header, body)
         self.has_numbers = bool(numeric)
         heads = [self.header[at] for at in numeric]
+        below = [row[at] for row in body for at in numeric if at < len(row)]
         self.has_header = (
             not all(_NUMERIC.match(each) for each in heads)
             or (len(heads) > 2 and self._names_steps(heads, body))
             or (
-                all(map(_YEAR.match, heads))
-                and not any(_YEAR.match(row[at]) for row in body for at in numeric if at < len(row))
+                # A single one above whole numbers may be one of them.
+                (len(self.header) > len(heads) > 1 or any(re.search(r"-\d|\d\.\d", each) for each in below))
+                and all(map(_YEAR.match, heads))
+                and not any(map(_YEAR.match, below))
             )
             if numeric
             else not _is_like(self.header, body, by_value=False)

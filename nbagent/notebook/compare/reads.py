@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from nbagent.notebook.compare.names import bound_by, changed_by, given_by, mentioned_in, root_of, words_of
+from nbagent.notebook.compare.names import bound_by, called_in, changed_by, given_by, mentioned_in, root_of, words_of
 from nbagent.notebook.compare.samples import SAMPLING, Samples
 from nbagent.notebook.lock import COMMANDS, statements, unparsed
 
@@ -39,8 +39,8 @@ _RANDOM = re.compile(
 )
 _BAR = re.compile(r"(?:\w+\.)*(?:tqdm|trange|track|tenumerate)\w*\(")
 """A loop's progress bar, which reads a clock for itself."""
-_UNORDERED = re.compile(r"\b(?:Thread|as_completed|imap_unordered|Process)\b")
-"""What gives results in the order in which they come."""
+_UNORDERED = frozenset({"Thread", "as_completed", "imap_unordered", "Process"})
+"""Calls that give results in the order in which they come."""
 _DRAWS_ON = re.compile(r"(?:\w+\.)*(?:Draw|writer|DictWriter)\(")
 """What is made of another object and changes that one."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
@@ -96,7 +96,7 @@ class Code:
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
-        if unordered := _UNORDERED.search(code) is not None:
+        if unordered := any(not _UNORDERED.isdisjoint(called_in(each)) for each in statements(code)):
             self._gathered |= {name for each in statements(code) for name, _ in changed_by(each)} - self._modules
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),

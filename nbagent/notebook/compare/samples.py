@@ -12,7 +12,7 @@ from nbagent.notebook.lock import SEED_NAMES, SEEDS, unparsed
 SAMPLING = (
     r"random|rand|randn|randint|randrange|choices?|shuffle|permutation|sample|default_rng|normal|uniform|gauss|bootstrap|"
     r"standard_\w+|\w*rvs|resample|permutation_\w+|monte_carlo_test|differential_evolution|dual_annealing|basinhopping|"
-    r"train_test_split|\w*ShuffleSplit|\w*KMeans|\w*Forest\w*|ExtraTrees\w*|Bagging\w*|\w*GaussianMixture|NMF|FastICA|"
+    r"train_test_split|\w*ShuffleSplit|\w*KMeans|(?>\w*Forest\w*)|ExtraTrees\w*|Bagging\w*|\w*GaussianMixture|NMF|FastICA|"
     r"LatentDirichletAllocation|SGD\w*|TSNE|UMAP|MLP\w*|make_(?:blobs|classification|moons|circles|regression)|"
     r"spring_layout|random_layout|\w*random_graph|louvain\w*"
 )
@@ -59,9 +59,10 @@ class Samples:
             changed |= bound
             self._names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         jittered = not self._all_seeded and any(_JITTERS in called_in(each) for each in body)
-        return jittered or any(map(self._is_sampled, shown_by(body)))
+        shown = (each for each in shown_by(body) if not self.is_seeded(each))
+        return jittered or any(map(self._is_sampled, shown))
 
-    def is_seeded(self, statement: ast.stmt) -> bool:
+    def is_seeded(self, statement: ast.AST) -> bool:
         """Whether what a statement draws has a seed: its own, or that of its generator.
 
         That of all, such as `numpy.random.seed` sets, says nothing: libraries have generators of their own.
@@ -128,7 +129,9 @@ class Samples:
 
 def _simple(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements one by one: of loops and branches what they consist of, since what one has, another needn't have."""
-    for each in body:
+    rest = [*reversed(body)]
+    while rest:  # as long a chain of `elif` as there may be is no deep stack
+        each = rest.pop()
         match each:
             case ast.For(
                 iter=ast.Call(func=ast.Name(id="enumerate"), args=[values, *_]), target=ast.Tuple(elts=[_, to])
@@ -146,9 +149,9 @@ def _simple(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             case _:
                 yield each
                 continue
-        for block in ("body", "handlers", "orelse", "finalbody"):
-            for inner in getattr(each, block, ()):
-                yield from _simple(inner.body if isinstance(inner, ast.ExceptHandler) else [inner])
+        blocks = [inner for block in ("body", "handlers", "orelse", "finalbody") for inner in getattr(each, block, ())]
+        inside = [inner.body if isinstance(inner, ast.ExceptHandler) else [inner] for inner in blocks]
+        rest += [inner for several in reversed(inside) for inner in reversed(several)]
 
 
 def _called(call: ast.Call) -> str:
@@ -167,7 +170,7 @@ def _makes_generators(value: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and _called(each) in {*SEEDS, "Generator"} for each in parts)
 
 
-def _sets_seed(statement: ast.stmt) -> bool:
+def _sets_seed(statement: ast.AST) -> bool:
     for node in ast.walk(statement):
         if not isinstance(node, ast.Call):
             continue

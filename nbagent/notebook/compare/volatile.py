@@ -83,8 +83,7 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
             return True
         if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
             return True
-    # Of few digits, or of all: a clock has few ticks, as 2.384185791015625e-07 is one.
-    by_chance = differs_again or not SURE <= _digits(fresh) <= EXACT
+    by_chance = differs_again or _digits(fresh) < SURE or (_is_tick(stored) and _is_tick(fresh))
     if reads_clock and by_chance and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
@@ -112,6 +111,11 @@ def _is_measured(token: Token) -> bool:
 def _is_tiny(token: Token) -> bool:
     """Whether a number is as small as what a clock tells apart, so that two runs may agree on it by chance."""
     return TICK <= (number(token) or 0) < TINY
+
+
+def _is_tick(token: Token) -> bool:
+    """Whether a number is a difference of two times as floats, such as 2.384185791015625e-07, which are few."""
+    return _digits(token) > EXACT and ((number(token) or 0.0) * 2**43).is_integer()
 
 
 def _taken(token: Token) -> float | None:

@@ -48,8 +48,6 @@ LOCKS = 4 * 1024 * 1024
 """Bytes that are read of the list of locks, at about 60 a lock."""
 SOCKETS = 4 * 1024 * 1024
 """Bytes that are read of each list of sockets, at 150 an Internet socket and 60 a Unix socket."""
-IN_MESSAGE = 253
-"""Files that one message over a Unix socket may have with it."""
 MAPS = 16 * 1024 * 1024
 """Bytes that are read of a process's mappings, of which there are 65,530 at most, at about 100 each."""
 
@@ -139,13 +137,14 @@ class OveruseWatch:
                         held.add(what)
                         count += sent_to(described)
             except PermissionError:
-                room += room_of(process) if int(process) < self.kernel else -room_of(process)
+                room += connections_of(process) if int(process) < self.kernel else -room_of(process)
             except OSError:
                 pass  # it is gone
+        # One socket may hide any number.
         # Others may have filled the supply while this sandbox passes on a socket: it counts if it is still there later.
         self.hidden = unix_numbers() - held
         self.clocks = {} if self.hidden else self.clocks  # so that it is looked at again soon
-        return count + IN_MESSAGE * max(0, len(self.hidden & before) - room)
+        return count + (most + 1) * max(0, len(self.hidden & before) - room)
 
 
 def read_clocks() -> dict[int, float]:
@@ -319,6 +318,13 @@ def may_send(file: int, most: int) -> bool:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return True
+
+
+def connections_of(process: str) -> int:
+    """Unix sockets that the forwarder has open, as its name says (`forward.py`), which no other process can set."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/comm") as file:
+        return int(file.read().split()[1])
+    return 0
 
 
 def sent_to(described: str) -> int:
