@@ -164,11 +164,11 @@ async def test_silence(agent: Agent, stub: Stub, monkeypatch: pytest.MonkeyPatch
     """A reply that comes slowly is waited for; one that stops coming is given up, and asked for once more."""
     stub.say(Say(text="warm"))  # some clients import for a second at their first call
     await ask(agent)
-    monkeypatch.setattr(known, "SILENCE", 1.2)
+    monkeypatch.setattr(known, "SILENCE", 2)
     stub.say(Say(text="late but whole", pause=0.7, hang=0.7))
     found, failed = await ask(agent)
     assert (found.text, failed) == ("late but whole", [])
-    stub.say(Say(text="a b c d", hang=2.4), Say(text="ok"))
+    stub.say(Say(text="a b c d", hang=4), Say(text="ok"))
     found, failed = await ask(agent)
     assert (found.text, len(failed)) == ("ok", 1)
     assert "did not answer in time" in failed[0].reason
