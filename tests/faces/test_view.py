@@ -46,6 +46,13 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 Shows = Callable[..., tuple[str, str]]
 
 
+class Terminal(io.StringIO):
+    """What is shown on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def keeper(folder: Path) -> Callable[[str, bytes], Path]:
     """Writes figures into a folder, as a session does."""
 
@@ -211,10 +218,6 @@ def test_an_error_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_figure_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the sandbox sent as base64 may hold sequences too; what is shown is encoded anew."""
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
     results = Terminal()
     view = View(keep_figure=keeper(tmp_path), results=results)
@@ -277,6 +280,14 @@ def test_words_stay_whole_and_tables_straight(terminal: Callable[..., str], colu
     rows = [line for line in lines if line[:1] in ("┌", "│")]
     assert {len(row) for row in rows} == {min(columns, 152)}
     assert "w" * 250 in lines
+
+
+def test_what_a_terminal_shows_as_results_is_whole_and_its_tables_straight(terminal: Callable[..., str]) -> None:
+    """Of `exec`, whose results are the person's: every line is there, and a table is cut to the width."""
+    results = Terminal()
+    terminal(printed("│" + " 1" * 75 + "│\n" + "x\n" * 2000), DONE, results=results)
+    table, *lines = plain(results.getvalue()).splitlines()
+    assert (len(table), table[-1], lines) == (80, "…", ["x"] * 2000)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])

@@ -27,8 +27,8 @@ SETTING: Final = "Trust what sandboxed kernels show"
 """The title of the setting by which all is passed on as it is."""
 PASSED: Final = f'To draw it with all your rights: "{SETTING}" in Settings.'
 _FIGURE: Final = (
-    "<p><em>A figure of Plotly's is drawn if Plotly is installed beside JupyterLab: "
-    "<code>pip install plotly</code> there, and start JupyterLab again.</em></p>"
+    "<p><em>Plotly is in the sandbox, and JupyterLab has none to draw this figure with: "
+    "<code>pip install plotly</code> in JupyterLab's environment, and start it again.</em></p>"
 )
 _LOADER: Final = re.compile(r"\s*<script[^>]*>\s*window\.PlotlyConfig\b")
 """What Plotly shows once, before its first figure: a script, of which nothing is seen."""

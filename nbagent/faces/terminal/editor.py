@@ -16,7 +16,7 @@ from typing import Any
 
 from nbagent.core.errors import UsageError
 
-EDITORS = ("sensible-editor", "editor", "nano", "micro", "vim", "vi")
+EDITORS = ("editor", "sensible-editor", "nano", "micro", "vim", "vi")
 """Programs that are tried where the person has chosen none: first the system's own choice, then what is easiest."""
 
 

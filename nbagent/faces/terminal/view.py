@@ -267,11 +267,11 @@ class View:
 
     def _fitting(self, text: str) -> str:
         """What of a cell's output a terminal shows: its beginning, and of a table as much as is wide enough."""
-        if not self._folds:
+        if not (self._folds or self._results.isatty()):
             return text
         found = []
         for line in text.splitlines(keepends=True):
-            if self._shown_lines >= MAX_LINES:
+            if self._folds and self._shown_lines >= MAX_LINES:
                 self._folded += line.endswith("\n")
                 continue
             self._shown_lines += line.endswith("\n")
