@@ -217,7 +217,6 @@ def test_an_error_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_figure_in_the_terminal_carries_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the sandbox sent as base64 may hold sequences too; what is shown is encoded anew."""
-
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")
     results = Terminal()
     view = View(keep_figure=keeper(tmp_path), results=results)
