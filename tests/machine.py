@@ -92,7 +92,7 @@ async def swept() -> None:
 
 def wait_for_nothing(folder: Path) -> list[str]:
     """What is left of this run's sandboxes, once what is ending has had a moment to end."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while (left := leftovers(folder)) and time.monotonic() < end:
         time.sleep(0.1)
     return left
