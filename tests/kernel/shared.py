@@ -16,7 +16,6 @@ from nbagent.sandbox.spec import SandboxSpec
 Kind = TypeVar("Kind", bound=Event)
 
 SWALLOW = """
-import asyncio
 import time
 while True:
     try:

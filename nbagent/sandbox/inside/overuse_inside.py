@@ -140,7 +140,6 @@ class OveruseWatch:
                 room += connections_of(process) if int(process) < self.kernel else -room_of(process)
             except OSError:
                 pass  # it is gone
-        # One socket may hide any number.
         # Others may have filled the supply while this sandbox passes on a socket: it counts if it is still there later.
         self.hidden = unix_numbers() - held
         self.clocks = {} if self.hidden else self.clocks  # so that it is looked at again soon
