@@ -34,8 +34,8 @@ T = TypeVar("T")
 def pace() -> float:
     """Seconds of this thread's processor time that a fixed piece of work takes here and now: the measure of other work.
 
-    About 0.05 where the limits were chosen. A limit is a multiple of it, so that a slow machine doesn't break what a fast one
-    kept. A part of the work is memory that is new to the process, which is slow on other machines than computing is.
+    About 0.05 where the limits were chosen. A limit is a multiple of it, so that a slow machine doesn't break what a
+    fast one kept. A part of the work is memory that is new to the process, slow on other machines than computing is.
     """
     started = time.thread_time()
     sum(number * number for number in range(1_000_000))
