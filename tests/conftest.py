@@ -93,8 +93,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--without", action="append", default=[], choices=NEEDS, help="leave out the tests that need this")
 
 
+@pytest.hookimpl(trylast=True)  # after the terminal
 def pytest_configure(config: pytest.Config) -> None:
-    """The mark of the tests that need more than Linux and bubblewrap."""
+    """The mark of the tests that need more than Linux and bubblewrap; and what tells of failures."""
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
+        config.pluginmanager.register(AtOnce(terminal))
     config.addinivalue_line("markers", f"needs(*parts): what else there must be; any of {', '.join(NEEDS)}")
 
 
@@ -113,6 +116,21 @@ def _needs(item: pytest.Item) -> set[str]:
     needs |= {"root"} if NEED_ROOT.intersection(getattr(item, "fixturenames", ())) else set()
     given = getattr(item, "callspec", None)  # a test without parameters has none
     return needs | ({"docker"} if given is not None and "docker" in given.params.values() else set())
+
+
+class AtOnce:
+    """Says at once what failed, and how: where the run is ended from outside, there is no summary that would."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A line of the name, the part that failed and the last line of the error."""
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = str(crash.message if crash else report.longrepr or "").strip().partition("\n")[0]
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid} in {report.when}, {report.duration:.1f} s: {why:.200}")
 
 
 @pytest.fixture(scope="module")
