@@ -48,7 +48,7 @@ COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy f
 
 # What differs with the Python, the C library and the bubblewrap there are: start, limits, attacks, packages, archives.
 NATIVE := tests/kernel/test_unpack_inside.py tests/kernel/test_transfer.py tests/kernel/test_kernel.py \
-	tests/notebook/test_compare.py tests/notebook/test_verify.py tests/sandbox/test_bubblewrap.py \
+	tests/notebook/compare tests/notebook/test_verify.py tests/sandbox/test_bubblewrap.py \
 	tests/sandbox/test_environment.py tests/sandbox/test_supervisor.py tests/packages/test_installer.py \
 	tests/packages/test_resolver.py tests/faces/selfcheck tests/session/test_session.py tests/test_import.py \
 	tests/test_threats.py

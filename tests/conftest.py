@@ -54,6 +54,7 @@ LONG = tuple(
     for each in (
         *("test_docs", "session/test_owner_death", "session/test_controller_death", "agent/test_sandbox_tools"),
         *("agent/test_providers", "safety/sanitize/test_browser", "faces/test_selfcheck", "test_notebooks"),
+        "notebook/compare/test_honest_cells",
         *(f"faces/lab/browser/test_{name}" for name in ("panel", "access", "bad_input")),
     )
 )

@@ -258,7 +258,7 @@ THREATS: dict[int, tuple[str, str]] = {
         "faces/test_pictures.py::test_the_figures_of_a_cell_take_seconds_at_most "
         "test_hostile_text.py::test_what_hostile_code_shows_is_read "
         "notebook/test_document.py::test_what_is_odd_in_a_notebook_is_refused_or_read "
-        "notebook/test_compare.py::test_what_could_be_read_in_many_ways_is_read_in_one "
+        "notebook/compare/test_masks.py::test_what_could_be_read_in_many_ways_is_read_in_one "
         "notebook/test_run.py::test_a_notebook_that_parses_to_gigabytes_is_refused "
         "packages/test_allowance.py::test_what_an_index_says_takes_no_more_memory_than_it_may "
         "faces/magic/test_variables.py::test_no_description_of_pandas_is_read_that_holds_its_reader_up "
@@ -279,9 +279,9 @@ THREATS: dict[int, tuple[str, str]] = {
     ),
     40: (
         "a notebook that shows something else than its cells is called the same",
-        "notebook/test_compare.py::test_nothing_can_be_said_within_what_is_masked "
-        "notebook/test_compare.py::test_a_widget_that_no_run_leaves_there_is_told "
-        "notebook/test_compare.py::test_errors_and_missing_outputs_are_found "
+        "notebook/compare/test_masks.py::test_nothing_can_be_said_within_what_is_masked "
+        "notebook/compare/test_widgets.py::test_a_widget_that_no_run_leaves_there_is_told "
+        "notebook/compare/test_cell.py::test_errors_and_missing_outputs_are_found "
         "notebook/test_verify.py::test_what_stands_below_cells_that_give_no_results_is_compared "
         "notebook/test_verify.py::test_what_browsers_draw_of_a_picture_is_compared "
         "notebook/test_verify.py::test_nothing_that_a_notebook_says_looks_like_a_line_of_ours",

@@ -1,0 +1,152 @@
+"""The outputs of a cell against those it had before, piece by piece: HTML, JSON, drawings and errors."""
+
+from __future__ import annotations
+
+import base64
+from array import array
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from notebook.compare.shared import MOMENTS, result, stream
+
+from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.reads import Code
+from nbagent.notebook.compare.texts import Context, Strictness
+
+
+def test_each_error_of_a_cell_is_compared() -> None:
+    """Programs that IPython calls after a cell show theirs, too."""
+    one, other, last = ({"output_type": "error", "ename": "E", "evalue": value, "traceback": []} for value in "abc")
+    (found,) = compare([one, last], [other, last], Context(moments=MOMENTS)).differences
+    assert str(found) == "error, line 1: 'a' → 'b'"
+
+
+def test_a_value_is_told_once_of_html_and_plain_text() -> None:
+    """The plain text of the same output says the same; what only it shows is told, and each cell has its own name."""
+    html = "<table><tr><th></th><th>id</th><th>x</th></tr><tr><td>{0}</td><td>{0}</td><td>{1}</td></tr></table>"
+    context = Context(moments=MOMENTS)
+
+    def shown(number: int, x: str, last: str = "") -> list[dict[str, Any]]:
+        return [result(text_html=html.format(number, x), text_plain=f"{number} {number} {x} {last}")]
+
+    found = compare(shown(7, "1.5"), shown(8, "1.5"), context).differences
+    assert [(each.what, each.where) for each in found] == [
+        ("output 1, text/html", "row 1, column 1"),
+        ("output 1, text/html", "row 1, column id"),
+    ]
+    (found_x, only) = compare(shown(7, "1.5", "a"), shown(7, "2.5", "b"), context).differences
+    assert (found_x.where, only.what, only.fresh) == ("row 1, column x", "output 1, text/plain", "'b'")
+
+
+def test_packed_numbers_of_a_figure_are_compared_one_by_one() -> None:
+    """Durations in it are those of the run; a result beside them is none."""
+
+    def figure(*numbers: float, shape: str = "2") -> list[Any]:
+        packed = base64.b64encode(array("d", numbers).tobytes()).decode()
+        data = [{"y": {"dtype": "f8", "bdata": packed, "shape": shape}}]
+        return [result(**{"application_vnd.plotly.v1+json": {"data": data}})]
+
+    context = Context(moments=MOMENTS, reads=Code().take("fig = px.bar(y=[5, time.time() - t])"))
+    runs = [figure(5, 0.01 + n / 1000) for n in range(3)]
+    assert compare(runs[0], runs[1], context, again=[runs[2]]).excused == {"timing"}
+    assert compare(figure(6, 0.01), runs[1], context, again=[runs[2]]).differences
+    assert not compare(figure(0.1 + 0.2), figure(0.3), context).differences
+    assert compare(figure(1, 2, shape="1, 2"), figure(1, 2, shape="2, 1"), context).differences
+
+
+def test_json_that_is_nested_too_deep_for_python_to_write_is_compared() -> None:
+    """By its values and its signs."""
+
+    def nested(value: Any) -> list[Any]:
+        for _ in range(2_000):
+            value = [value, {"a": "["}]
+        return [result(application_json=value)]
+
+    for other, differs in ((5, False), (6, True), ([5], True), ("5", True), ({"a": 5}, True), ("[", True)):
+        assert bool(compare(nested(5), nested(other), Context(moments=MOMENTS)).differences) is differs
+    assert compare(nested("["), nested("{"), Context(moments=MOMENTS)).differences
+
+
+@pytest.mark.parametrize(
+    ("drawn", "other"),
+    [('<g id="{}"/><use xlink:href="#{}"/><p style="clip-path: url(#{})"/>', False),
+     ('<g id="{}"/><text>#{}</text>', True), ('<g id="{}"/><path fill="#{}"/>', True), ('<text>id="{}"</text>', True)],
+)  # fmt: skip
+def test_names_within_a_drawing_are_made_up(drawn: str, other: bool) -> None:
+    """Not what it shows: its words and its colours, whatever has the same name."""
+    runs = [[result(**{"image_svg+xml": f"<svg>{drawn.replace('{}', each)}</svg>"})] for each in ("d02020", "2020d0")]
+    assert bool(compare(*runs, Context(moments=MOMENTS)).differences) is other
+
+
+def test_markup_counts_only_where_something_is_drawn() -> None:
+    """Names in it that a library makes up differ with every run; a drawing that differs is found."""
+    context = Context(moments=MOMENTS)
+
+    def html(text: str) -> list[dict[str, Any]]:
+        return [result(text_html=text)]
+
+    assert compare(html('<b class="a">1</b>'), html('<i id="7">1</i>'), context).differences == []
+    one, two, three = (html(f"<svg><path id='p{name}' d='M 0 0 L 5 5'/></svg>") for name in ("ab12", "cd34", "ef56"))
+    assert compare(one, two, context, again=[three]).differences == []
+    other = html("<svg><path id='pab12' d='M 0 0 L 5 9'/></svg>")
+    assert compare(other, two, context, again=[three]).differences
+    red, blue = (html(f"<b id='a{colour}1' style='color: {colour}'>1</b>") for colour in ("red", "blue"))
+    assert compare(red, blue, context).differences[0].where == "style or link"
+    links = [result(text_html=f"<p><a href='https://example.org/{each}'>data</a></p>") for each in "ab"]
+    assert compare(links[:1], links[1:], context).differences[0].where == "style or link"
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("10<sup>2</sup> rows", "102 rows"),
+        ("<div>5</div><div>0</div>", "<div>50</div>"),
+        ("1<br>2", "12"),
+        ("<del>5</del> 7", "5 7"),
+        ("<object data='data:text/html,7'></object>5", "5"),
+        ("5<progress max='9'></progress>", "5<progress max='3'></progress>"),
+    ],
+)
+def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
+    """What is raised, struck out, drawn, or in another line."""
+    pages = [result(text_html=each, text_plain="<HTML>") for each in (stored, fresh)]
+    assert compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences
+
+
+def test_errors_and_missing_outputs_are_found() -> None:
+    """An error by its type and message, and by its traceback if the same programs ran; an output by its MIME type."""
+    context = Context(moments=MOMENTS)
+
+    def error(name: str, value: str, *trace: str) -> dict[str, Any]:
+        return {"output_type": "error", "ename": name, "evalue": value, "traceback": list(trace)}
+
+    assert compare([error("E", "x", "a")], [error("E", "x", "b")], context).differences == []
+    exact = replace(context, same_programs=True)
+    assert compare([error("E", "x", "a")], [error("E", "x", "b")], exact).differences[0].what == "traceback"
+    again = compare([error("E", "x", "a")], [error("E", "x", "b")], exact, again=[[error("E", "x", "c")]])
+    assert (again.differences, again.excused) == ([], {"traceback"})
+    assert compare([error("E", "y")], [error("E", "x", "b")], exact, again=[[error("E", "x", "c")]]).differences
+    traces = [f"\x1b[31mCell \x1b[32mIn[{count}]\x1b[39m, line 2" for count in (3, 17)]
+    assert compare([error("E", "x", traces[0])], [error("E", "x", traces[1])], exact).differences == []
+    assert compare([error("E", "x")], [error("E", "y")], context).differences
+    assert compare([error("E", "x")], [error("F", "x")], context).differences
+    assert compare([result(text_plain="1")], [], context).differences[0].where == "missing"
+    assert compare([], [result(text_plain="1")], context).differences[0].where == "new"
+    two = [stream("a"), stream("w", "stderr"), stream("b")]
+    assert compare(two, [stream("ab"), stream("w", "stderr")], context).differences == []
+    (pair,) = compare([result(image_png="aa")], [result(image_png="bb")], context).pictures
+    assert (pair.stored, pair.fresh, pair.again) == ("aa", "bb", ())
+
+
+def test_what_nbagent_says_of_outputs_is_no_output() -> None:
+    """A re-run has other cells beside a late output; what stands beside such a sentence is compared in its place."""
+    told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
+    mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
+    more = {**mark, "data": {"text/plain": f"{told} 5"}}
+    context = Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
+    assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
+    assert [
+        each.what for each in compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
+    ]
+    assert compare([more], [], context).differences

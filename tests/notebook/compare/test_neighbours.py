@@ -1,0 +1,23 @@
+"""What stands beside a token that differs with every run: a part of it, or a result."""
+
+from __future__ import annotations
+
+import pytest
+from notebook.compare.shared import compared
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["/items/{}?page=3", '{{"key":"{}","n":3}}', "Bearer {};n=3", "{}/part-3.csv", "{}:3,{}:3", "<a id='{}'>3</a>",
+     "s3://{}/3/report_2024.csv"],
+)  # fmt: skip
+def test_what_stands_beside_an_id_without_a_space_is_no_part_of_it(told: str) -> None:
+    """In addresses, in JSON and in paths; an id goes over signs that it may have itself, and bytes over all."""
+    code = "import secrets\nprint(secrets.token_urlsafe())"
+    one, two, three = (told.format(*[each] * 3) for each in ("xY-cd_e", "9bc-d-e", "k_Cdefg"))
+    assert compared(one, two, three, code=code).differences == []
+    for old in ("3", "part", "report_2024", "page"):
+        if old in one:
+            assert compared(one.replace(old, "4"), two, three, code=code).differences, old
+    one, two, three = (f"b'{each}'" for each in (r"\x8f?&=3\x77", r"\x33&?\x12", r"\x9a=4\x12"))
+    assert compared(one, two, three, code="os.urandom(8)").differences == []
