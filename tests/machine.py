@@ -31,6 +31,10 @@ ISOLATING = ("bubblewrap", "docker")
 T = TypeVar("T")
 
 
+WAIT = 90
+"""Seconds for what is waited for: more than a slow machine needs, and so few that a fault holds nobody up for long."""
+
+
 def pace() -> float:
     """Seconds of this thread's processor time that a fixed piece of work takes here and now: the measure of other work.
 
@@ -152,7 +156,7 @@ def groups() -> set[str]:
 
 def left_groups(runtime: Path) -> set[str]:
     """Groups that are none of other runs'; theirs are there for a moment without the folder of a lease, too."""
-    end = time.monotonic() + 3
+    end = time.monotonic() + 30
     while True:
         found = {each for each in groups() - _BEFORE if not _of_others(each, runtime)}
         if all(any(runtime.glob(f"nbagent-*/{each}")) for each in found) or time.monotonic() > end:

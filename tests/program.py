@@ -152,7 +152,7 @@ class Forks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
 
 def call(*code: str, say: str = "") -> dict[str, Any]:

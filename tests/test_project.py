@@ -143,7 +143,7 @@ def test_a_client_that_knows_no_provisioners_starts_nothing(folder: Path, tmp_pa
     file.write_text(json.dumps({"transport": "tcp", "ip": "127.0.0.1", "key": "k", "signature_scheme": "hmac-sha256"}))
     words = json.loads((folder / "kernel.json").read_text())["argv"]
     command = [sys.executable, *(each.replace("{connection_file}", str(file)) for each in words[1:])]
-    ended = subprocess.run(command, timeout=20, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, timeout=60, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "without its sandbox" in ended.stderr
 

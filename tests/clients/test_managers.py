@@ -43,7 +43,7 @@ def _nothing_is_left(leftovers: Callable[[], list[str]]) -> Any:
 
 def value(client: BlockingKernelClient, expression: str) -> str:
     """An expression's value in the kernel, as text."""
-    reply = client.execute("", user_expressions={"value": expression}, reply=True, timeout=20)
+    reply = client.execute("", user_expressions={"value": expression}, reply=True, timeout=60)
     found = reply["content"]["user_expressions"]["value"]
     return str(found.get("data", {}).get("text/plain", found.get("ename")))
 
@@ -82,10 +82,10 @@ def test_a_restart_keeps_the_connection(blocking: Pair) -> None:
     """After a restart the same client reaches the new kernel: paths and key are the same, the variables are gone."""
     manager, client = blocking
     before = manager.get_connection_info()
-    client.execute("x = 1", reply=True, timeout=20)
+    client.execute("x = 1", reply=True, timeout=60)
     for now in (True, False):
         manager.restart_kernel(now=now)
-        client.wait_for_ready(timeout=20)
+        client.wait_for_ready(timeout=60)
         assert manager.get_connection_info() == before
         assert value(client, "'x' in globals()") == "False"
 
@@ -97,7 +97,7 @@ def test_names_of_packages_are_no_way_out(packages: Index, kernel_name: str) -> 
     try:
         client.execute(ask.format("leak"), reply=True, timeout=60)
         manager.restart_kernel(now=True)
-        client.wait_for_ready(timeout=20)
+        client.wait_for_ready(timeout=60)
         client.execute(ask.format("again"), reply=True, timeout=60)
     finally:
         client.stop_channels()
@@ -113,10 +113,10 @@ def test_an_interrupt_stops_the_cell(blocking: Pair, code: str) -> None:
     time.sleep(0.5)
     manager.interrupt_kernel()
     # While it waited for the kernel the client may have asked more than once.
-    while (message := client.get_shell_msg(timeout=20))["msg_type"] != "execute_reply":
+    while (message := client.get_shell_msg(timeout=60))["msg_type"] != "execute_reply":
         assert message["msg_type"] == "kernel_info_reply"
     assert message["content"]["ename"] == "KeyboardInterrupt"
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         # ipykernel answers `aborted` for a moment.
         reply = client.execute("", user_expressions={"value": "kept"}, reply=True, timeout=60)["content"]
@@ -149,12 +149,12 @@ def test_a_death_is_seen(blocking: Pair) -> None:
     """The manager notices a kernel that ended, and can start it again."""
     manager, client = blocking
     client.execute("import os; os._exit(1)")
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while manager.is_alive():
         assert time.monotonic() < end
         time.sleep(0.05)
     manager.restart_kernel(now=True)
-    client.wait_for_ready(timeout=20)
+    client.wait_for_ready(timeout=60)
     assert value(client, "1 + 1") == "2"
 
 
@@ -178,7 +178,7 @@ def test_a_busy_kernel_ends_in_time(kernel_name: str) -> None:
     client.stop_channels()
     started = time.monotonic()
     manager.shutdown_kernel()
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 30
 
 
 def test_a_manager_starts_again(kernel_name: str) -> None:
@@ -189,7 +189,7 @@ def test_a_manager_starts_again(kernel_name: str) -> None:
         manager.start_kernel()
         client = manager.blocking_client()
         client.start_channels()
-        client.wait_for_ready(timeout=20)
+        client.wait_for_ready(timeout=60)
         assert value(client, "1 + 1") == "2"
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -205,7 +205,7 @@ def test_a_kernel_outlives_the_thread_that_started_it(kernel_name: str) -> None:
     time.sleep(0.5)
     client = manager.blocking_client()
     client.start_channels()
-    client.wait_for_ready(timeout=20)
+    client.wait_for_ready(timeout=60)
     assert manager.is_alive()
     assert value(client, "1 + 1") == "2"
     client.stop_channels()
@@ -245,15 +245,15 @@ def test_many_kernels_of_one_manager(kernel_name: str) -> None:
 async def test_asynchronous_managers(kernel_name: str) -> None:
     """The asynchronous manager and client do the same."""
     manager, client = await start_new_async_kernel(kernel_name=kernel_name)
-    reply = await client.execute("1 + 1", reply=True, timeout=20)
+    reply = await client.execute("1 + 1", reply=True, timeout=60)
     assert reply["content"]["status"] == "ok"
     await manager.restart_kernel(now=True)
-    await client.wait_for_ready(timeout=20)
+    await client.wait_for_ready(timeout=60)
     client.execute("import time; time.sleep(100)")
     await asyncio.sleep(0.3)
     await manager.interrupt_kernel()
     # While it waited for the kernel the client may have asked more than once.
-    while (message := await client.get_shell_msg(timeout=20))["msg_type"] != "execute_reply":
+    while (message := await client.get_shell_msg(timeout=60))["msg_type"] != "execute_reply":
         assert message["msg_type"] == "kernel_info_reply"
     assert message["content"]["ename"] == "KeyboardInterrupt"
     client.stop_channels()
@@ -283,10 +283,10 @@ async def test_a_server_restarts_what_dies(
     manager.add_restart_callback(restarted.set, "restart")
     client = manager.client()
     client.start_channels()
-    await client.wait_for_ready(timeout=20)
+    await client.wait_for_ready(timeout=60)
     client.execute("x = bytearray(10**9)")
     await asyncio.wait_for(restarted.wait(), 20)
-    await client.wait_for_ready(timeout=20)
+    await client.wait_for_ready(timeout=60)
     # The kernel may answer before the manager's own work for the restart is done.
     while not await manager.is_alive():
         await asyncio.sleep(0.01)
@@ -329,7 +329,7 @@ CLIENT = """
 import sys, time
 from jupyter_client.manager import start_new_kernel
 manager, client = start_new_kernel(kernel_name=sys.argv[1])
-client.execute("import subprocess; subprocess.Popen(['sleep', '1000'])", reply=True, timeout=20)
+client.execute("import subprocess; subprocess.Popen(['sleep', '1000'])", reply=True, timeout=60)
 print(manager.provisioner._sandbox.instance._process.pid, flush=True)
 time.sleep(1000)
 """
@@ -345,7 +345,7 @@ def test_no_sandbox_outlives_its_client(signum: int, home: Path) -> None:
         assert process in machine.processes(str(home / "runtime"))
         os.kill(client.pid, signum)
         client.wait()
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while machine.processes(str(home / "runtime")) or Path(f"/proc/{process}").exists():
         assert time.monotonic() < end
         time.sleep(0.02)

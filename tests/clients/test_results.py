@@ -70,7 +70,7 @@ def test_nothing_is_written_over(kernel: Pair, folder: Path) -> None:
     assert said(run(client, "_ = open('out.csv', 'w').write('1')")).endswith(": out.csv as out-1.csv")
     assert said(run(client, "_ = open('out.csv', 'w').write('2')")).endswith(": out.csv as out-1.csv")
     manager.restart_kernel(now=True)
-    client.wait_for_ready(timeout=20)
+    client.wait_for_ready(timeout=60)
     run(client, "_ = open('out.csv', 'w').write('3')")
     found = {each.name: each.read_text() for each in (folder / "nbagent-output").iterdir()}
     assert found == {"out.csv": "mine", "out-1.csv": "3"}
@@ -130,7 +130,7 @@ def test_what_a_thread_saves_later_comes_at_the_end(kernel_name: str, folder: Pa
     manager, client = start_new_kernel(kernel_name=kernel_name)
     later = "import threading, time\ndef work():\n    time.sleep(.3)\n    open('late.txt', 'w').write('1')\n"
     run(client, later + "thread = threading.Thread(target=work); thread.start()")
-    client.execute("", silent=True, user_expressions={"joined": "thread.join()"}, reply=True, timeout=20)
+    client.execute("", silent=True, user_expressions={"joined": "thread.join()"}, reply=True, timeout=60)
     client.stop_channels()
     manager.shutdown_kernel()
     assert (folder / "nbagent-output" / "late.txt").read_text() == "1"

@@ -48,7 +48,7 @@ def ask(folder: Path, home: Path) -> Iterator[Ask]:
 
         yield ask
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=60)
 
 
 def _port(folder: Path) -> int | None:

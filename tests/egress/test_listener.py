@@ -160,7 +160,7 @@ def test_a_busy_controller_does_not_stall_it(start: Start) -> None:
     proxy = start("example.org")
     with ThreadPoolExecutor() as pool:
         got = pool.submit(proxy.get, "http://example.org/")
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not got.done():
             assert time.monotonic() < end
             sum(range(1000))

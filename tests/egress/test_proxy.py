@@ -83,7 +83,7 @@ def test_programs_use_it_by_the_usual_variables(start: Start, world: World, clie
         environment |= dict.fromkeys(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), str(world.authority))
         for host, works in (("example.org", True), ("evil.test", False)):
             command = [*commands[client], f"{scheme}://{host}/"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
             said = done.stdout + done.stderr
             assert (done.returncode == 0) is works, said
             assert ("hello" if works else "evil.test is not an allowed host; a person can") in said
@@ -235,7 +235,7 @@ def test_a_redirect_is_a_new_request(start: Start, world: World) -> None:
     with forwarded(proxy.path) as environment:
         for to, works in (("example.org/there", True), ("evil.test/", False), ("127.0.0.1/", False)):
             command = [sys.executable, "-c", follow, f"http://example.org/to?http://{to}"]
-            done = subprocess.run(command, env=environment, capture_output=True, timeout=30, check=False)
+            done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
             assert (done.returncode == 0) is works
     assert {each["address"] for each in world.web.seen} == {PUBLIC}
     assert world.own.seen == []

@@ -129,7 +129,7 @@ def test_idle_connections_end(start: Start, world: World, monkeypatch: pytest.Mo
                 time.sleep(0.15)
                 secure.sendall(b"G")
             assert secure.recv(10) == b""
-        assert 1.4 < time.monotonic() - started < 10
+        assert 1.4 < time.monotonic() - started < 30
 
 
 def test_a_slow_reader_does_not_fill_memory(start: Start, world: World) -> None:

@@ -147,6 +147,6 @@ def test_the_death_of_the_owner_is_told(owned: str, state: Path) -> None:
     done = nbagent("resume", owned, "-c", "y", cwd=state, **own(state))
     assert (done.code, done.out.strip()) == (0, "5"), done.err
     assert nbagent("sessions", "--delete", owned, cwd=state, **own(state)).code == 0
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while leases.find(owned, prefix=leases.HOST) and time.monotonic() < end:
         nbagent("clean", cwd=state, **own(state))

@@ -105,8 +105,8 @@ def test_ctrl_c_in_a_blocking_session_stops_the_call_only(tmp_path: Path, more: 
         pressed = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
         lines.append(json.loads(process.stdout.readline()))
-        assert time.monotonic() - pressed < 10
+        assert time.monotonic() - pressed < 30
     assert lines == ["begun", "7", "begun", "7"]
     process.stdout.close()
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
     assert more() == []

@@ -84,7 +84,7 @@ def test_ctrl_c_twice_ends_all(here: Path, presses: int, leftovers: Callable[[],
             program.press()
         time.sleep(0.15)
     done = program.done()
-    assert time.monotonic() - pressed < 15
+    assert time.monotonic() - pressed < 30
     assert done.code == 130
     assert (done.json["success"], done.json["error"]) == (False, "It was stopped.")
     assert done.json["cells"][0]["code"] == "first = 1"

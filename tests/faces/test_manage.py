@@ -90,7 +90,7 @@ def test_a_shell_on_a_terminal_has_its_size(waiting: str, state: Path) -> None:
     os.close(theirs)
     seen = b""
     typed = False
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while time.monotonic() < end and (process.poll() is None or select.select([ours], [], [], 0.2)[0]):
         if not select.select([ours], [], [], 0.1)[0]:
             continue

@@ -74,7 +74,7 @@ class Served:
     def ask(self, head: dict[str, str], *, method: str = "POST", path: str = "/mcp", body: bytes = b"") -> str:
         """The head of the answer to one request, sent as it is given."""
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connected:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connected:
             connected.sendall("\r\n".join(lines).encode() + body)
             answer = b""
             while b"\r\n\r\n" not in answer and (read := connected.recv(4096)):
@@ -108,7 +108,7 @@ def serving(folder: Path, *words: str, code: str = QUICK, **variables: str) -> I
         yield Served(program, "".join(lines))
     finally:
         program.send_signal(signal.SIGINT)
-        program.communicate(timeout=30)
+        program.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 async def client(url: str, **options: object) -> AsyncIterator[ClientSession]:
     """The official client, connected."""
     async with (
-        httpx2.AsyncClient(timeout=30, **options) as http,  # type: ignore[arg-type]
+        httpx2.AsyncClient(timeout=60, **options) as http,  # type: ignore[arg-type]
         streamable_http_client(url, http_client=http) as (read, write, *_),
         ClientSession(read, write) as session,
     ):
@@ -218,7 +218,7 @@ def test_a_request_is_bounded(served: Served) -> None:
 
 async def test_silent_connections_keep_nobody_out(served: Served) -> None:
     """Two hundred of them, some with half a head: a client gets in all the same, and they are cut."""
-    silent = [socket.create_connection(("127.0.0.1", served.port), timeout=30) for _ in range(200)]
+    silent = [socket.create_connection(("127.0.0.1", served.port), timeout=60) for _ in range(200)]
     try:
         for each in silent[::2]:
             with contextlib.suppress(OSError):

@@ -205,7 +205,7 @@ async def test_over_http(tmp_path: Path) -> None:
         env={**os.environ, "NBAGENT_MCP_TOKEN": token},
     )
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while True:
             with socket.socket() as tried:
                 if tried.connect_ex(("127.0.0.1", port)) == 0:
@@ -221,7 +221,7 @@ async def test_over_http(tmp_path: Path) -> None:
             assert (await Client(session).call("run_cell", code="6 * 7")).text == "[result]\n42"
     finally:
         program.send_signal(2)
-        _, told = program.communicate(timeout=30)
+        _, told = program.communicate(timeout=60)
     assert "notebook:" in told
     assert (tmp_path / "n.ipynb").is_file()
 

@@ -36,7 +36,7 @@ def _nothing_is_left(here: Path, leftovers: Callable[[], list[str]]) -> Iterator
 
     before = look()
     yield
-    left, end = look() - before, time.monotonic() + 3_000 * machine.pace()
+    left, end = look() - before, time.monotonic() + machine.WAIT
     while left and time.monotonic() < end:
         time.sleep(0.1)
         left &= look()

@@ -49,7 +49,7 @@ def events(all_events: Events) -> Events:
 async def kernel(engine: Engine, all_events: Events, packages: Index) -> AsyncIterator[Kernel]:
     """A kernel whose limits are soon reached; tests may kill it, it comes back."""
     assert packages.url
-    trust = trust_for(TrustLevel.ISOLATED, timeout=20, grace=5, memory_mb=512)
+    trust = trust_for(TrustLevel.ISOLATED, timeout=60, grace=5, memory_mb=512)
     async with Kernel(
         engine, SandboxSpec(trust=trust, install=InstallPolicy(unknown_names=1000)), notify=all_events.append
     ) as made:

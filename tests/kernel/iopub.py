@@ -23,7 +23,7 @@ class Recorder(NotebookClient):
     """nbclient, taking down the messages of each cell while it makes its own outputs and widget state of them."""
 
     def __init__(self, nb: Any) -> None:
-        super().__init__(nb, allow_errors=True, timeout=60)
+        super().__init__(nb, allow_errors=True, timeout=20)
         self.messages: list[tuple[int, dict[str, Any]]] = []
 
     @classmethod

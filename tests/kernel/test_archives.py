@@ -144,7 +144,7 @@ async def test_a_hostile_archive_is_a_limit_error(carry: Carry, name: str) -> No
     started = time.monotonic()
     with pytest.raises(TransferLimit, match=told):
         await carry.up(made(), "/workspace/pack", unpack=True)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert await carry.left() == []
     assert await run(carry.kernel, "print(os.path.exists('/tmp/out'))") == "False"
 

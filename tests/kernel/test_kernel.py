@@ -171,7 +171,7 @@ async def test_questions_are_refused(kernel: Kernel) -> None:
     started = time.monotonic()
     for code in ("input('name?')", "import getpass; getpass.getpass()"):
         assert errors(await kernel.run(code)) == ["StdinNotImplementedError"]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 async def test_payloads_do_nothing_here(kernel: Kernel) -> None:

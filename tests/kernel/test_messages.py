@@ -99,7 +99,7 @@ def test_what_nobody_reads_is_not_parsed() -> None:
 
 
 GROWTH = """
-import itertools, json, sys
+import json, sys
 from nbagent.core.events import Cell
 from nbagent.forge import workshop
 from nbagent.kernel import describe, inside_calls
@@ -185,7 +185,7 @@ def main():
     pairs = [(name, value) for value in VALUES for name in (*MESSAGES, *OTHERS)]
     router = Router(lambda _: None)
     before, taken = 0, 0
-    for count, (name, value) in enumerate(itertools.islice(itertools.cycle(pairs), 1_000 + len(pairs))):
+    for count, (name, value) in enumerate(2 * pairs):
         if count == 1:
             before = most()
         try:
@@ -236,10 +236,10 @@ def test_the_largest_message_costs_little_more_than_its_text(tmp_path: Path, siz
     assert growth <= most
 
 
-def test_a_thousand_hostile_replies_of_every_kind_cost_little_memory() -> None:
-    """At no moment has the process grown by more than 50 MB, though many of them are taken."""
+def test_hostile_replies_of_every_kind_cost_little_memory() -> None:
+    """Each of some 300 comes twice: at no moment has the process grown by more than 50 MB, though many are taken."""
     done = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     taken, growth = map(int, done.stdout.split())
-    assert taken > 200, "the bounds turn all of it down, so nothing was tried"
+    assert taken > 100, "the bounds turn all of it down, so nothing was tried"
     assert growth <= 50

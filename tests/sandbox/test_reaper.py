@@ -41,7 +41,7 @@ def before(leftovers: Callable[[], list[str]]) -> Iterator[list[str]]:
     """What there was; each test leaves no more."""
     found = leftovers()
     yield found
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while leftovers() != found and time.monotonic() < end:
         time.sleep(0.1)
     assert leftovers() == found

@@ -294,7 +294,7 @@ async def run(sandbox: Sandbox, code: str) -> str:
         said.append(str(message["content"].get("data", {}).get("text/plain", "")))
 
     with client_of(sandbox) as client:
-        await client.execute_interactive(code, timeout=20, allow_stdin=False, output_hook=hear)
+        await client.execute_interactive(code, timeout=60, allow_stdin=False, output_hook=hear)
     return "".join(said)
 
 

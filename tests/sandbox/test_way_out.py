@@ -29,7 +29,7 @@ GET = """
 import ssl, urllib.request as u
 def get(url):
     try:
-        return u.urlopen(url, timeout=20, context=ssl.create_default_context(cadata=CA)).read().decode()
+        return u.urlopen(url, timeout=60, context=ssl.create_default_context(cadata=CA)).read().decode()
     except OSError as error:
         return f"{type(error).__name__}: {error}"
 """
@@ -419,7 +419,7 @@ def test_any_client_gets_it(engine: Engine, world: World, monkeypatch: pytest.Mo
             for host in ("example.org", "evil.test"):
                 await client.execute_interactive(
                     f"import urllib.request as u; print(u.urlopen('http://{host}/').read().decode())",
-                    timeout=30,
+                    timeout=60,
                     output_hook=lambda message: said.append(str(message["content"])),
                 )
         finally:

@@ -230,13 +230,13 @@ async def test_it_waits_for_the_persons_cell_and_says_so(plain: Person) -> None:
 async def test_it_can_be_stopped_while_it_waits(plain: Person) -> None:
     """Its code never runs, and the person's goes on."""
     async with Session(kernel=plain.file) as session:
-        running = await plain.begin("import time\ntime.sleep(3)\nprint('theirs')")
+        running = await plain.begin("import time\ntime.sleep(8)\nprint('theirs')")
         ours = asyncio.create_task(session.run("x = 'ran'"))
         await asyncio.sleep(0.8)
         began = time.monotonic()
         assert session.interrupt_cell()
         cell = await ours
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 6
         assert (cell.status, "before it began" in cell.note) == ("interrupted", True)
         assert await running == "theirs"
         assert await plain.run("print('x' in globals())") == "False"

@@ -51,7 +51,7 @@ def process_of(session: str) -> psutil.Process:
 
 async def ended(process: psutil.Process) -> None:
     """Wait until a process is gone."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < end
         await asyncio.sleep(0.05)

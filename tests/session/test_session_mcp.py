@@ -59,7 +59,7 @@ async def test_a_tool_is_called_and_leaves_nothing(config: Path, tmp_path: Path)
     )
     assert "shelf__read_file" in next(each for each in events if isinstance(each, McpToolsSelected)).tools
     assert (answer.text, answer.unsupported) == ("They are 4711.", [])
-    _, alive = psutil.wait_procs(programs, timeout=10)
+    _, alive = psutil.wait_procs(programs, timeout=60)
     assert alive == []
 
 

@@ -51,7 +51,7 @@ class Redis:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_for_port(self.port, self.process)
         with redis.Redis.from_url(self.url) as client:
-            until = time.monotonic() + 30
+            until = time.monotonic() + 60
             while True:
                 try:
                     client.ping()
@@ -104,7 +104,7 @@ class Postgres:
         wait_for_port(self.port, self.process)
         # It listens before it is ready.
         ready = [self._program("pg_isready"), "-h", "127.0.0.1", "-p", str(self.port), "-q"]
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while subprocess.run(ready, check=False).returncode != 0:
             assert time.monotonic() < until, (self.folder / "log").read_text()
             time.sleep(0.02)

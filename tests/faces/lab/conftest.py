@@ -120,7 +120,7 @@ class Server:
             command = [sys.executable, "-m", "jupyter_server", *options, *self._options]
             variables = {**kept, "NBAGENT_ENGINE": "bubblewrap", **self._more}
             self.process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
-        end = time.monotonic() + 3000 * machine.pace()
+        end = time.monotonic() + machine.WAIT
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return

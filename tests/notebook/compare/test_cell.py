@@ -59,7 +59,7 @@ def test_json_that_is_nested_too_deep_for_python_to_write_is_compared() -> None:
     """By its values and its signs."""
 
     def nested(value: Any) -> list[Any]:
-        for _ in range(2_000):
+        for _ in range(1_100):
             value = [value, {"a": "["}]
         return [result(application_json=value)]
 

@@ -79,6 +79,6 @@ def test_a_seed_is_one_that_is_the_same_in_each_run_and_comes_before(before: str
 def test_many_branches_are_no_deep_ones() -> None:
     """Each `elif` is a branch of the one before."""
     code = (
-        "if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(1500)) + "random.random()"
+        "if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(1100)) + "random.random()"
     )
     assert compared("0.123", "0.541", "0.777", code=code).differences[0].cause == NO_SEED

@@ -133,7 +133,7 @@ def lab(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 
 def _address(server: subprocess.Popen[bytes], home: Path) -> str:
-    deadline = time.monotonic() + 2_000 * machine.pace()
+    deadline = time.monotonic() + machine.WAIT
     while time.monotonic() < deadline and server.poll() is None:
         for file in (home / "runtime").glob("jpserver-*.json"):
             with contextlib.suppress(ValueError, OSError):
@@ -208,7 +208,7 @@ def opened(browser: Browser, listener: Listener, address: str, *, selector: str 
     page.on("request", lambda request: asked.append(request.url))
     page.goto(address)
     if selector:
-        page.wait_for_selector(selector, state="attached", timeout=3_000_000 * machine.pace())
+        page.wait_for_selector(selector, state="attached", timeout=1000 * machine.WAIT)
     _settle(page, asked)
     page.close()
     seen = [each for each in (*asked, *listener.heard) if not each.startswith("data:")]

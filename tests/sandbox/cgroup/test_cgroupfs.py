@@ -67,7 +67,7 @@ def test_a_process_beyond_its_memory_is_counted(group: OwnGroup) -> None:
     assert group.usage.oom_kills() == 0
     hog = start(group, "python3", "-c", "x = bytearray(10**9)")
     group.settle(hog)
-    assert hog.wait(timeout=30) == -9
+    assert hog.wait(timeout=60) == -9
     assert group.usage.oom_kills() == 1
     assert 150 * MIB < (group.usage.memory_peak() or 0) <= 200 * MIB
 

@@ -63,8 +63,8 @@ class Lab:
     def open(self, browser: Browser, *, workspace: str, dark: bool = False) -> Panel:
         """A window of a workspace of its own, with the panel open."""
         context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark" if dark else "light")
-        context.set_default_timeout(3_000_000 * machine.pace())
-        expect.set_options(timeout=3_000_000 * machine.pace())
+        context.set_default_timeout(1000 * machine.WAIT)
+        expect.set_options(timeout=1000 * machine.WAIT)
         panel = Panel(context.new_page())
         panel.page.goto(f"{self.url}/lab/workspaces/{workspace}")
         panel.ready()
@@ -207,7 +207,7 @@ async def _delete_all(state: Path) -> None:
 
 
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    end = time.monotonic() + 2_000 * machine.pace()
+    end = time.monotonic() + machine.WAIT
     while time.monotonic() < end and server.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
