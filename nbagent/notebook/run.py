@@ -42,11 +42,13 @@ class Source(NamedTuple):
         code: What runs.
         may_fail: Whether the next one runs even if this one ends with an error, or is interrupted after its time.
         may_exit: Whether it is a program, which ends with the exit code that it gives `sys.exit`.
+        skipped: Its name, if a tag keeps it from running.
     """
 
     code: str
     may_fail: bool = False
     may_exit: bool = False
+    skipped: str = ""
 
 
 class RunsCells(Protocol):
@@ -61,12 +63,15 @@ class Run:
 
     Attributes:
         cells: Those that have run, in order.
+        skipped: The names of those that a tag keeps from running.
         status: `ok`, or how the cell ended that ended all; `interrupted` too if the whole was stopped.
         exit_code: What a script has given `sys.exit`; None if it did not call that.
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
-        self._sources = list(sources)
+        given = list(sources)
+        self._sources = [each for each in given if not each.skipped]
+        self.skipped = [each.skipped for each in given if each.skipped]
         self.cells: list[Cell] = []
         self.status: CellStatus = "ok"
         self.exit_code: int | None = None
@@ -151,7 +156,8 @@ def parse(raw: bytes, *, name: str) -> list[Source]:
 
     found = document.parse(text, name=name)
     found.check_python()
-    return [Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors) for cell in found.cells]
+    running = [Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors) for cell in found.cells]
+    return running + [Source(cell.code, skipped=cell.name) for cell in found.skipped]
 
 
 def _unreadable(name: str, reason: str | None) -> UsageError:

@@ -95,7 +95,7 @@ async def test_a_person_grants_as_much_again(provider: Provider, kernel: Kernel)
         f"{count} of {count} calls of the model" for count in (2, 4, 6)
     ]
     assert questions[0].note == (
-        "Approved, it may use 2 calls of the model more; rejected, it ends here without an answer. "
+        "Approved, it may use another 2 calls of the model; rejected, it ends here without an answer. "
         "The last call used 1,100 tokens and $0.0028."
     )
 

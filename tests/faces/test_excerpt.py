@@ -17,6 +17,14 @@ def test_wide_signs_do_not_reach_beyond_the_width() -> None:
     assert excerpt("漢" * 10, width=14).lines == (f"{BAR}{'漢' * 5}", f"{MORE}{'漢' * 5}")
 
 
+def test_words_stay_whole_and_no_sign_is_lost() -> None:
+    """A line is folded after a space, where one is near."""
+    found = excerpt("pip install pandas matplotlib scikit-learn", width=34)
+    assert found.lines == (f"{BAR}pip install pandas matplotlib ", f"{MORE}scikit-learn")
+    long = "x = [" + ", ".join(map(str, range(10_000))) + "]"
+    assert "".join(each[len(BAR) :] for each in excerpt(long, width=80, whole=True).lines) == long
+
+
 def test_long_code_is_shown_by_its_ends() -> None:
     """What is left out is counted, on a line that code can't imitate; all of it can be had."""
     code = "\n".join(f"x{number}" for number in range(1000))

@@ -30,7 +30,7 @@ ENDED = (
     "Stopped without an answer: this question has used {told}. "
     "Ask again to go on from there, or give it a larger budget."
 )
-MORE = "Approved, it may use {grant} more; rejected, it ends here without an answer."
+MORE = "Approved, it may use another {grant}; rejected, it ends here without an answer."
 LAST = "The last call used {tokens:,} tokens{money}."
 UNTOLD = "What was used can't be counted, for the provider doesn't tell: approved, there is no such bound any more."
 

@@ -62,6 +62,8 @@ async def execute(
     else:
         ended = await work(make, do, wanted=wanted, exports=lambda _: wanted.out is not None, results=sys.stdout)
     trust = ended.session.trust if ended.session else ""
+    if run.skipped:
+        print(safe(f"Tagged skip-execution, and not run: {', '.join(run.skipped)}."), file=sys.stderr)
     if told := _unseen(run, source) or _unreached(run, trust) or _too_long(run):
         print(safe(told), file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"
@@ -116,7 +118,7 @@ def _beside(source: Path, **options: Any) -> list[Path]:
     from nbagent.notebook.inputs import beside
 
     given = {Path(each).expanduser().resolve().name for each in options.get("data") or ()}
-    found = [each for each in beside(source, [each.code for each in read(source)]) if each.name not in given]
+    found = [each for each in beside(source, [each.code for each in read(source) if not each.skipped]) if each.name not in given]
     if found:
         names = ", ".join(each.name for each in found[:MOST_NAMED])
         more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""

@@ -55,7 +55,15 @@ def excerpt(text: str, *, width: int, whole: bool = False) -> Excerpt:
 
 
 def _folded(line: str, width: int) -> Iterator[str]:
-    from rich.cells import chop_cells
+    """The line in pieces of that width, each after a space where one is in its last third."""
+    from rich.cells import cell_len, chop_cells
 
-    for number, piece in enumerate(chop_cells(line, width) or [""]):
-        yield f"{MORE if number else BAR}{piece}"
+    bar = BAR
+    while bar is BAR or line:
+        piece = line[: 4 * width]  # so that a long line takes time in proportion
+        if cell_len(piece) > width:
+            piece = chop_cells(piece, width)[0]
+            after_space = piece.rfind(" ") + 1
+            piece = piece[:after_space] if after_space > len(piece) * 2 // 3 else piece
+        yield bar + piece
+        line, bar = line[len(piece) :], MORE
