@@ -48,8 +48,8 @@ COMPILE := $(UV) pip compile --universal --python-version 3.11 --fork-strategy f
 
 # What differs with the Python, the C library and the bubblewrap there are: start, limits, attacks, packages, archives.
 NATIVE := tests/kernel/test_unpack_inside.py tests/kernel/test_kernel.py tests/notebook/compare \
-	tests/notebook/test_verify.py tests/sandbox/test_bubblewrap.py tests/sandbox/test_environment.py \
-	tests/packages/test_installer.py tests/packages/test_resolver.py tests/test_import.py tests/test_threats.py
+	tests/sandbox/test_bubblewrap.py tests/sandbox/test_environment.py tests/packages/test_installer.py \
+	tests/packages/test_resolver.py tests/test_import.py tests/test_threats.py
 
 .PHONY: help install demo picture test native lint vm bench image panel dev pins clean
 
