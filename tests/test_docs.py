@@ -136,9 +136,16 @@ def last(state: Path) -> str:
     return max(logs, key=lambda each: each.stat().st_mtime_ns).parent.name
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page, "")], ids=lambda page: page.stem)
+def to_run(page: Path) -> list[str]:
+    """The commands of a page that are run with it: of README those that no guide shows too."""
+    shown = {tuple(shlex.split(line, comments=True)) for guide in GUIDES for line in commands(guide, "")}
+    lines = commands(page, "")
+    return lines if page in GUIDES else [line for line in lines if tuple(shlex.split(line, comments=True)) not in shown]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if to_run(page)], ids=lambda page: page.stem)
 def test_commands_do_what_is_said(page: Path, folder: Path, variables: dict[str, str], forks: Forks) -> None:
-    for line in commands(page, ""):
+    for line in to_run(page):
         words = shlex.split(ID.sub(lambda _: last(folder / "state"), line), comments=True)
         if "nbagent" in words:
             own, words = words[: words.index("nbagent")], words[words.index("nbagent") + 1 :]
