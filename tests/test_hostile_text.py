@@ -209,7 +209,7 @@ def test_a_reader_ends_soon(reader: str) -> None:
             assert took < 8 * part + machine.pace(), f"{reader}: {name}"
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(text=st.lists(st.one_of(st.text(), st.sampled_from(sorted(UNITS.values()))), max_size=8).map("".join))
 def test_a_reader_takes_any_text(text: str) -> None:
     """Whatever it is put together from."""
@@ -277,7 +277,7 @@ def read_all(outputs: list[Output], answer: str, folder: Path) -> None:
     text_of(outputs)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(sent=st.lists(messages, max_size=4), answer=st.text())
 def test_whatever_a_cell_shows_is_read(tmp_path: Path, sent: list[tuple[str, Any]], answer: str) -> None:
     """Log, notebook, audit log, terminal and the model's view take all that a kernel's messages can become."""
