@@ -155,7 +155,7 @@ async def test_process_1_rests_when_a_shell_has_ended(watched: Watched) -> None:
     )
     await open_and_leave_a_shell(watched)
     cell = await watched.kernel.run(code)
-    assert int(cell.text) <= 1, cell.outputs
+    assert int(cell.text) < 10, "hundredths of a second in one second, of which a look for ever takes all"
 
 
 async def open_and_leave_a_shell(watched: Watched) -> None:
