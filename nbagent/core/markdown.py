@@ -43,7 +43,7 @@ _INSIDE = r"(?:\\[^($[]|(?!\n[ \t]*\n)[^\\$]){1,2000}?"
 _DOLLARS = re.compile(
     # As Pandoc has it: no blank stands behind the first dollar or before the second one, and no digit behind that.
     rf"https?://[^\s<>]+|\$\${_INSIDE}\$\$|\$(?![\s$]){_INSIDE}(?<!\s)\$(?!\d)|"
-    rf"\\\(\s*(?P<inline>{_INSIDE})\s*\\\)|^[ \t]*\\\[(?P<display>{_INSIDE})\\\][ \t]*$|\\\\|\\?\$",
+    rf"\\\((?P<inline>{_INSIDE})\\\)|^[ \t]*\\\[(?P<display>{_INSIDE})\\\][ \t]*$|\\\\|\\?\$",
     re.MULTILINE,
 )
 _DATA = re.compile(r"!\[[^\[\]\n]{0,500}\]\((data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+)\)")
@@ -129,8 +129,10 @@ def _with_formulas(text: str) -> str:
 
 
 def _formula_or_price(found: re.Match[str]) -> str:
-    if found["inline"] or found["display"]:
-        return f"${found['inline']}$" if found["inline"] else f"$${found['display']}$$"
+    if inline := (found["inline"] or "").strip():
+        return f"${inline}$"
+    if found["display"]:
+        return f"$${found['display']}$$"
     return DOLLAR if found[0] in ("$", r"\$") else found[0]
 
 

@@ -34,6 +34,10 @@ SURROGATES: Final = re.compile("[\ud800-\udfff]")
 """What stands for bytes that aren't UTF-8, or is half of a sign: UTF-8 can't encode it."""
 UNUSABLE: Final = re.compile("[\x00\ud800-\udfff]")
 """What no source of Python's may have."""
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks without a sign of their own, which names may have: fillers of Hangul, selectors of variants."""
 _DIRECTION: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -90,8 +94,15 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 def visible(text: str) -> str:
-    """Text on one line in which nothing is hidden: unprintable characters are shown as their hexadecimal numbers."""
-    return "".join(each if each.isprintable() else _escape_sequence(each) for each in text)
+    """Text on one line in which nothing is hidden: what isn't seen is shown as its hexadecimal number."""
+    return _BLANK.sub(_numbered, "".join(each if each.isprintable() else _escape_sequence(each) for each in text))
+
+
+def _numbered(found: re.Match[str]) -> str:
+    """A character that Python calls printable and nobody sees; behind a symbol, a selector makes an emoji of it."""
+    before = found.string[found.start() - 1] if found.start() else " "
+    is_emoji = found[0] == "\ufe0f" and unicodedata.category(before) in ("So", "Sm")
+    return found[0] if is_emoji else _escape_sequence(found[0])
 
 
 def visible_lines(text: str) -> str:

@@ -13,14 +13,15 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
-from nbagent.core.text import one_line
+from nbagent.core.text import joined, one_line
 from nbagent.kernel.outputs.limits import OutputLimits
 from nbagent.kernel.outputs.streams import Stream
-from nbagent.notebook.compare.widgets import EVERY, models
+from nbagent.notebook.compare.widgets import models
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
-from nbagent.safety.sanitize import clean_output
-from nbagent.safety.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize.left_out import LeftOut
+from nbagent.safety.sanitize.markup import clean_svg
+from nbagent.safety.sanitize.outputs import SVG, VIEW_MIME
 from nbagent.safety.sanitize.widgets import STATE_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
@@ -176,15 +177,15 @@ class Document:
         return _part(state, "state") if self.is_ours else models(state)
 
     @property
-    def has_views(self) -> bool:
-        """Whether a cell shows a widget."""
-        return any(VIEW_MIME in output.get("data", {}) for cell in self.cells for output in cell.outputs)
+    def has_other_views(self) -> bool:
+        """Whether a cell shows a widget whose state isn't there, or is another program's than Jupyter's own."""
+        views = (output.get("data", {}).get(VIEW_MIME) for cell in self.cells for output in cell.outputs)
+        known = self.widgets
+        return any(str(_part({"view": each}, "view").get("model_id")) not in known for each in views if each)
 
     def comparable(self, cell: DocumentCell) -> list[Output]:
-        """The outputs of a cell as an export has them; the views of widgets stay."""
-        if self.is_ours:
-            return cell.outputs
-        return [clean_output(_bounded(each), widgets=EVERY) for each in cell.outputs]
+        """The outputs of a cell as they are compared."""
+        return cell.outputs if self.is_ours else [whole(_bounded(each)) for each in cell.outputs]
 
     @property
     def language(self) -> str:
@@ -272,6 +273,15 @@ def of(notebook: Any, *, name: str) -> Document:
     given = [each for each in cells if each.code.strip()]
     running, skipped = ([each for each in given if (SKIPPED in each.tags) is tagged] for tagged in (False, True))
     return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook, skipped=skipped)
+
+
+def whole(output: Output) -> Output:
+    """An output of a notebook that isn't nbagent's, as it is compared: an export would leave out what programs draw.
+
+    A drawing in SVG is as in an export, in which nothing says when it was made.
+    """
+    data = output.get("data") or {}
+    return {**output, "data": {**data, SVG: clean_svg(joined(data[SVG]), LeftOut())}} if SVG in data else output
 
 
 def _bounded(output: Output) -> Output:

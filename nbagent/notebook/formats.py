@@ -31,7 +31,7 @@ def in_loop(code, loop=__import__("asyncio").new_event_loop()):
     loop.run_until_complete(run())'''
 _IN_LOOP = re.compile(r"\b(?:asyncio|create_task|ensure_future|get_running_loop|TaskGroup)\b")
 """What needs an event loop that runs, where a notebook has one."""
-_METADATA = re.compile(r"(?m)^# (?=///)")
+_METADATA = re.compile(r"(?<![^\r\n])# (?=///)")
 """By which uv knows a block of metadata (PEP 723). Only nbagent's own cell has one: that of a model's answer, which a
 file of the data may have dictated, would install what it names."""
 

@@ -15,7 +15,7 @@ from nbagent.core.events import Cell, Event, Output, Package, Record
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import sweep
 from nbagent.notebook.compare.widgets import EVERY, models
-from nbagent.notebook.document import Document
+from nbagent.notebook.document import Document, whole
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
@@ -32,7 +32,9 @@ class Ran:
     """One fresh run of a notebook's cells.
 
     Attributes:
-        outputs: What each cell showed, by its number in the notebook; those that did not run are missing.
+        outputs: What each cell showed, by its number in the notebook, as it is compared (see `Document.comparable`);
+            those that did not run are missing.
+        exported: The same as an export has it.
         cells: How each ended.
         moments: When each began and how long the run had taken at its end.
         environment: Digest of the image or environment of the kernel.
@@ -45,6 +47,7 @@ class Ran:
     """
 
     outputs: dict[int, list[Output]] = field(default_factory=dict)
+    exported: dict[int, list[Output]] = field(default_factory=dict)
     cells: dict[int, Cell] = field(default_factory=dict)
     moments: dict[int, tuple[float, float]] = field(default_factory=dict)
     environment: str = ""
@@ -117,10 +120,12 @@ class FreshRuns:
             ran.versions = kernel.versions
             ran.widgets = models(kernel.take_widget_state())
         # An export keeps the views of those widgets only that were there at the end.
-        views = ran.widgets if self._document.is_ours else EVERY
+        is_ours = self._document.is_ours
+        views = ran.widgets if is_ours else EVERY
         for number, cell in ran.cells.items():
             ended = recording.cell(cell.cell) or cell
-            ran.outputs[number] = shown(ended, recording, widgets=views)
+            exported = ran.exported[number] = shown(ended, recording, widgets=views)
+            ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=whole)
         self.count += 1
         self.seconds += sum(each.duration for each in ran.cells.values())
         return ran

@@ -188,7 +188,7 @@ def written(notebook: Document, ran: Ran, mounts: Sequence[Mount], *, parameters
             continue
         count += 1
         alt = prose.alt(cell.code, "", number=cell.number)
-        node.outputs = [_numbered(described(each, alt), count) for each in ran.outputs[cell.number]]
+        node.outputs = [_numbered(described(each, alt), count) for each in ran.exported[cell.number]]
         node.execution_count = count
         if cell.facts:
             began = ran.moments[cell.number][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from nbagent.core.events import Cell, Output
@@ -12,18 +12,25 @@ from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 
-def shown(cell: Cell, recording: Recording, *, widgets: Container[str] = ()) -> list[Output]:
-    """A cell's outputs as its notebook has them."""
+def shown(
+    cell: Cell,
+    recording: Recording,
+    *,
+    widgets: Container[str] = (),
+    clean: Callable[[Output], Output] | None = None,
+) -> list[Output]:
+    """A cell's outputs as its notebook has them; `clean` makes something else of each than an export has."""
+    clean = clean or (lambda output: clean_output(output, widgets=widgets))
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
         if (cell.cell, place) in recording.updated:
             outputs.append(_mark("What follows was changed", recording.updated[cell.cell, place]))
         elif (during := _widget_changed(output, cell, recording)) is not None:
             outputs.append(_mark("The widget that follows was changed", during))
-        outputs.append(clean_output(output, widgets=widgets))
+        outputs.append(clean(output))
     for late in recording.late.get(cell.cell, ()):
         outputs.append(_mark("What follows was added", late.during))
-        outputs.append(clean_output(late.output, widgets=widgets))
+        outputs.append(clean(late.output))
     return outputs
 
 

@@ -66,6 +66,7 @@ def test_ordinary_markdown_stays_as_it_is(text: str) -> None:
     ("$5", "$5"),
     ("$5 for $x$, `$1 $2`", f"{DOLLAR}5 for $x$, `$1 $2`"),
     (r"\( x^2 \) and" + "\n\\[\na\n\\]\n", "$x^2$ and\n$$\na\n$$\n"),
+    (r"\(  \) or $x$", r"\(  \) or $x$"),
     ("https://example.org/$1/$2", "https://example.org/$1/$2"),
 ])  # fmt: skip
 def test_prices_are_no_formula(said: str, written: str) -> None:
@@ -73,7 +74,7 @@ def test_prices_are_no_formula(said: str, written: str) -> None:
     assert clean_markdown(said) == clean_markdown(written) == written
 
 
-@pytest.mark.parametrize("piece", ["$", "$1 ", "$$a", "\\(a", "\\( ", "\n\\[a", "\\$", "https://$"])
+@pytest.mark.parametrize("piece", ["$", "$1 ", "$$a", "\\(a", "\\( ", "\\(" + 1500 * " ", "\n\\[a", "\\$", "https://$"])
 def test_dollars_without_end_take_no_time(piece: str) -> None:
     """Each begins what could be a formula."""
     machine.within(20, lambda: clean_markdown(piece * (50_000 // len(piece))))

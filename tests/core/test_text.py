@@ -107,7 +107,10 @@ def test_a_name_has_each_of_its_characters() -> None:
 
 
 def test_nothing_is_hidden() -> None:
-    """Signs without a shape of their own are numbers, on one line."""
+    """Signs without a shape of their own are numbers, on one line; also blank letters, which names in code may have."""
+    assert visible("rm\u3164a\uffa0\u2800b\ufe0f\U000e0101 \u2705\ufe0f") == (
+        "rm\\u3164a\\uffa0\\u2800b\\ufe0f\\U000e0101 \u2705\ufe0f"
+    )
     assert visible("a\x1b[31mb\u202ec\u200bd\re\nf\u00a0g\U000e0041") == (
         "a\\x1b[31mb\\u202ec\\u200bd\\x0de\\x0af\\xa0g\\U000e0041"
     )

@@ -114,7 +114,7 @@ def test_a_script_runs_and_names_its_packages(tmp_path: Path) -> None:
         new_code_cell("import asyncio\n%time await asyncio.sleep(0)", id="g", metadata={}),
         new_code_cell("task = asyncio.create_task(asyncio.sleep(0, '\\n'))", id="g2", metadata={}),
         new_code_cell("'''text'''; await task; print(len(task.result()))", id="g3", metadata={}),
-        new_code_cell("# /// tool\n# a = 1\n# ///\ndisplay(y, z, text)", id="h", metadata={}),
+        new_code_cell("# /// tool\n# a = 1\n# ///\r# /// tool\r# ///\ndisplay(y, z, text)", id="h", metadata={}),
     ]
     (tmp_path / "n.py").write_text(percent(new_notebook(cells, {})))
     text = (tmp_path / "n.py").read_text()

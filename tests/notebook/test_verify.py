@@ -302,14 +302,24 @@ async def test_a_package_of_the_kernel_is_had_in_the_locks_version(tmp_path: Pat
 
 
 async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
-    """Without a lock, with its data by plain names; what has no output is not compared; skipped cells do not run."""
+    """Without a lock, with its data by plain names; what has no output is not compared; skipped cells do not run.
+
+    All that programs draw is compared, also what an export leaves out: charts of Vega, and frames.
+    """
     (tmp_path / "a.txt").write_text("hello")
+    chart = "application/vnd.vegalite.v5+json"
+    draw = f"display({{{chart!r}: {{'bars': [1, 2]}}, 'text/plain': 'a chart'}}, raw=True)"
+    charts = [{chart: {"bars": [1, last]}, "text/plain": "a chart"} for last in (2, 9)]
+    frame = "display({'text/html': '<iframe srcdoc=\"a loss\"></iframe>'}, raw=True)"
+    framed = {"text/html": '<iframe srcdoc="a profit"></iframe>'}
     cells = [
         ("print(open('a.txt').read())", [nbformat.v4.new_output("stream", text="hello\n")], []),
         ("1 / 0", [nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")], []),
         ("6 * 7", [nbformat.v4.new_output("execute_result", {"text/plain": "41"}, execution_count=3)], []),
         ("raise SystemError", [], ["skip-execution"]),
         ("'never run'", [], []),
+        *((draw, [nbformat.v4.new_output("display_data", each)], []) for each in charts),
+        (frame, [nbformat.v4.new_output("display_data", framed)], []),
     ]
     notebook = nbformat.v4.new_notebook()
     for number, (code, outputs, tags) in enumerate(cells, 1):
@@ -319,8 +329,12 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5"]
-    assert differing(proof) == {"c3": ["output 1, text/plain, line 1: '41' → '42'", ""]}
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8"]
+    assert differing(proof) == {
+        "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
+        "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
+        "c8": ["output 1, text/html, markup: 'profit' → 'loss'", ""],
+    }
 
 
 async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:

@@ -20,15 +20,24 @@ from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
 from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
+from nbagent.safety.sanitize.markup import clean_classes, elements
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
-_STYLED = re.compile(
-    r"""\b(?:style|title|color|bgcolor|href|src|alt|value|colspan|rowspan)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I
-)
 _DRAWN = re.compile(
-    r"<(?:svg|canvas|img|style|script|iframe|object|embed|video|audio|input|meter|progress|link|math)\b", re.I
+    r"<(?:svg|canvas|img|style|script|i?frame|object|embed|video|audio|input|meter|progress|link|math|textarea|select|"
+    r"template|title|no(?:script|embed|frames)|xmp|plaintext|portal|applet|marquee)\b",
+    re.I,
 )
+"""Elements of which more is seen than their text, or another text than a cleaned one."""
+_PLAIN = frozenset(
+    """a abbr b big blockquote body caption center cite code col colgroup dd div dl dt em figcaption figure font footer
+    h1 h2 h3 h4 h5 h6 head header hr html i kbd label main mark nav ol pre samp section small span strong tbody tfoot
+    thead time tt u ul var wbr""".split()
+)
+"""Elements that only style their text."""
+_NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
+"""Attributes by which nothing is seen otherwise, but for classes of the programs that show notebooks."""
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
 TRACEBACK = "traceback"
@@ -242,9 +251,24 @@ def _compare_text(
     if not differences:
         # What is drawn stands in the markup. Names that a library makes up in there differ with every run.
         drawn = any(_DRAWN.search(each) for each in (stored, fresh))
-        differences = apart(str if drawn else _styles, markup=True)[:1]
+        differences = apart(str if drawn else _looks, markup=True)[:1]
         differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
     found.differences += differences
+
+
+def _looks(markup: str) -> str:
+    """What of HTML is seen beside its text: elements that do more than to style it, and attributes, one element a line.
+
+    Among these are what hides an element, turns its text round, or gives it a number.
+    """
+    found = []
+    for name, attributes in elements(markup):
+        shown = [f"{key}={value}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
+        classes = " ".join(value for key, value in attributes if key == "class").split()
+        shown += [each for each in classes if not clean_classes(each)]
+        if shown or name not in _PLAIN:
+            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown)))
+    return "\n".join(found)
 
 
 def _renamed(drawing: str) -> str:
@@ -254,8 +278,3 @@ def _renamed(drawing: str) -> str:
     return _ELEMENTS.sub(
         lambda tag: _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), tag[0]), drawing
     )
-
-
-def _styles(markup: str) -> str:
-    """The colours, styles, links and values that elements of HTML have, one a line."""
-    return "\n".join("".join(each) for each in _STYLED.findall(markup))

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import nh3
 
+from nbagent.safety.sanitize.markup import shallow
+
 MOST = 2 * 1024 * 1024
 """Characters of HTML that is read as tables."""
 _TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
@@ -32,7 +34,7 @@ class Spot(NamedTuple):
 
 def content(markup: str) -> str:
     """The text and the tables of HTML, without tags that only style them."""
-    return nh3.clean(markup[:MOST], tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
+    return nh3.clean(shallow(markup[:MOST]), tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
 
 
 def html_rows(markup: str) -> list[list[str]]:

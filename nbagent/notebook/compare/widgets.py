@@ -15,8 +15,10 @@ WIDGET = "widget"
 """Stands for a MIME type in outputs whose widgets' state is to be compared."""
 DEEPEST = 50
 """Widgets within widgets that are followed."""
-MOST = 1_000
+MOST = 10_000
 """Widgets of one view that are followed, each once: a widget that shows itself twice would be followed for ever."""
+BEYOND = "more widgets than are compared", ""
+"""In the place of what lies deeper, or is more: two texts that differ, since nobody knows what is shown there."""
 MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 """The name of a model in another one's state."""
 _State = Mapping[str, Any]
@@ -64,8 +66,10 @@ def _name(view: Any) -> str:
 
 def _both(names: _Pair, states: tuple[_State, _State], depth: int, seen: set[_Pair]) -> tuple[Any, Any]:
     """What both models say of the same attributes: who saves a notebook may leave out those that are as they began."""
-    if names in seen or len(seen) >= MOST or not depth:
+    if names in seen:
         return "", ""
+    if len(seen) >= MOST or not depth:
+        return BEYOND
     seen.add(names)
     found = [_attributes(state.get(name)) for state, name in zip(states, names, strict=True)]
     shared = [name for name in found[0] if name in found[1] and not _is_of_program(name)]
@@ -85,9 +89,10 @@ def _values(one: Any, other: Any, states: tuple[_State, _State], depth: int, see
 
 def _attributes(model: Any) -> dict[str, Any]:
     state = model.get("state") if isinstance(model, dict) else None
-    return state if isinstance(state, dict) else {}
+    # A page makes the model that is named beside the state.
+    return {**state, "model_name": model.get("model_name")} if isinstance(state, dict) else {}
 
 
 def _is_of_program(name: str) -> bool:
     """Whether an attribute says which program draws the widget, or which request it is part of."""
-    return name == "msg_id" or (name.startswith("_") and name != "_model_name")
+    return name == "msg_id" or (name.startswith("_") and name not in ("_model_name", "_view_name"))

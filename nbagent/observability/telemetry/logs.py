@@ -31,7 +31,8 @@ LogEntry = tuple[str, str, dict[str, Any]]
 """Level, message and fields."""
 _LABEL = re.compile(r"\[redacted: [^\]]*\]")
 _NAMED = re.compile(
-    r"""(?i)\b((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))["']?\s*[:=]\s*)"""
+    # From the beginning of a name: from each hyphen in it, the rest would be read once more.
+    r"""(?i)(?<![\w-])((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization))["']?\s*[:=]\s*)"""
     r"""((?:(?:bearer|basic)\s+)?(?:"[^"]*"|'[^']*'|[^\s"',;]+))"""
 )
 HIDDEN = "[redacted]"

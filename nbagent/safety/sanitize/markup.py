@@ -146,6 +146,18 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
     return written.replace("&nbsp;", "&#160;")
 
 
+def shallow(markup: str) -> str:
+    """Markup with the known elements only, nested at most `MAX_ELEMENT_DEPTH` deep: for a parser of its text."""
+    return "".join(_Reader(LeftOut()).read(_HIDDEN.sub("", markup)))
+
+
+def elements(markup: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The elements that begin in markup: their names, and the names and values of their attributes."""
+    for found in _TAG.finditer(markup):
+        if found["name"] and not found["end"]:
+            yield found["name"].lower(), [*_attributes(found["rest"])]
+
+
 def _attribute_text(attributes: dict[str, str]) -> str:
     return "".join(f' {name}="{value}"' for name, value in attributes.items())
 

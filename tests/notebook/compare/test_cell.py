@@ -7,6 +7,7 @@ from array import array
 from dataclasses import replace
 from typing import Any
 
+import machine
 import pytest
 from notebook.compare.shared import MOMENTS, result, stream
 
@@ -106,12 +107,25 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
         ("<del>5</del> 7", "5 7"),
         ("<object data='data:text/html,7'></object>5", "5"),
         ("5<progress max='9'></progress>", "5<progress max='3'></progress>"),
+        ("<bdo dir='rtl'>12</bdo>", "<bdo>12</bdo>"),
+        ("<p title='>' hidden>not</p> 5", "<p title='>'>not</p> 5"),
+        ("<p class='x lm-mod-hidden'>not</p> 5", "<p class='x'>not</p> 5"),
+        ("<ol start='1000'><li>a</li></ol>", "<ol><li>a</li></ol>"),
+        ("<strike>5</strike> 7", "5 7"),
+        ("<textarea>5</textarea>", "<textarea>7</textarea>"),
     ],
 )
 def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
     """What is raised, struck out, drawn, or in another line."""
     pages = [result(text_html=each, text_plain="<HTML>") for each in (stored, fresh)]
     assert compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences
+
+
+def test_deep_html_is_compared_in_a_time_by_its_size() -> None:
+    """A parser's time grows with the square of the depth."""
+    pages = [result(text_html=f"{'<div>' * 30_000}{each}") for each in ("5", "7")]
+    found = machine.within(100, lambda: compare(pages[:1], pages[1:], Context(moments=MOMENTS)))
+    assert [each.stored for each in found.differences] == ["'5'"]
 
 
 def test_errors_and_missing_outputs_are_found() -> None:

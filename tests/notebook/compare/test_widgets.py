@@ -23,6 +23,18 @@ def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
     assert len(one[0]["data"][WIDGET]) < 2_000
 
 
+def test_widgets_beyond_those_that_are_compared_are_no_same_ones() -> None:
+    """Behind many boxes in each other, or beside many others, a notebook could show whatever it liked."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w0"}}, "metadata": {}}]
+    boxes = {f"w{at}": {"state": {"children": [f"IPY_MODEL_w{at + 1}"]}} for at in range(60)}
+    many = {"w0": {"state": {"children": [f"IPY_MODEL_w{at}" for at in range(1, 10_002)]}}}
+    many |= {f"w{at}": {"state": {"value": 1}} for at in range(1, 10_002)}
+    for state in (boxes, many):
+        last = f"w{len(state) - 1}"
+        forged = {**state, last: {"state": {**state[last]["state"], "value": 5_000_000}}}
+        assert compare(*with_state(view, view, (forged, state)), Context(moments=MOMENTS)).differences
+
+
 def test_a_widget_that_no_run_leaves_there_is_told() -> None:
     """Code that closes its widget leaves the view alone, for which a notebook may have any state; or one more view."""
     context = Context(moments=MOMENTS)
@@ -50,3 +62,9 @@ def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
         return [each.what for each in compare(*both, Context(moments=MOMENTS)).differences]
 
     assert (apart(3), apart(4)) == ([], ["output 1, widget"])
+    models = (
+        {"w": {"model_name": f"{kind}Model", "state": {"value": "a <!-- no --> b"}}} for kind in ("HTML", "Label")
+    )
+    assert compare(
+        *with_state(shown("w"), shown("w"), (next(models), next(models))), Context(moments=MOMENTS)
+    ).differences
