@@ -118,7 +118,8 @@ def _beside(source: Path, **options: Any) -> list[Path]:
     from nbagent.notebook.inputs import beside
 
     given = {Path(each).expanduser().resolve().name for each in options.get("data") or ()}
-    found = [each for each in beside(source, [each.code for each in read(source) if not each.skipped]) if each.name not in given]
+    codes = [each.code for each in read(source) if not each.skipped]
+    found = [each for each in beside(source, codes) if each.name not in given]
     if found:
         names = ", ".join(each.name for each in found[:MOST_NAMED])
         more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
