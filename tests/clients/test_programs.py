@@ -108,7 +108,7 @@ async def test_nbclient_notices_a_death(kernel_name: str) -> None:
 
 async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) -> None:
     """By a PEP 723 block, and where a cell misses a module: it goes on, with the same number, and says what came."""
-    for name in ("declared", "wanted", "late"):
+    for name in ("declared", "wanted", "late", "jinja2"):
         packages.add(name, "1.5")
     made = notebook(
         kernel_name,
@@ -119,6 +119,9 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
         "%pip install missing-everywhere",
         "try:\n    import optional_here\nexcept ImportError:\n    print('without')",
         "import missing_everywhere",
+        "import importlib.util\nif not importlib.util.find_spec('jinja2'):\n"
+        "    raise AttributeError(\"The '.style' accessor requires jinja2\")\n'styled'",
+        "None.upper()",
     )
     executed = await nbclient.NotebookClient(made, timeout=60, allow_errors=True).async_execute()
     said = [text(cell) for cell in executed.cells]
@@ -130,6 +133,8 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
     assert said[5] == "without\n"
     assert executed.cells[6].outputs[0].ename == "ModuleNotFoundError"
     assert "nbagent: Not installed: There is no distribution called missing-everywhere" in said[6]
+    assert said[7] == "nbagent: Installed jinja2 1.5.'styled'"
+    assert [each.get("evalue") for each in executed.cells[8].outputs] == ["'NoneType' object has no attribute 'upper'"]
 
 
 async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,11 @@ _NAMES = re.compile(
 """Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
+    r"|nbagent: Installed [A-Za-z][\w.-]{0,99} \d+\.[\w.!+]{1,40}(?:, [A-Za-z][\w.-]{0,99} \d+\.[\w.!+]{1,40})*\."
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
 )
-"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
+"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of packages that a cell
+missed (`magics_inside.py`), of late outputs (`shown.py`)."""
 _Pieces = dict[tuple[str, str], str]
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 

@@ -20,6 +20,8 @@ MAX_INSTALLS = 10
 """Installs for one cell."""
 IMPORTS = r"(?m)^[^\S\n]*(?:from|import)\s.{1,300}$"
 """Lines of code from which the whole name of a module is read."""
+LACKING = {"AttributeError": "accessor requires ", "FeatureNotFound": "Couldn't find a tree builder"}
+"""How pandas and Beautiful Soup say by other errors than an `ImportError` that they lack a module."""
 UNREACHED = (101, 113, -2, -3)
 """The numbers of errors where there is no network: no route, and no name server."""
 
@@ -82,8 +84,12 @@ def install_missing(shell: Any, controller: str) -> None:
     held: list[Any] = []
     run_once = shell.run_cell_async
 
-    def hold(_: Any, *error: Any, tb_offset: Any = None) -> None:  # noqa: ARG001 - IPython's
-        held[:] = [error[:3]]
+    def hold(_: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
+        says = LACKING.get(kind.__name__)
+        if issubclass(kind, ImportError) or (says and says in str(error.args[:1])):
+            held[:] = [(kind, error, trace)]
+        else:
+            shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
 
     def install(code: str, left: int, *, counted: bool) -> bool:
         """Whether what was missing is there now; otherwise the error is shown, and why."""
@@ -116,5 +122,5 @@ def install_missing(shell: Any, controller: str) -> None:
                 break
         return result
 
-    shell.set_custom_exc((ImportError,), hold)
+    shell.set_custom_exc((ImportError, AttributeError, ValueError), hold)
     shell.run_cell_async = run
