@@ -12,19 +12,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbagent.core.events import Cell, Event, Output, Package, Record
+from nbagent.core.text import joined
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import sweep
+from nbagent.notebook.compare.texts import HTML
 from nbagent.notebook.compare.widgets import EVERY, models
 from nbagent.notebook.document import Document, whole
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
 from nbagent.packages.unpacked import KERNEL_MODULES
+from nbagent.safety.sanitize import PLOTLY
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 RUNS_ON = frozenset({"ok", "error"})
 """Ends of a cell after which the next one finds its variables."""
+MAX_LOADER = 100_000
+"""Characters of HTML that is no whole library of Plotly's, which has millions."""
 
 
 @dataclass(kw_only=True)
@@ -78,7 +83,7 @@ class FreshRuns:
         self.count, self.seconds = 0, 0.0
         self._document = document
         self._engine = engine
-        self._spec = _of_the_lock(spec, document.lock)
+        self._spec = _of_the_lock(_with_renderer(spec, document), document.lock)
         self._tell = tell
 
     async def once(
@@ -174,6 +179,20 @@ def is_machinery(name: str) -> bool:
 
 def _is_replaceable(package: Package) -> bool:
     return not is_machinery(package.name) and bool(package.sha256)
+
+
+def _with_renderer(spec: SandboxSpec, document: Document) -> SandboxSpec:
+    """The sandbox in which Plotly shows its figures in the forms in which the notebook has them.
+
+    Which these are, it chooses itself by the program that it finds itself in: `plotly.io.renderers`.
+    """
+    shown = [output.get("data", {}) for cell in document.cells for output in cell.outputs]
+    if document.is_ours or not any(PLOTLY in each and HTML in each for each in shown):
+        return spec
+    # What loads the library stands before the first figure: all of it, or its address.
+    has_library = any(PLOTLY not in each and len(joined(each.get(HTML, ""))) > MAX_LOADER for each in shown)
+    renderer = f"plotly_mimetype+notebook{'' if has_library else '_connected'}"
+    return replace(spec, variables=(("PLOTLY_RENDERER", renderer), *spec.variables))
 
 
 def _of_the_lock(spec: SandboxSpec, lock: Lock | None) -> SandboxSpec:

@@ -304,7 +304,8 @@ async def test_a_package_of_the_kernel_is_had_in_the_locks_version(tmp_path: Pat
 async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     """Without a lock, with its data by plain names; what has no output is not compared; skipped cells do not run.
 
-    All that programs draw is compared, also what an export leaves out: charts of Vega, and frames.
+    All that programs draw is compared, also what an export leaves out: charts of Vega, and frames. Plotly shows its
+    figures in as many forms as the notebook has.
     """
     (tmp_path / "a.txt").write_text("hello")
     chart = "application/vnd.vegalite.v5+json"
@@ -312,6 +313,9 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     charts = [{chart: {"bars": [1, last]}, "text/plain": "a chart"} for last in (2, 9)]
     frame = "display({'text/html': '<iframe srcdoc=\"a loss\"></iframe>'}, raw=True)"
     framed = {"text/html": '<iframe srcdoc="a profit"></iframe>'}
+    figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}}
+    plot = f"import os\ndisplay({figure!r} | {{'text/html': os.environ['PLOTLY_RENDERER']}}, raw=True)"
+    plotted = figure | {"text/html": "plotly_mimetype+notebook_connected"}
     cells = [
         ("print(open('a.txt').read())", [nbformat.v4.new_output("stream", text="hello\n")], []),
         ("1 / 0", [nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")], []),
@@ -320,6 +324,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         ("'never run'", [], []),
         *((draw, [nbformat.v4.new_output("display_data", each)], []) for each in charts),
         (frame, [nbformat.v4.new_output("display_data", framed)], []),
+        (plot, [nbformat.v4.new_output("display_data", plotted)], []),
     ]
     notebook = nbformat.v4.new_notebook()
     for number, (code, outputs, tags) in enumerate(cells, 1):
@@ -329,7 +334,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8"]
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9"]
     assert differing(proof) == {
         "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
         "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
