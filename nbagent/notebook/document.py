@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -185,7 +186,7 @@ class Document:
 
     def comparable(self, cell: DocumentCell) -> list[Output]:
         """The outputs of a cell as they are compared."""
-        return cell.outputs if self.is_ours else [whole(_bounded(each)) for each in cell.outputs]
+        return cell.outputs if self.is_ours else [whole(_bounded(each)) for each in _coalesced(cell.outputs)]
 
     @property
     def language(self) -> str:
@@ -282,6 +283,13 @@ def whole(output: Output) -> Output:
     """
     data = output.get("data") or {}
     return {**output, "data": {**data, SVG: clean_svg(joined(data[SVG]), LeftOut())}} if SVG in data else output
+
+
+def _coalesced(outputs: Iterable[Output]) -> Iterator[Output]:
+    r"""The outputs with streams as a page shows them: nbclient stores each message alone, and `\r` reaches further."""
+    for name, group in itertools.groupby(outputs, key=lambda each: each["output_type"] == "stream" and each["name"]):
+        same = list(group)
+        yield from same if name is False else [{**same[0], "text": "".join(joined(each["text"]) for each in same)}]
 
 
 def _bounded(output: Output) -> Output:

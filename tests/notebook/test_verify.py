@@ -305,7 +305,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     """Without a lock, with its data by plain names; what has no output is not compared; skipped cells do not run.
 
     All that programs draw is compared, also what an export leaves out: charts of Vega, and frames. Plotly shows its
-    figures in as many forms as the notebook has.
+    figures in as many forms as the notebook has. A progress bar may be stored message by message.
     """
     (tmp_path / "a.txt").write_text("hello")
     chart = "application/vnd.vegalite.v5+json"
@@ -316,6 +316,8 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}}
     plot = f"import os\ndisplay({figure!r} | {{'text/html': os.environ['PLOTLY_RENDERER']}}, raw=True)"
     plotted = figure | {"text/html": "plotly_mimetype+notebook_connected"}
+    bar = "import sys, time\nfor n in range(3): print(f'\\r{n} of 2', end='', file=sys.stderr); time.sleep(0.1)"
+    bars = [nbformat.v4.new_output("stream", name="stderr", text=f"\r{n} of 2") for n in range(3)]
     cells = [
         ("print(open('a.txt').read())", [nbformat.v4.new_output("stream", text="hello\n")], []),
         ("1 / 0", [nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")], []),
@@ -325,6 +327,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         *((draw, [nbformat.v4.new_output("display_data", each)], []) for each in charts),
         (frame, [nbformat.v4.new_output("display_data", framed)], []),
         (plot, [nbformat.v4.new_output("display_data", plotted)], []),
+        (bar, bars, []),
     ]
     notebook = nbformat.v4.new_notebook()
     for number, (code, outputs, tags) in enumerate(cells, 1):
@@ -334,7 +337,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9"]
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10"]
     assert differing(proof) == {
         "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
         "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
