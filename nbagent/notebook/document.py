@@ -286,10 +286,14 @@ def whole(output: Output) -> Output:
 
 
 def _coalesced(outputs: Iterable[Output]) -> Iterator[Output]:
-    r"""The outputs with streams as a page shows them: nbclient stores each message alone, and `\r` reaches further."""
-    for name, group in itertools.groupby(outputs, key=lambda each: each["output_type"] == "stream" and each["name"]):
+    r"""The outputs, with neighbours of one stream in one.
+
+    nbclient stores each message by itself, and a `\r` in one goes back to the beginning of a line in another.
+    """
+    for (kind, _), group in itertools.groupby(outputs, key=lambda each: (each["output_type"], each.get("name"))):
         same = list(group)
-        yield from same if name is False else [{**same[0], "text": "".join(joined(each["text"]) for each in same)}]
+        text = "".join(joined(each.get("text", "")) for each in same)
+        yield from [{**same[0], "text": text}] if kind == "stream" else same
 
 
 def _bounded(output: Output) -> Output:

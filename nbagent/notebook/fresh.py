@@ -186,11 +186,12 @@ def _with_renderer(spec: SandboxSpec, document: Document) -> SandboxSpec:
 
     Which these are, it chooses itself by the program that it finds itself in: `plotly.io.renderers`.
     """
-    shown = [output.get("data", {}) for cell in document.cells for output in cell.outputs]
-    if document.is_ours or not any(PLOTLY in each and HTML in each for each in shown):
+    bundles = [output.get("data", {}) for cell in document.cells for output in cell.outputs]
+    if document.is_ours or not any(PLOTLY in each and HTML in each for each in bundles):
         return spec
     # What loads the library stands before the first figure: all of it, or its address.
-    has_library = any(PLOTLY not in each and len(joined(each.get(HTML, ""))) > MAX_LOADER for each in shown)
+    pages = [joined(each.get(HTML, "")) for each in bundles if PLOTLY not in each]
+    has_library = any(len(each) > MAX_LOADER and "Plotly" in each for each in pages)
     renderer = f"plotly_mimetype+notebook{'' if has_library else '_connected'}"
     return replace(spec, variables=(("PLOTLY_RENDERER", renderer), *spec.variables))
 

@@ -20,7 +20,7 @@ from nbagent.core.text import one_line
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare import widgets
-from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
+from nbagent.notebook.compare.cell import Comparison, Pair, compare, is_of_installs, pieces
 from nbagent.notebook.compare.dates import QUARTER, Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
@@ -290,6 +290,7 @@ def compared(
         if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
         stored, ours = document.comparable(cell), fresh.outputs.get(cell.number, [])
+        stored = [each for each in stored if not is_of_installs(each, fresh.versions)]
         further = [ran for ran in again if cell.number in ran.outputs]
         more = [ran.outputs[cell.number] for ran in further]
         if cell.installs:

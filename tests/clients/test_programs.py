@@ -119,6 +119,7 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
         "%pip install missing-everywhere",
         "try:\n    import optional_here\nexcept ImportError:\n    print('without')",
         "import missing_everywhere",
+        "class Odd:\n    def __repr__(self): raise ValueError\nraise AttributeError(Odd())",
         "import importlib.util\nif not importlib.util.find_spec('jinja2'):\n"
         "    raise AttributeError(\"The '.style' accessor requires jinja2\")\n'styled'",
         "None.upper()",
@@ -133,8 +134,8 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
     assert said[5] == "without\n"
     assert executed.cells[6].outputs[0].ename == "ModuleNotFoundError"
     assert "nbagent: Not installed: There is no distribution called missing-everywhere" in said[6]
-    assert said[7] == "nbagent: Installed jinja2 1.5.'styled'"
-    assert [each.get("evalue") for each in executed.cells[8].outputs] == ["'NoneType' object has no attribute 'upper'"]
+    assert said[8] == "nbagent: Installed jinja2 1.5.'styled'"
+    assert [each.get("evalue") for each in executed.cells[9].outputs] == ["'NoneType' object has no attribute 'upper'"]
 
 
 async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,8 @@ class Shell:
         self.display_pub = SimpleNamespace(clear_output=lambda wait: wait, publish=lambda data: data)
         self.events = SimpleNamespace(register=lambda _, call: self.after.append(call))
 
-    def set_custom_exc(self, _: Any, handler: Any) -> None:
-        self.handler = handler
+    def set_custom_exc(self, handled: Any, handler: Any) -> None:
+        self.custom_exceptions, self.handler = handled, handler
 
     def nbagent_again(self, *_: Any, counted: bool) -> int:
         return int(counted)

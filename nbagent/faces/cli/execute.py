@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.policy import Network, TrustLevel
-from nbagent.core.text import safe
+from nbagent.core.text import one_line, safe
 from nbagent.faces.cli import json_output
 from nbagent.faces.cli.flags import CommandFlags
 from nbagent.faces.cli.work import Ending, work
@@ -63,7 +63,9 @@ async def execute(
         ended = await work(make, do, wanted=wanted, exports=lambda _: wanted.out is not None, results=sys.stdout)
     trust = ended.session.trust if ended.session else ""
     if run.skipped:
-        print(safe(f"Tagged skip-execution, and not run: {', '.join(run.skipped)}."), file=sys.stderr)
+        names = ", ".join(run.skipped[:MOST_NAMED])
+        more = f" and {len(run.skipped) - MOST_NAMED:,} more" if len(run.skipped) > MOST_NAMED else ""
+        print(one_line(f"Tagged skip-execution, and not run: {names}{more}.", 2_000), file=sys.stderr)
     if told := _unseen(run, source) or _unreached(run, trust) or _too_long(run):
         print(safe(told), file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"

@@ -12,9 +12,11 @@ import re
 from array import array
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from packaging.utils import canonicalize_name
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import tables, texts
@@ -25,7 +27,7 @@ from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _DRAWN = re.compile(
-    r"<(?:svg|canvas|img|style|script|i?frame|object|embed|video|audio|input|meter|progress|link|math|textarea|select|"
+    r"<(?:svg|canvas|img|style|script|i?frame(?:set)?|object|embed|video|audio|input|meter|progress|link|math|textarea|select|"
     r"template|title|no(?:script|embed|frames)|xmp|plaintext|portal|applet|marquee)\b",
     re.I,
 )
@@ -37,7 +39,9 @@ _PLAIN = frozenset(
 )
 """Elements that only style their text."""
 _NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
-"""Attributes by which nothing is seen otherwise, but for classes of the programs that show notebooks."""
+"""Attributes that change nothing that is seen. Some classes do, which `_looks` tells apart."""
+_HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
+"""Classes of Bootstrap, which pages of notebooks use."""
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
 TRACEBACK = "traceback"
@@ -49,11 +53,11 @@ _NAMES = re.compile(
 """Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
 _NOTE = re.compile(
     r"nbagent: saved in [^\n]*"
-    r"|nbagent: Installed [A-Za-z][\w.-]{0,99} \d+\.[\w.!+]{1,40}(?:, [A-Za-z][\w.-]{0,99} \d+\.[\w.!+]{1,40})*\."
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
 )
-"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of packages that a cell
-missed (`magics_inside.py`), of late outputs (`shown.py`)."""
+"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
+INSTALLED = "nbagent: Installed "
+"""How a client's kernel begins to say which packages a cell missed (`magics_inside.py`)."""
 _Pieces = dict[tuple[str, str], str]
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
@@ -185,6 +189,21 @@ def pieces(outputs: Iterable[Output]) -> _Pieces:
     return {key: text for key, text in found.items() if text or key[1]}
 
 
+def is_of_installs(output: Output, versions: Container[str]) -> bool:
+    """Whether an output only says that packages were installed, each of which a fresh run has.
+
+    Args:
+        output: Of a cell.
+        versions: The names of the packages of that run, normalised.
+    """
+    data = output.get("data") or {}
+    said = _text(data["text/plain"]) if list(data) == ["text/plain"] else ""
+    if not said.startswith(INSTALLED):
+        return False
+    packages = [each.split(" ") for each in said.removeprefix(INSTALLED).removesuffix(".").split(", ")]
+    return all(len(each) == 2 and each[1][:1].isdigit() and canonicalize_name(each[0]) in versions for each in packages)
+
+
 def _is_note(data: Any) -> bool:
     return list(data) == ["text/plain"] and _NOTE.fullmatch(_text(data["text/plain"])) is not None
 
@@ -252,24 +271,24 @@ def _compare_text(
     differences = apart(tables.content, markup=False)
     if not differences:
         # What is drawn stands in the markup. Names that a library makes up in there differ with every run.
-        drawn = any(_DRAWN.search(each) for each in (stored, fresh))
+        drawn = any(_DRAWN.search(each) or tables.is_deep(each) for each in (stored, fresh))
         differences = apart(str if drawn else _looks, markup=True)[:1]
         differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
     found.differences += differences
 
 
 def _looks(markup: str) -> str:
-    """What of HTML is seen beside its text: elements that do more than to style it, and attributes, one element a line.
+    """Elements and attributes that change how the text of HTML is seen, each on a line with the text behind it.
 
-    Among these are what hides an element, turns its text round, or gives it a number.
+    They hide it, turn it round, number it, or show something else.
     """
     found = []
-    for name, attributes in elements(markup):
+    for name, attributes, text in elements(markup):
         shown = [f"{key}={value}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
         classes = " ".join(value for key, value in attributes if key == "class").split()
-        shown += [each for each in classes if not clean_classes(each)]
+        shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
         if shown or name not in _PLAIN:
-            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown)))
+            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown, text)))
     return "\n".join(found)
 
 

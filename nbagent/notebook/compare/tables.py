@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -13,10 +14,15 @@ from nbagent.safety.sanitize.markup import shallow
 
 MOST = 2 * 1024 * 1024
 """Characters of HTML that is read as tables."""
+DEEPEST = 500
+"""Elements within elements that a parser reads, whose time grows with the square of the depth."""
 _TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
 """What says which words are apart, or what they mean: without it, ten squared would read as a hundred and two."""
 _ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
 _CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
+_TAG = re.compile(
+    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)([A-Za-z][^\s/>]*)", re.I
+)
 _BORDER = re.compile(r"[│┆┃|║]")
 
 
@@ -33,8 +39,29 @@ class Spot(NamedTuple):
 
 
 def content(markup: str) -> str:
-    """The text and the tables of HTML, without tags that only style them."""
-    return nh3.clean(shallow(markup[:MOST]), tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
+    """The text and the tables of HTML as a browser reads them, without tags that only style them.
+
+    Deep HTML is read less exactly, so it is compared as it stands, too.
+    """
+    text = markup[:MOST]
+    read = shallow(text) if is_deep(text) else text
+    return nh3.clean(read, tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
+
+
+def is_deep(markup: str) -> bool:
+    """Whether elements may be nested deeper than `DEEPEST`: an end tag closes an element of its own name only."""
+    opened: Counter[str] = Counter()
+    depth = 0
+    for end, name in _TAG.findall(markup):
+        if not end:
+            opened[name.lower()] += 1
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif opened[name.lower()]:
+            opened[name.lower()] -= 1
+            depth -= 1
+    return False
 
 
 def html_rows(markup: str) -> list[list[str]]:

@@ -15,7 +15,7 @@ WIDGET = "widget"
 """Stands for a MIME type in outputs whose widgets' state is to be compared."""
 DEEPEST = 50
 """Widgets within widgets that are followed."""
-MOST = 10_000
+MOST = 2_000
 """Widgets of one view that are followed, each once: a widget that shows itself twice would be followed for ever."""
 BEYOND = "more widgets than are compared", ""
 """In the place of what lies deeper, or is more: two texts that differ, since nobody knows what is shown there."""

@@ -151,11 +151,12 @@ def shallow(markup: str) -> str:
     return "".join(_Reader(LeftOut()).read(_HIDDEN.sub("", markup)))
 
 
-def elements(markup: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The elements that begin in markup: their names, and the names and values of their attributes."""
+def elements(markup: str) -> Iterator[tuple[str, list[tuple[str, str]], str]]:
+    """The elements that begin in markup: their names, the names and values of their attributes, their first text."""
     for found in _TAG.finditer(markup):
         if found["name"] and not found["end"]:
-            yield found["name"].lower(), [*_attributes(found["rest"])]
+            text = markup[found.end() : found.end() + 200].partition("<")[0]
+            yield found["name"].lower(), [*_attributes(found["rest"])], " ".join(text.split())
 
 
 def _attribute_text(attributes: dict[str, str]) -> str:

@@ -20,6 +20,8 @@ MAX_INSTALLS = 10
 """Installs for one cell."""
 IMPORTS = r"(?m)^[^\S\n]*(?:from|import)\s.{1,300}$"
 """Lines of code from which the whole name of a module is read."""
+MAY_LACK = (ImportError, AttributeError, ValueError)
+"""The errors that may say that a module is missing."""
 LACKING = {"AttributeError": "accessor requires ", "FeatureNotFound": "Couldn't find a tree builder"}
 """How pandas and Beautiful Soup say by other errors than an `ImportError` that they lack a module."""
 UNREACHED = (101, 113, -2, -3)
@@ -86,7 +88,9 @@ def install_missing(shell: Any, controller: str) -> None:
 
     def hold(_: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
         says = LACKING.get(kind.__name__)
-        if issubclass(kind, ImportError) or (says and says in str(error.args[:1])):
+        # Nothing is asked of objects that code has made.
+        words = [each for each in error.args[:1] if type(each) is str]
+        if issubclass(kind, ImportError) or (says and any(says in each for each in words)):
             held[:] = [(kind, error, trace)]
         else:
             shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
@@ -115,6 +119,9 @@ def install_missing(shell: Any, controller: str) -> None:
         return False
 
     async def run(raw_cell: str, store_history: bool = False, *others: Any, **more: Any) -> Any:
+        # IPython takes a handler away that failed, as one does at an error whose text can't be had.
+        if not shell.custom_exceptions:
+            shell.set_custom_exc(MAY_LACK, hold)
         for left in range(MAX_INSTALLS, -1, -1):
             held.clear()
             result = await run_once(raw_cell, store_history, *others, **more)
@@ -122,5 +129,5 @@ def install_missing(shell: Any, controller: str) -> None:
                 break
         return result
 
-    shell.set_custom_exc((ImportError, AttributeError, ValueError), hold)
+    shell.set_custom_exc(MAY_LACK, hold)
     shell.run_cell_async = run

@@ -136,8 +136,10 @@ def go_on(shell: Any) -> None:
                 done = before_import(shell.transform_cell(code), error.__traceback__, shell.user_ns)
 
     def again(code: str = "", error: Any = None, *, counted: bool = True) -> int:
+        nonlocal missed
         if error:
             note(code, error)
+            missed = code
         if counted:
             # The code gets the same count again, as in a notebook that runs where the package is there.
             shell.execution_count -= 1

@@ -11,7 +11,7 @@ import machine
 import pytest
 from notebook.compare.shared import MOMENTS, result, stream
 
-from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.cell import compare, is_of_installs
 from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context, Strictness
 
@@ -113,6 +113,12 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
         ("<ol start='1000'><li>a</li></ol>", "<ol><li>a</li></ol>"),
         ("<strike>5</strike> 7", "5 7"),
         ("<textarea>5</textarea>", "<textarea>7</textarea>"),
+        ("loss <!-->but profit<!---->", "loss "),
+        ("loss<scr\x01ipt> but profit</scr\x01ipt>", "loss"),
+        ('loss <b " id=">not </b><b "">profit</b>', "loss <b>not </b><b>profit</b>"),
+        ("<frameset>5</frameset>", "<frameset>7</frameset>"),
+        ("5<span style='display:none'>7</span>", "<span style='display:none'>5</span>7"),
+        ("<p class='hidden'>not</p> 5", "<p>not</p> 5"),
     ],
 )
 def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
@@ -155,13 +161,23 @@ def test_errors_and_missing_outputs_are_found() -> None:
 
 def test_what_nbagent_says_of_outputs_is_no_output() -> None:
     """A re-run has other cells beside a late output; what stands beside such a sentence is compared in its place."""
+    told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
+    mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
+    more = {**mark, "data": {"text/plain": f"{told} 5"}}
     context = Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
-    for told in (
-        "[The widget that follows was changed while cell 3 ran, after this cell had ended.]",
-        "nbagent: Installed jinja2 3.1.6, markdown-it-py 4.2.0.",
+    assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
+    assert compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
+    assert compare([more], [], context).differences
+
+
+def test_what_is_said_of_installs_is_of_packages_that_there_are() -> None:
+    """All else that begins so is an output."""
+    versions = {"jinja2", "markdown-it-py"}
+    for told, is_so in (
+        ("nbagent: Installed Jinja2 3.1.6, markdown_it_py 4.2.0.", True),
+        ("nbagent: Installed accuracy 0.99.", False),
+        ("nbagent: Installed jinja2 3.1.6, which shows a profit.", False),
+        ("Installed jinja2 3.1.6.", False),
     ):
-        mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
-        more = {**mark, "data": {"text/plain": f"{told} 5"}}
-        assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
-        assert compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
-        assert compare([more], [], context).differences
+        assert is_of_installs({"output_type": "display_data", "data": {"text/plain": told}}, versions) is is_so
+    assert not is_of_installs({"output_type": "stream", "name": "stdout", "text": ""}, versions)
