@@ -132,7 +132,7 @@ class AtOnce:
         self._terminal = terminal
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A line of the name, the part that failed and the last line of the error."""
+        """A line: the test's name, the part that failed, and the first line of what the error says."""
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             why = str(crash.message if crash else report.longrepr or "").strip().partition("\n")[0]

@@ -29,7 +29,7 @@ from nbagent.sandbox.spec import SandboxSpec
 RUNS_ON = frozenset({"ok", "error"})
 """Ends of a cell after which the next one finds its variables."""
 MAX_LOADER = 100_000
-"""Characters of HTML that is no whole library of Plotly's, which has millions."""
+"""Characters of HTML that loads Plotly's library by its address; the library itself has millions."""
 
 
 @dataclass(kw_only=True)
@@ -184,7 +184,7 @@ def _is_replaceable(package: Package) -> bool:
 def _with_renderer(spec: SandboxSpec, document: Document) -> SandboxSpec:
     """The sandbox in which Plotly shows its figures in the forms in which the notebook has them.
 
-    Which these are, it chooses itself by the program that it finds itself in: `plotly.io.renderers`.
+    It chooses them by the program that it runs in (`plotly.io.renderers`), which was another one.
     """
     bundles = [output.get("data", {}) for cell in document.cells for output in cell.outputs]
     if document.is_ours or not any(PLOTLY in each and HTML in each for each in bundles):

@@ -56,7 +56,7 @@ _NOTE = re.compile(
     r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
 )
 """What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
-INSTALLED = "nbagent: Installed "
+_INSTALLED = "nbagent: Installed "
 """How a client's kernel begins to say which packages a cell missed (`magics_inside.py`)."""
 _Pieces = dict[tuple[str, str], str]
 _NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
@@ -198,9 +198,9 @@ def is_of_installs(output: Output, versions: Container[str]) -> bool:
     """
     data = output.get("data") or {}
     said = _text(data["text/plain"]) if list(data) == ["text/plain"] else ""
-    if not said.startswith(INSTALLED):
+    if not said.startswith(_INSTALLED):
         return False
-    packages = [each.split(" ") for each in said.removeprefix(INSTALLED).removesuffix(".").split(", ")]
+    packages = [each.split(" ") for each in said.removeprefix(_INSTALLED).removesuffix(".").split(", ")]
     return all(len(each) == 2 and each[1][:1].isdigit() and canonicalize_name(each[0]) in versions for each in packages)
 
 

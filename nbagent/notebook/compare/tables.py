@@ -21,7 +21,7 @@ _TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
 _ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
 _CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
 _TAG = re.compile(
-    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)([A-Za-z][^\s/>]*)", re.I
+    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)(?:[\s/>]|$))([A-Za-z][^\s/>]*)", re.I
 )
 _BORDER = re.compile(r"[│┆┃|║]")
 

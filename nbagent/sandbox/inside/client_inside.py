@@ -20,10 +20,10 @@ MAX_INSTALLS = 10
 """Installs for one cell."""
 IMPORTS = r"(?m)^[^\S\n]*(?:from|import)\s.{1,300}$"
 """Lines of code from which the whole name of a module is read."""
-MAY_LACK = (ImportError, AttributeError, ValueError)
+MAY_LACK = (ImportError, AttributeError)
 """The errors that may say that a module is missing."""
-LACKING = {"AttributeError": "accessor requires ", "FeatureNotFound": "Couldn't find a tree builder"}
-"""How pandas and Beautiful Soup say by other errors than an `ImportError` that they lack a module."""
+ACCESSOR = "accessor requires "
+"""How pandas says by an `AttributeError` that `frame.style` lacks a module."""
 UNREACHED = (101, 113, -2, -3)
 """The numbers of errors where there is no network: no route, and no name server."""
 
@@ -87,10 +87,8 @@ def install_missing(shell: Any, controller: str) -> None:
     run_once = shell.run_cell_async
 
     def hold(_: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
-        says = LACKING.get(kind.__name__)
         # Nothing is asked of objects that code has made.
-        words = [each for each in error.args[:1] if type(each) is str]
-        if issubclass(kind, ImportError) or (says and any(says in each for each in words)):
+        if issubclass(kind, ImportError) or any(type(each) is str and ACCESSOR in each for each in error.args[:1]):
             held[:] = [(kind, error, trace)]
         else:
             shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)

@@ -127,9 +127,10 @@ def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) ->
     assert compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences
 
 
-def test_deep_html_is_compared_in_a_time_by_its_size() -> None:
+@pytest.mark.parametrize("tag", ["<div>", "<br-x>"])
+def test_deep_html_is_compared_in_a_time_by_its_size(tag: str) -> None:
     """A parser's time grows with the square of the depth."""
-    pages = [result(text_html=f"{'<div>' * 30_000}{each}") for each in ("5", "7")]
+    pages = [result(text_html=f"{tag * 30_000}{each}") for each in ("5", "7")]
     found = machine.within(100, lambda: compare(pages[:1], pages[1:], Context(moments=MOMENTS)))
     assert [each.stored for each in found.differences] == ["'5'"]
 
