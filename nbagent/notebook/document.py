@@ -271,7 +271,8 @@ def of(notebook: Any, *, name: str) -> Document:
     cells = [_cell(each, number) for number, each in enumerate(code, 1)]
     facts = notebook.metadata.get("nbagent", {})
     lock = msgspec.convert(_plain(facts["lock"]), Lock) if "lock" in facts else None
-    given = [each for each in cells if each.code.strip()]
+    # A cell whose code was taken out may still show what it showed.
+    given = [each for each in cells if each.code.strip() or each.outputs]
     running, skipped = ([each for each in given if (SKIPPED in each.tags) is tagged] for tagged in (False, True))
     return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook, skipped=skipped)
 

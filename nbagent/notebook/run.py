@@ -156,7 +156,8 @@ def parse(raw: bytes, *, name: str) -> list[Source]:
 
     found = document.parse(text, name=name)
     found.check_python()
-    running = [Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors) for cell in found.cells]
+    with_code = [cell for cell in found.cells if cell.code.strip()]
+    running = [Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors) for cell in with_code]
     return running + [Source(cell.code, skipped=cell.name) for cell in found.skipped]
 
 

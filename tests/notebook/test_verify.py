@@ -305,7 +305,8 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     """Without a lock, with its data by plain names; what has no output is not compared; skipped cells do not run.
 
     All that programs draw is compared, also what an export leaves out: charts of Vega, and frames. Plotly shows its
-    figures in as many forms as the notebook has. A progress bar may be stored message by message.
+    figures in as many forms as the notebook has. A progress bar may be stored message by message. What a cell shows
+    whose code was taken out is what nothing shows now.
     """
     (tmp_path / "a.txt").write_text("hello")
     chart = "application/vnd.vegalite.v5+json"
@@ -328,6 +329,8 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         (frame, [nbformat.v4.new_output("display_data", framed)], []),
         (plot, [nbformat.v4.new_output("display_data", plotted)], []),
         (bar, bars, []),
+        (" ", [nbformat.v4.new_output("stream", text="p = 0.0003")], []),
+        ("", [], []),
     ]
     notebook = nbformat.v4.new_notebook()
     for number, (code, outputs, tags) in enumerate(cells, 1):
@@ -337,11 +340,12 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10"]
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10", "c11"]
     assert differing(proof) == {
         "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
         "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
         "c8": ["output 1, text/html, markup: 'profit' → 'loss'", ""],
+        "c11": ["stdout, missing", ""],
     }
 
 

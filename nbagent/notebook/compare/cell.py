@@ -271,7 +271,7 @@ def _compare_text(
     differences = apart(tables.content, markup=False)
     if not differences:
         # What is drawn stands in the markup. Names that a library makes up in there differ with every run.
-        drawn = any(_DRAWN.search(each) or tables.is_deep(each) for each in (stored, fresh))
+        drawn = any(_DRAWN.search(each) or tables.takes_long(each) for each in (stored, fresh))
         differences = apart(str if drawn else _looks, markup=True)[:1]
         differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
     found.differences += differences

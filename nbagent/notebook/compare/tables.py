@@ -20,9 +20,12 @@ _TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
 """What says which words are apart, or what they mean: without it, ten squared would read as a hundred and two."""
 _ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
 _CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
-_TAG = re.compile(
-    r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)(?:[\s/>]|$))([A-Za-z][^\s/>]*)", re.I
-)
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u".split())
+"""Elements that a parser opens anew in each block, until they are ended."""
+MOST_REPEATED = 300_000
+"""Formatting elements that a parser may open anew."""
 _BORDER = re.compile(r"[│┆┃|║]")
 
 
@@ -41,26 +44,29 @@ class Spot(NamedTuple):
 def content(markup: str) -> str:
     """The text and the tables of HTML as a browser reads them, without tags that only style them.
 
-    Deep HTML is read less exactly, so it is compared as it stands, too.
+    HTML that takes a parser long is read less exactly, so it is compared as it stands, too.
     """
     text = markup[:MOST]
-    read = shallow(text) if is_deep(text) else text
+    read = shallow(text) if takes_long(text) else text
     return nh3.clean(read, tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
 
 
-def is_deep(markup: str) -> bool:
-    """Whether elements may be nested deeper than `DEEPEST`: an end tag closes an element of its own name only."""
+def takes_long(markup: str) -> bool:
+    """Whether a parser takes long: elements may be nested deeper than `DEEPEST`, or opened anew too often.
+
+    An end tag closes an element of its own name only.
+    """
     opened: Counter[str] = Counter()
-    depth = 0
-    for end, name in _TAG.findall(markup):
-        if not end:
-            opened[name.lower()] += 1
-            depth += 1
-            if depth > DEEPEST:
-                return True
-        elif opened[name.lower()]:
-            opened[name.lower()] -= 1
-            depth -= 1
+    depth = formatting = repeated = 0
+    for end, written in _TAG.findall(markup):
+        name = written.lower()
+        repeated += formatting
+        step = -1 if end and opened[name] else 0 if end or name in _VOID else 1
+        opened[name] += step
+        depth += step
+        formatting += step * (name in _FORMATTING)
+        if depth > DEEPEST or repeated > MOST_REPEATED:
+            return True
     return False
 
 

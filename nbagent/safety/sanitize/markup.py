@@ -1,7 +1,7 @@
 """Cleans HTML and SVG so that they load nothing. Pure.
 
-nh3 (html5ever) writes the result. Before that, the markup is read once to bound its depth, since a parser's time grows
-with the square of it, and to note what is removed.
+nh3 (html5ever) writes the result. Before that, the markup is read once to bound its depth and how many elements a
+parser makes of it (`nesting.py`), and to note what is removed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import nh3
 
 from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import IN_LOG, LeftOut, is_data_image
+from nbagent.safety.sanitize.nesting import SVG, VOID, Nesting
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
 
 MAX_MARKUP_CHARACTERS = 4 * 1024 * 1024
 """Characters of one piece of markup that are read."""
-MAX_ELEMENT_DEPTH = 200
-"""Depth of nested elements."""
 MAX_DRAWN = 64 * 1024 * 1024
 """Characters that all `<use>` of one piece of markup show again."""
 
@@ -31,15 +30,8 @@ _TEXT = frozenset(
     ol p pre progress q rp rt ruby s samp section small span strike strong sub summary sup table tbody td tfoot th thead
     time tr tt u ul var wbr""".split()
 )
-_SVG = frozenset(
-    """svg g defs symbol use path rect circle ellipse line polyline polygon text tspan image clipPath linearGradient
-    radialGradient stop marker""".split()
-)
-_TAGS = _TEXT | _SVG
+_TAGS = _TEXT | SVG
 _NAMES = {name.lower(): name for name in _TAGS}
-_VOID = frozenset({"br", "col", "hr", "img", "wbr"})
-_IMPLIED = frozenset("p li dd dt td th tr tbody thead tfoot colgroup caption rp rt".split())
-"""Elements that end where the next one begins, so that they alone can't make the tree deep."""
 _GONE = frozenset(
     "script style iframe frame frameset object embed applet noembed noframes noscript template title textarea xmp "
     "portal plaintext".split()
@@ -72,7 +64,7 @@ _DRAWN = {
 }
 _CSS = frozenset("fill stroke clip-path marker-start marker-mid marker-end color stop-color font-family".split())
 _ATTRIBUTES = {
-    tag: set(_GENERAL | _TABLE | _ALONE.get(tag, frozenset()) | (set(_DRAWN.values()) if tag in _SVG else set()))
+    tag: set(_GENERAL | _TABLE | _ALONE.get(tag, frozenset()) | (set(_DRAWN.values()) if tag in SVG else set()))
     for tag in _TAGS
 }
 _LOADING = frozenset(
@@ -147,7 +139,7 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
 
 
 def shallow(markup: str) -> str:
-    """Markup with the known elements only, nested at most `MAX_ELEMENT_DEPTH` deep: for a parser of its text."""
+    """Markup with the known elements only, nested at most `MAX_DEPTH` deep: for a parser of its text."""
     return "".join(_Reader(LeftOut()).read(_HIDDEN.sub("", markup)))
 
 
@@ -197,7 +189,7 @@ def _is_endless(written: str) -> bool:
         if found["end"]:
             name, start = opened.pop() if opened else ("", 0)
             sizes.setdefault(name, found.end() - start)
-        elif found["name"] not in _VOID:
+        elif found["name"] not in VOID:
             named = _NAMED.search(found["rest"])
             opened.append((named[1] if named else "", found.start()))
             if found["name"] == "use":
@@ -211,12 +203,11 @@ def _sheet(markup: str, left_out: LeftOut) -> str:
 
 
 class _Reader:
-    """Reads markup once, and passes known tags on to nh3, nested at most `MAX_ELEMENT_DEPTH` deep."""
+    """Reads markup once, and passes known tags on to nh3, each element ended inside the one that it is in."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
-        self._open: dict[str, int] = {}
-        self._depth = 0
+        self._nesting = Nesting()
 
     def read(self, markup: str) -> Iterator[str]:
         at = 0
@@ -229,7 +220,7 @@ class _Reader:
                     self._tell(name, found["rest"])
                 at = _end_of(name, markup, at)
             elif name in _NAMES:
-                yield self._end(name) if found["end"] else self._start(name, found["rest"])
+                yield _end_tags(self._nesting.end(name)) if found["end"] else self._start(name, found["rest"])
             elif name and not found["end"]:
                 self._tell(name, found["rest"])
         yield markup[at:].replace("<", "&lt;")
@@ -245,14 +236,13 @@ class _Reader:
             self._left_out.add(what)
 
     def _start(self, name: str, rest: str) -> str:
-        closed = rest.endswith("/") and _NAMES[name] in _SVG
-        if name not in _VOID and not closed:
-            if self._depth >= MAX_ELEMENT_DEPTH:
-                self._left_out.add("what was nested too deep")
-                return ""
-            if name not in _IMPLIED:
-                self._depth += 1
-            self._open[name] = self._open.get(name, 0) + 1
+        ended = self._nesting.start(name)
+        if ended is None:
+            return ""
+        closed = rest.endswith("/") and _NAMES[name] in SVG
+        if name not in VOID and not closed and not self._nesting.enter(name):
+            self._left_out.add("what was nested too deep")
+            return _end_tags(ended)
         known = _ATTRIBUTES[_NAMES[name]]
         given: dict[str, str] = {}
         for key, value in _attributes(rest):
@@ -262,14 +252,11 @@ class _Reader:
             elif key in _LOADING and value and not is_data_image(value):
                 self._left_out.loads("a picture", value.split()[0] if value.split() else "")
         inside = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items())
-        return f"<{name}{inside}{' /' if closed else ''}>"
+        return f"{_end_tags(ended)}<{name}{inside}{' /' if closed else ''}>"
 
-    def _end(self, name: str) -> str:
-        if not self._open.get(name):
-            return ""
-        self._open[name] -= 1
-        self._depth -= name not in _IMPLIED
-        return f"</{name}>"
+
+def _end_tags(names: list[str]) -> str:
+    return "".join(f"</{name}>" for name in names)
 
 
 class _Judge:

@@ -11,6 +11,7 @@ import machine
 import pytest
 from notebook.compare.shared import MOMENTS, result, stream
 
+from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.cell import compare, is_of_installs
 from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context, Strictness
@@ -133,6 +134,15 @@ def test_deep_html_is_compared_in_a_time_by_its_size(tag: str) -> None:
     pages = [result(text_html=f"{tag * 30_000}{each}") for each in ("5", "7")]
     found = machine.within(100, lambda: compare(pages[:1], pages[1:], Context(moments=MOMENTS)))
     assert [each.stored for each in found.differences] == ["'5'"]
+
+
+def test_formatting_that_is_not_ended_is_compared_without_opening_it_in_each_block() -> None:
+    """A parser makes elements of megabytes out of it; a hundred of them take long only in front of many blocks."""
+    opened = "".join(f"<font color=c{number}>" for number in range(150))
+    pages = [result(text_html=f"<p>{opened}</p>{'<p>x</p>' * 2_000}{each}") for each in ("5", "7")]
+    assert tables.takes_long(pages[0]["data"]["text/html"])
+    assert not tables.takes_long(opened * 3 + "<p>x</p>" * 100)
+    assert [each.stored for each in compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences] == ["'5'"]
 
 
 def test_errors_and_missing_outputs_are_found() -> None:
