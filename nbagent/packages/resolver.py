@@ -216,18 +216,22 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 def explain(error: str, asked: list[Requirement]) -> InstallError | None:
-    """The error for a failed resolution whose cause is not the age of releases, else None."""
-    text = " ".join(error.split())
-    if re.search(r"lack of valid authentication|network was disabled", text):
-        return IndexUnreachableError(f"The package index can't be reached: {shorten(error)}", mend=uv.way_out(text))
-    if address := re.search(r"Package `([^`]+)` was included as a URL dependency", text):
+    """The error for a failed resolution whose cause is not the age of releases, else None.
+
+    Args:
+        error: What uv says, on one line.
+        asked: The requirements that were asked for.
+    """
+    if re.search(r"lack of valid authentication|network was disabled", error):
+        return IndexUnreachableError(f"The package index can't be reached: {shorten(error)}", mend=uv.way_out(error))
+    if address := re.search(r"Package `([^`]+)` was included as a URL dependency", error):
         return InstallRefused(
             f"It depends on {address[1][:100]} at an address of its own, and only the index is asked."
         )
-    if "No solution found" not in text:
-        kind = IndexUnreachableError if uv.unreachable(text) else InstallError
-        return kind(f"The package index can't be read: {shorten(error)}", mend=uv.way_out(text))
-    if unknown := re.search(r"([\w.-]+) was not found in the package registry", text):
+    if "No solution found" not in error:
+        kind = IndexUnreachableError if uv.unreachable(error) else InstallError
+        return kind(f"The package index can't be read: {shorten(error)}", mend=uv.way_out(error))
+    if unknown := re.search(r"(?<![\w.-])([\w.-]++) was not found in the package registry", error):
         name = unknown[1]
         if name in {canonicalize_name(requirement.name) for requirement in asked}:
             return InstallRefused(
@@ -239,10 +243,9 @@ def explain(error: str, asked: list[Requirement]) -> InstallError | None:
 
 def unsolved(error: str, target: Target) -> InstallError:
     """The error for a resolution that found no wheel, or no versions that fit together."""
-    text = " ".join(error.split())
     name = r"(?:^|\s)([A-Za-z][\w.-]*)(?:[<>=!~]\S*)?,? (?:has|have)"
-    if sources := re.search(rf"{name} no usable wheels", text):
+    if sources := re.search(rf"{name} no usable wheels", error):
         return InstallRefused(f"{sources[1]} comes as source only where it would fit, and nothing is built here.")
-    if others := re.search(rf"{name} no wheels with a matching", text):
+    if others := re.search(rf"{name} no wheels with a matching", error):
         return InstallRefused(f"{others[1]} has no wheel for Python {target.python} on {target.platform}.")
     return InstallError(f"No versions fit together: {shorten(error)}")

@@ -11,7 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from packaging.version import Version
 
@@ -35,6 +37,12 @@ MAX_MEMORY = 2048 * MIB
 """Bytes of uv's memory, ten times what it takes for large packages: it reads what an index says whole."""
 SPARE = 64 * MIB
 """Bytes that uv may write of its own, beside the packages."""
+MAX_OUTPUT = 16 * MIB
+"""Bytes that uv may print: it prints what it resolved, with names and versions that packages give."""
+MAX_MESSAGE = 32 * 1024
+"""Characters of uv's errors that are read, of their begin and of their end each."""
+MAX_WORD = 300
+"""Characters of one word in uv's errors: a version in the metadata of a hostile wheel stands there whole."""
 _TEMPORARY = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
 _PASSED = frozenset({
@@ -176,7 +184,9 @@ def install_arguments(folder: Path, requirements: str, target: list[str], *, lin
 
 
 async def run(arguments: list[str], *, work: Path, deadline: float, most: int | None = None) -> tuple[int, str, str]:
-    """Run uv; returns its exit code, output and errors. uv never outlives the call, even if that is cancelled.
+    """Run uv; returns its exit code, its output, and its errors on one line, long words cut.
+
+    uv never outlives the call, even if that is cancelled.
 
     Args:
         arguments: Its command line.
@@ -186,27 +196,47 @@ async def run(arguments: list[str], *, work: Path, deadline: float, most: int | 
 
     Raises:
         IndexUnreachableError: The deadline passed.
-        TooMuchError: They have more, or uv takes too much memory.
+        TooMuchError: They have more, or uv takes too much memory or prints too much.
     """
-    process = _start(arguments, work)
-    reading = asyncio.get_running_loop().run_in_executor(None, process.communicate)
-    try:
-        async with asyncio.timeout_at(deadline):
-            while not reading.done():
-                await asyncio.wait([reading], timeout=LOOK_SECONDS)
-                _check_use(process.pid, most)
-        output, error = reading.result()
-    except TimeoutError:
-        raise IndexUnreachableError("The package index did not answer in time.") from None
-    finally:
-        if not reading.done():
-            half_made = _half_made(process.pid)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.wait([reading])
-            for each in half_made:
-                await to_the_end(fileio.remove, each)
-    return process.returncode, output.decode(errors="replace"), error.decode(errors="replace")
+    with tempfile.TemporaryFile(dir=work) as output, tempfile.TemporaryFile(dir=work) as errors:
+        process = _start(arguments, work, output, errors)
+        ending = asyncio.get_running_loop().run_in_executor(None, process.wait)
+        try:
+            async with asyncio.timeout_at(deadline):
+                while not ending.done():
+                    await asyncio.wait([ending], timeout=LOOK_SECONDS)
+                    _check_use(process.pid, most)
+        except TimeoutError:
+            raise IndexUnreachableError("The package index did not answer in time.") from None
+        finally:
+            if not ending.done():
+                half_made = _half_made(process.pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.wait([ending])
+                for each in half_made:
+                    await to_the_end(fileio.remove, each)
+        return process.returncode, _printed(output), _message(errors)
+
+
+def _printed(output: BinaryIO) -> str:
+    """What uv printed."""
+    if output.seek(0, os.SEEK_END) > MAX_OUTPUT:
+        raise TooMuchError(f"What uv says of these packages is more than {MAX_OUTPUT // MIB} MB.")
+    output.seek(0)
+    return output.read().decode(errors="replace")
+
+
+def _message(errors: BinaryIO) -> str:
+    """Uv's errors on one line: the begin and the end of each word, and of them all."""
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(0)
+    text = errors.read(MAX_MESSAGE).decode(errors="replace")
+    if size > MAX_MESSAGE:
+        errors.seek(max(size - MAX_MESSAGE, MAX_MESSAGE))
+        text += errors.read(MAX_MESSAGE).decode(errors="replace")
+    half = MAX_WORD // 2
+    return " ".join(ends(word, head=half, tail=half, mark=lambda _: "…") for word in text.split())
 
 
 def _check_use(pid: int, most: int | None) -> None:
@@ -240,7 +270,7 @@ def _half_made(pid: int) -> set[Path]:
     return {each for each in found if (each.parent / "CACHEDIR.TAG").is_file()}
 
 
-def _start(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
+def _start(arguments: list[str], work: Path, output: BinaryIO, errors: BinaryIO) -> subprocess.Popen[bytes]:
     """Start uv in a process group of its own.
 
     It doesn't use asyncio's subprocesses: if a loop ends while one is being started, Python 3.11 waits for ever.
@@ -251,8 +281,8 @@ def _start(arguments: list[str], work: Path) -> subprocess.Popen[bytes]:
         env=environment(),
         start_new_session=True,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=output,
+        stderr=errors,
     )
 
 
@@ -271,7 +301,7 @@ def way_out(error: str) -> str:
         if (named := told.get("SSL_CERT_FILE")) and not Path(named).is_file():
             return f"There is no file {named}, which SSL_CERT_FILE or pip's `cert` names."
         return "Name your organisation's certificates in PIP_CERT or SSL_CERT_FILE, or set UV_SYSTEM_CERTS=1."
-    if re.search(r"authentication|credentials|HTTP status[^:]*40[137]", error):
+    if re.search(r"authentication|credentials|HTTP status[^:]{0,100}40[137]", error):
         return "Give the index's user and password in its address, in ~/.netrc or by UV_KEYRING_PROVIDER."
     if re.search(r"tunnel error|proxy", error, re.IGNORECASE):
         return "Mend the proxy that HTTPS_PROXY, ALL_PROXY or pip's `proxy` names."

@@ -48,6 +48,18 @@ async def test_a_conflict_with_the_sandbox_is_an_error(index: Index, make: Make)
     await refused(make(), "numpy==3.0", match=r"numpy 2\.3\.5 is part of the sandbox")
 
 
+@pytest.mark.parametrize("version", ["1+" + "a" * 200_000, "1" + ".1" * 20_000, "1+" + "a.b." * 20_000 + "c"])
+async def test_a_word_of_a_packages_metadata_is_read_in_a_time_by_its_length(
+    version: str, index: Index, make: Make
+) -> None:
+    """The error of uv has it whole: patterns on 40 KB of it held whoever installs up for six seconds."""
+    index.add("numpy", "2.3.5")
+    index.add("app", requires=(f"numpy=={version}",))
+    begun = time.process_time()
+    await refused(make(), "app", match=r"numpy==1.*…")
+    assert time.process_time() - begun < 1
+
+
 async def test_a_wheel_in_the_cache_is_not_fetched_again(index: Index, make: Make, tmp_path: Path) -> None:
     """Another session's install of the same wheel asks the index which one it is, and nothing more."""
     index.add("app")
