@@ -22,6 +22,8 @@ from nbagent.sandbox.paths import DATA
 
 MOST_BESIDE = 10_000
 """Names of a folder that are held against what code names."""
+MOST_GLOBS = 100
+"""Patterns such as `*.csv` of a program that each of these names is held against."""
 _ALL = re.compile(r"\b(?:listdir|scandir|iterdir|getcwd|cwd)\(\s*\)|\bos\.walk\(")
 
 
@@ -86,7 +88,7 @@ def beside(source: Path, code: Iterable[str]) -> list[Path]:
         return []
     patterns = {pattern for each in code for pattern in _patterns(each, folder)}
     plain = {each for each in patterns if set(each).isdisjoint("*?[")}
-    globs = [re.compile(fnmatch.translate(each)) for each in sorted(patterns - plain)]
+    globs = [re.compile(fnmatch.translate(each)) for each in sorted(patterns - plain)[:MOST_GLOBS]]
     found = []
     for each in _entries(folder):
         named = each.name in plain or (any(glob.match(each.name) for glob in globs) and not _is_written(each.name))

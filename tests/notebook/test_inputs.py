@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,16 @@ def test_of_a_private_folder_code_sees_nothing(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     (tmp_path / "keys.txt").write_text("secret")
     assert beside(tmp_path / "n.ipynb", ["open('keys.txt')"]) == []
+
+
+def test_code_of_thousands_of_patterns_takes_no_time(tmp_path: Path) -> None:
+    """Who wrote it may want that each of a folder's names is held against each of them."""
+    for number in range(2_000):
+        (tmp_path / f"{number}.txt").touch()
+    code = "\n".join(f"glob('{number}*.csv')" for number in range(5_000))
+    begun = time.process_time()
+    assert beside(tmp_path / "n.ipynb", [code]) == []
+    assert time.process_time() - begun < 3
 
 
 def test_nothing_is_beside_code_whose_folder_cannot_be_read(tmp_path: Path) -> None:

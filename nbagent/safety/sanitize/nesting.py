@@ -26,6 +26,7 @@ _BLOCKS = _HEADINGS | frozenset(
 )
 """Elements that end a paragraph."""
 _SECTIONS = frozenset({"tbody", "thead", "tfoot"})
+_ROWS = _SECTIONS | {"table", "tr", "colgroup"}
 _CELLS = frozenset({"td", "th", "caption"})
 _SCOPES = _CELLS | {"table"}
 """Elements that nothing inside them ends, but parts of their table."""
@@ -53,7 +54,7 @@ class Nesting:
         self._open: list[str] = []
 
     def start(self, name: str) -> list[str] | None:
-        """The elements that end where an element begins, the innermost first; None where parsers pass over it."""
+        """The elements that end where an element begins, the innermost first; None where it has no place."""
         ended: list[str] = []
         if name not in _IN_SVG and "svg" in self._open:
             ended += self._close(self._open.index("svg"))
@@ -66,6 +67,9 @@ class Nesting:
             return ended
         if name == "table":
             ended += self._close(self._find({"table"}, _CELLS))
+        if self._open and self._open[-1] in _ROWS:
+            # Parsers move it out of the table, and look through all that they moved before.
+            return None
         if name in _BLOCKS:
             ended += self._close(self._find({"p"}, _SCOPES))
         if name in _HEADINGS and self._open and self._open[-1] in _HEADINGS:
