@@ -1,0 +1,125 @@
+"""The representations of an output as text that can be compared: what is seen of them, and no made-up names. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nbagent.notebook.compare import tables
+from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
+from nbagent.safety.sanitize.markup import clean_classes, elements
+from nbagent.safety.sanitize.outputs import SVG
+from nbagent.sandbox.untrusted import UnreadableError, parse
+
+_DRAWN = re.compile(
+    r"<(?:svg|canvas|img|style|script|i?frame(?:set)?|object|embed|video|audio|input|meter|progress|link|math|textarea|select|"
+    r"template|title|no(?:script|embed|frames)|xmp|plaintext|portal|applet|marquee)\b",
+    re.I,
+)
+"""Elements of which more is seen than their text, or another text than a cleaned one."""
+_PLAIN = frozenset(
+    """a abbr b big blockquote body caption center cite code col colgroup dd div dl dt em figcaption figure font footer
+    h1 h2 h3 h4 h5 h6 head header hr html i kbd label main mark nav ol pre samp section small span strong tbody tfoot
+    thead time tt u ul var wbr""".split()
+)
+"""Elements that only style their text."""
+_NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
+"""Attributes that change nothing that is seen. Some classes do, which `looks` tells apart."""
+_HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
+"""Classes of Bootstrap, which pages of notebooks use."""
+_ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
+"""Kinds of numbers by Plotly's names, and by Python's."""
+_ELEMENTS = re.compile(r"<[^<>]*>")
+_NAMES = re.compile(
+    r"""((?<![\w-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})"""
+)
+"""Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
+
+
+def text_of(value: Any) -> str:
+    """A representation as nbformat has it: text, lines of it, or JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "".join(value)
+    try:
+        return json.dumps(value, indent=0, sort_keys=True)
+    except RecursionError:
+        return "\n".join(_flat(value))
+
+
+def _flat(value: Any) -> Iterator[str]:
+    """JSON that is nested too deep for Python to write: its signs, names and values one by one."""
+    rest = [(value, False)]
+    while rest:
+        each, is_sign = rest.pop()
+        pairs = sorted(each.items()) if isinstance(each, dict) else each if isinstance(each, list) else None
+        if pairs is None:
+            yield each if is_sign else json.dumps(each)
+            continue
+        signs = "{}" if isinstance(each, dict) else "[]"
+        parts = [part for pair in pairs for part in pair] if isinstance(each, dict) else pairs
+        rest += [(signs[1], True), *((part, False) for part in reversed(parts)), (signs[0], True)]
+
+
+def is_drawn(markup: str) -> bool:
+    """Whether HTML shows more than its text, or is too deep for that to be known."""
+    return _DRAWN.search(markup) is not None or tables.is_deep(markup)
+
+
+def read(mime: str, text: str) -> str:
+    """A representation as text in which what differs with every run is as little as possible."""
+    by_mime: dict[str, Callable[[str], str]] = {SVG: _renamed, PDF: unpacked, "text/html": unpacked_in}
+    return by_mime.get(mime, _with_numbers if mime.endswith("json") else str)(text)
+
+
+def _with_numbers(text: str) -> str:
+    """JSON in which the arrays that Plotly packs are numbers, which can be compared one by one."""
+    if '"bdata"' not in text:
+        return text
+    try:
+        return json.dumps(_with_lists(parse(text, limit=tables.MOST)), indent=0, sort_keys=True)
+    except (UnreadableError, RecursionError):
+        return text
+
+
+def _with_lists(value: Any) -> Any:
+    match value:
+        case {"dtype": str(kind), "bdata": str(data)} if kind in _ARRAYS:
+            try:
+                return {**value, "bdata": array(_ARRAYS[kind], b64decode(data)).tolist()}
+            except ValueError:
+                return value
+        case dict():
+            return {name: _with_lists(each) for name, each in value.items()}
+        case list():
+            return [_with_lists(each) for each in value]
+    return value
+
+
+def looks(markup: str) -> str:
+    """Elements and attributes that change how the text of HTML is seen, each on a line with the text behind it.
+
+    They hide it, turn it round, number it, or show something else.
+    """
+    found = []
+    for name, attributes, text in elements(markup):
+        shown = [f"{key}={value}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
+        classes = " ".join(value for key, value in attributes if key == "class").split()
+        shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
+        if shown or name not in _PLAIN:
+            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown, text)))
+    return "\n".join(found)
+
+
+def _renamed(drawing: str) -> str:
+    """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
+    names = [each[2] for tag in _ELEMENTS.findall(drawing) for each in _NAMES.finditer(tag) if each[1].startswith("id")]
+    order = {name: f"N{number}" for number, name in enumerate(dict.fromkeys(names))}
+    return _ELEMENTS.sub(
+        lambda tag: _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), tag[0]), drawing
+    )
