@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,8 +14,7 @@ import msgspec
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
 from nbagent.core.text import joined, one_line
-from nbagent.kernel.outputs.limits import OutputLimits
-from nbagent.kernel.outputs.streams import Stream
+from nbagent.notebook.compare.streams import as_kept
 from nbagent.notebook.compare.widgets import models
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
@@ -186,7 +184,7 @@ class Document:
 
     def comparable(self, cell: DocumentCell) -> list[Output]:
         """The outputs of a cell as they are compared."""
-        return cell.outputs if self.is_ours else [whole(_bounded(each)) for each in _coalesced(cell.outputs)]
+        return cell.outputs if self.is_ours else [whole(each) for each in as_kept(cell.outputs)]
 
     @property
     def language(self) -> str:
@@ -283,28 +281,6 @@ def whole(output: Output) -> Output:
     """
     data = output.get("data") or {}
     return {**output, "data": {**data, SVG: clean_svg(joined(data[SVG]), LeftOut())}} if SVG in data else output
-
-
-def _coalesced(outputs: Iterable[Output]) -> Iterator[Output]:
-    r"""The outputs, with neighbours of one stream in one.
-
-    nbclient stores each message by itself, and a `\r` in one goes back to the beginning of a line in another.
-    """
-    for (kind, _), group in itertools.groupby(outputs, key=lambda each: (each["output_type"], each.get("name"))):
-        same = list(group)
-        text = "".join(joined(each.get("text", "")) for each in same)
-        yield from [{**same[0], "text": text}] if kind == "stream" else same
-
-
-def _bounded(output: Output) -> Output:
-    r"""A stream as nbagent keeps it: what `\r` overwrote is gone, and so is the middle of a long one."""
-    if output["output_type"] != "stream":
-        return output
-    limits = OutputLimits()
-    stream = Stream(output["name"], head=limits.stream_head, tail=limits.stream_tail, edits=limits.edits)
-    stream.add("".join(output["text"]))
-    stream.close()
-    return stream.output()
 
 
 def _cell(cell: Any, number: int) -> DocumentCell:

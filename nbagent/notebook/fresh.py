@@ -15,6 +15,7 @@ from nbagent.core.events import Cell, Event, Output, Package, Record
 from nbagent.core.text import joined
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import sweep
+from nbagent.notebook.compare.streams import Printed
 from nbagent.notebook.compare.texts import HTML
 from nbagent.notebook.compare.widgets import EVERY, models
 from nbagent.notebook.document import Document, whole
@@ -46,6 +47,7 @@ class Ran:
         machine: What of the machine can change a result.
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.
+        printed: What each cell printed as it came, by its number and the name of the stream.
         widgets: The models of its widgets at the end, by their names.
         process: The number of the kernel's process, as it says; 0 if that is no number.
         started: The numbers of the processes and threads that its cells started.
@@ -59,6 +61,7 @@ class Ran:
     machine: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     features: list[str] = field(default_factory=list)
+    printed: dict[int, dict[str, str]] = field(default_factory=dict)
     widgets: Mapping[str, Any] = field(default_factory=dict)
     process: int = 0
     started: range = range(0)
@@ -104,10 +107,11 @@ class FreshRuns:
             SandboxError: It can't be started.
             InstallError: The packages of the lock can't be had.
         """
-        recording, ran = Recording(), Ran()
+        recording, printed, ran = Recording(), Printed(), Ran()
 
         def notify(event: Event) -> None:
             recording.on_event(Record(0, time.time(), event))
+            printed.on_event(event)
 
         spec = replace(self._spec, variables=(*self._spec.variables, *variables))
         async with Kernel(self._engine, spec, notify=notify) as kernel:
@@ -130,6 +134,7 @@ class FreshRuns:
         for number, cell in ran.cells.items():
             ended = recording.cell(cell.cell) or cell
             exported = ran.exported[number] = shown(ended, recording, widgets=views)
+            ran.printed[number] = printed.of(cell.cell)
             ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=whole)
         self.count += 1
         self.seconds += sum(each.duration for each in ran.cells.values())

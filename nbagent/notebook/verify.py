@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nbagent.core.errors import NbagentError
+from nbagent.core.events import Output
 from nbagent.core.text import one_line
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import lock_check, sweep
@@ -25,6 +26,7 @@ from nbagent.notebook.compare.dates import QUARTER, Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.reads import Code, Reads, changes
+from nbagent.notebook.compare.streams import cut_alike
 from nbagent.notebook.compare.texts import MOST, ORDER, TWICE, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.document import Document, DocumentCell
@@ -245,15 +247,15 @@ class Verification:
         if not drawn and (cell.at is None or began // QUARTER == cell.at // QUARTER):
             return  # no clock, in whichever time zone, shows another hour, or day
         past = await self._run_in_the_past(fresh)
-        if (former := past.outputs.get(cell.number)) is None:
+        if cell.number not in past.outputs:
             return
         reads = self._reads[cell.number]
         context = _context(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
-        stored = self._document.comparable(cell)
+        stored, former = self._shown(cell, past)
         # Whole: what is not compared would be taken for what agrees.
         then = compare(stored, former, context, most=sys.maxsize)
         if then.differences:  # a duration, say, in which two runs of that day differ, too
-            again = (await self._run_in_the_past(fresh, 1)).outputs.get(cell.number, [])
+            _, again = self._shown(cell, await self._run_in_the_past(fresh, 1))
             then = compare(stored, former, context, again=[again], most=sys.maxsize)
         if found.is_cut:  # of the rest nothing else is known
             proof.differences, found.pictures = then.differences[:MOST], then.pictures
@@ -262,6 +264,9 @@ class Verification:
             proof.differences = [each for each in found.differences if each.what in differ]
         if len(proof.differences) < len(found.differences):
             found.excused.add("date")
+
+    def _shown(self, cell: DocumentCell, ran: Ran) -> tuple[list[Output], list[Output]]:
+        return _shown(self._document, cell, ran, strictness=self._strictness)
 
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
@@ -289,17 +294,9 @@ def compared(
         is_left_out = cell.is_block and document.lock is not None  # it isn't run, so it shows nothing
         if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
-        stored, ours = document.comparable(cell), fresh.outputs.get(cell.number, [])
-        stored = [each for each in stored if not is_of_installs(each, fresh.versions)]
         further = [ran for ran in again if cell.number in ran.outputs]
-        more = [ran.outputs[cell.number] for ran in further]
-        if cell.installs:
-            stored, ours, *more = (
-                [each for each in run if each["output_type"] != "stream"] for run in (stored, ours, *more)
-            )
-        shown = zip(more, further, strict=True)
-        more = [widgets.with_state(stored, each, (document.widgets, ran.widgets))[1] for each, ran in shown]
-        stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
+        pairs = [_shown(document, cell, ran, strictness=strictness) for ran in (fresh, *further)]
+        (stored, ours), more = pairs[0], [each for _, each in pairs[1:]]
         early = (cell.at or 0.0) - first
         context = _context(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
         found[cell.number] = compare(stored, ours, context, again=more)
@@ -307,6 +304,18 @@ def compared(
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
     return found
+
+
+def _shown(
+    document: Document, cell: DocumentCell, ran: Ran, *, strictness: Strictness
+) -> tuple[list[Output], list[Output]]:
+    """What a cell shows in the notebook and in a fresh run, as the two are compared."""
+    stored = [each for each in document.comparable(cell) if not is_of_installs(each, ran.versions)]
+    fresh = ran.outputs.get(cell.number, [])
+    if cell.installs:
+        stored, fresh = ([each for each in outputs if each["output_type"] != "stream"] for outputs in (stored, fresh))
+    fresh = cut_alike(stored, fresh, ran.printed.get(cell.number, {}), strictness.masks)
+    return widgets.with_state(stored, fresh, (document.widgets, ran.widgets))
 
 
 def _context(

@@ -318,6 +318,10 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     plotted = figure | {"text/html": "plotly_mimetype+notebook_connected"}
     bar = "import sys, time\nfor n in range(3): print(f'\\r{n} of 2', end='', file=sys.stderr); time.sleep(0.1)"
     bars = [nbformat.v4.new_output("stream", name="stderr", text=f"\r{n} of 2") for n in range(3)]
+    mixed = "import sys\nfor n in range(3):\n    print(f'\\r{n} of 2', end='', file=sys.stderr, flush=True)\n"
+    mixed += "    if n == 1: print('half', flush=True)"
+    half = nbformat.v4.new_output("stream", text="half\n")
+    states = [nbformat.v4.new_output("stream", name="stderr", text=each) for each in ("\r0 of 2", "\r1 of 2\r2 of 2")]
     cells = [
         ("print(open('a.txt').read())", [nbformat.v4.new_output("stream", text="hello\n")], []),
         ("1 / 0", [nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")], []),
@@ -328,6 +332,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         (frame, [nbformat.v4.new_output("display_data", framed)], []),
         (plot, [nbformat.v4.new_output("display_data", plotted)], []),
         (bar, bars, []),
+        (mixed, [states[0], half, states[1]], []),
     ]
     notebook = nbformat.v4.new_notebook()
     for number, (code, outputs, tags) in enumerate(cells, 1):
@@ -337,7 +342,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10"]
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10", "c11"]
     assert differing(proof) == {
         "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
         "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
