@@ -13,14 +13,12 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
-from nbagent.core.text import joined, one_line
+from nbagent.core.text import one_line
 from nbagent.notebook.compare.streams import as_kept
 from nbagent.notebook.compare.widgets import models
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
-from nbagent.safety.sanitize.left_out import LeftOut
-from nbagent.safety.sanitize.markup import clean_svg
-from nbagent.safety.sanitize.outputs import SVG, VIEW_MIME
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 from nbagent.safety.sanitize.widgets import STATE_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
@@ -183,8 +181,8 @@ class Document:
         return any(str(_part({"view": each}, "view").get("model_id")) not in known for each in views if each)
 
     def comparable(self, cell: DocumentCell) -> list[Output]:
-        """The outputs of a cell as they are compared."""
-        return cell.outputs if self.is_ours else [whole(each) for each in as_kept(cell.outputs)]
+        """The outputs of a cell as they are compared: those of nbagent's as an export has them, any other's whole."""
+        return cell.outputs if self.is_ours else as_kept(cell.outputs)
 
     @property
     def language(self) -> str:
@@ -272,15 +270,6 @@ def of(notebook: Any, *, name: str) -> Document:
     given = [each for each in cells if each.code.strip()]
     running, skipped = ([each for each in given if (SKIPPED in each.tags) is tagged] for tagged in (False, True))
     return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook, skipped=skipped)
-
-
-def whole(output: Output) -> Output:
-    """An output of a notebook that isn't nbagent's, as it is compared: an export would leave out what programs draw.
-
-    A drawing in SVG is as in an export, in which nothing says when it was made.
-    """
-    data = output.get("data") or {}
-    return {**output, "data": {**data, SVG: clean_svg(joined(data[SVG]), LeftOut())}} if SVG in data else output
 
 
 def _cell(cell: Any, number: int) -> DocumentCell:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from nbagent.notebook import sweep
 from nbagent.notebook.compare.streams import Printed
 from nbagent.notebook.compare.texts import HTML
 from nbagent.notebook.compare.widgets import EVERY, models
-from nbagent.notebook.document import Document, whole
+from nbagent.notebook.document import Document
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
@@ -135,7 +136,7 @@ class FreshRuns:
             ended = recording.cell(cell.cell) or cell
             exported = ran.exported[number] = shown(ended, recording, widgets=views)
             ran.printed[number] = printed.of(cell.cell)
-            ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=whole)
+            ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=copy)
         self.count += 1
         self.seconds += sum(each.duration for each in ran.cells.values())
         return ran

@@ -313,6 +313,8 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     charts = [{chart: {"bars": [1, last]}, "text/plain": "a chart"} for last in (2, 9)]
     frame = "display({'text/html': '<iframe srcdoc=\"a loss\"></iframe>'}, raw=True)"
     framed = {"text/html": '<iframe srcdoc="a profit"></iframe>'}
+    drawn = "<svg><text><![CDATA[a {}]]></text></svg>"
+    drawing = nbformat.v4.new_output("display_data", {"image/svg+xml": drawn.format("profit")})
     figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}}
     plot = f"import os\ndisplay({figure!r} | {{'text/html': os.environ['PLOTLY_RENDERER']}}, raw=True)"
     plotted = figure | {"text/html": "plotly_mimetype+notebook_connected"}
@@ -330,6 +332,7 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         ("'never run'", [], []),
         *((draw, [nbformat.v4.new_output("display_data", each)], []) for each in charts),
         (frame, [nbformat.v4.new_output("display_data", framed)], []),
+        (f"display({{'image/svg+xml': {drawn.format('loss')!r}}}, raw=True)", [drawing], []),
         (plot, [nbformat.v4.new_output("display_data", plotted)], []),
         (bar, bars, []),
         (mixed, [states[0], half, states[1]], []),
@@ -342,11 +345,12 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10", "c11"]
+    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12"]
     assert differing(proof) == {
         "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
         "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
         "c8": ["output 1, text/html, markup: 'profit' → 'loss'", ""],
+        "c9": ["output 1, image/svg+xml, line 1: 'profit' → 'loss'", ""],
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
-from nbagent.safety.sanitize.markup import clean_classes, elements
+from nbagent.safety.sanitize.markup import clean_classes, elements, unescape
 from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -33,11 +33,22 @@ _HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-n
 """Classes of Bootstrap, which pages of notebooks use."""
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
-_ELEMENTS = re.compile(r"<[^<>]*>")
+_PARTS = re.compile(r"""<!(?:--.*?(?:-->|\Z)|\[CDATA\[.*?(?:\]\]>|\Z))|<[^<>]*>""", re.DOTALL)
+"""The parts of a drawing: comments and text of others, in which nothing is a name, and elements."""
 _NAMES = re.compile(
-    r"""((?<![\w-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})"""
+    r"""((?<![\w:-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})(?=["')]|&quot;)"""
 )
 """Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
+_WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
+_OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
+_DRAWING = re.compile(
+    r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
+    r"lineargradient|radialgradient|stop|marker|filter|fe\w+|a|style|metadata|title|desc|\w+:\w+",
+    re.I,
+)
+"""Elements of a drawing in which nothing is text that looks like an element."""
+_BY_PART = re.compile(r"\\|\[\s*id\b", re.I)
+"""How a rule of style uses a name that stands nowhere as it is."""
 
 
 def text_of(value: Any) -> str:
@@ -118,8 +129,31 @@ def looks(markup: str) -> str:
 
 def _renamed(drawing: str) -> str:
     """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
-    names = [each[2] for tag in _ELEMENTS.findall(drawing) for each in _NAMES.finditer(tag) if each[1].startswith("id")]
-    order = {name: f"N{number}" for number, name in enumerate(dict.fromkeys(names))}
-    return _ELEMENTS.sub(
-        lambda tag: _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), tag[0]), drawing
-    )
+    order = {name: f"N{number}" for number, name in enumerate(_made_up(drawing))}
+
+    def with_numbers(part: re.Match[str]) -> str:
+        if part[0].startswith("<!"):
+            return part[0]
+        return _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), part[0])
+
+    return _PARTS.sub(with_numbers, drawing) if order else drawing
+
+
+def _made_up(drawing: str) -> Iterator[str]:
+    """The names in a drawing that nothing but an address uses: no rule of style, no animation, and nobody who reads."""
+    names = dict[str, None]()
+
+    def without(part: re.Match[str]) -> str:
+        if part[0].startswith("<!"):
+            return part[0]
+        names.update((each[2], None) for each in _NAMES.finditer(part[0]) if each[1].startswith("id"))
+        return _NAMES.sub(" ", part[0])
+
+    rest = _PARTS.sub(without, drawing)
+    if _BY_PART.search(rest) or not all(map(_DRAWING.fullmatch, set(_OPENED.findall(rest)))):
+        return
+    used = set[str]()
+    for word in _WORDS.findall(f"{rest} {unescape(rest)}"):
+        parts = re.split(r"[.:]", word)
+        used.update((word, *(word[: len(".".join(parts[:end]))] for end in range(1, min(len(parts), 9)))))
+    yield from (name for name in names if name not in used)

@@ -80,6 +80,43 @@ def test_names_within_a_drawing_are_made_up(drawn: str, other: bool) -> None:
     assert bool(compare(*runs, Context(moments=MOMENTS)).differences) is other
 
 
+@pytest.mark.parametrize(
+    "drawing",
+    ["<style>#{}{{fill: red}}</style><g id='{}'/><g id='a2'/>", "<style>#{}.x:hover{{fill: red}}</style><g id='{}'/>",
+     "<animate begin='{}.end' attributeName='x'/><g id='{}'/>", "<style>[id^={}]{{}}</style><g id='{}'/>",
+     "<text><![CDATA[<b id='{}'>]]></text>", "<foreignObject><textarea><b id='{}'></textarea></foreignObject>",
+     "<use href='#b5'/><g id='{}&#53;'/>", "<style>#&#{}{{}}</style><g id='b1'/>", "<g title='a>b' id='{}'/>"],
+)  # fmt: skip
+def test_names_that_something_else_uses_are_compared(drawing: str) -> None:
+    """By a rule of style, an animation, or a reader: then which element has one decides what is seen."""
+    runs = [[result(**{"image_svg+xml": f"<svg>{drawing.format(each, each)}</svg>"})] for each in ("b1", "c2")]
+    assert compare(*runs, Context(moments=MOMENTS)).differences
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [("<rect width='9'><animate attributeName='width' to='{}'/></rect>", ("50", "5")),
+     ("<text><![CDATA[{}]]></text>", ("a profit", "a loss")),
+     ("<set attributeName='visibility' to='{}'/>", ("hidden", "visible")),
+     ("<foreignObject><p>{}</p></foreignObject>", ("a profit", "a loss")),
+     ("<script>{}</script>", ("5", "6")), ("</svg><svg><text>{}</text>", ("a profit", "a loss")),
+     ("<path d='M 0 0" + " L 5 5" * 800_000 + "'/></svg><svg><text>{}</text>", ("a profit", "a loss"))],
+)  # fmt: skip
+def test_all_of_a_drawing_is_compared(stored: str, fresh: tuple[str, str]) -> None:
+    """What moves, what stands in CDATA, and what an export would leave out, however long it is."""
+    runs = [[result(**{"image_svg+xml": f"<svg>{stored.replace('{}', each)}</svg>"})] for each in fresh]
+    assert compare(*runs, Context(moments=MOMENTS)).differences
+
+
+def test_a_drawing_tells_when_it_was_made() -> None:
+    """As Matplotlib's do, by whose moments two runs are the same."""
+    drawing = "<metadata><dc:date>{}</dc:date></metadata><clipPath id='p{}'/><g clip-path='url(#p{})'/>"
+    at = [("2026-10-14T14:03:22.512", "ab12"), ("2026-11-23T14:03:23.000412", "cd34")]
+    runs = [[result(**{"image_svg+xml": f"<svg>{drawing.format(*each, each[1])}</svg>"})] for each in at]
+    found = compare(*runs, Context(moments=MOMENTS))
+    assert (found.differences, found.excused) == ([], {"date"})
+
+
 def test_markup_counts_only_where_something_is_drawn() -> None:
     """Names in it that a library makes up differ with every run; a drawing that differs is found."""
     context = Context(moments=MOMENTS)
