@@ -15,7 +15,9 @@ from typing import Any
 from nbagent.core.events import Cell, Event, Output, Package, Record
 from nbagent.core.text import joined
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.transfer.file_watch import FileWatch
 from nbagent.notebook import sweep
+from nbagent.notebook.compare import notes
 from nbagent.notebook.compare.streams import Printed
 from nbagent.notebook.compare.texts import HTML
 from nbagent.notebook.compare.widgets import EVERY, models
@@ -30,6 +32,8 @@ from nbagent.sandbox.spec import SandboxSpec
 
 RUNS_ON = frozenset({"ok", "error"})
 """Ends of a cell after which the next one finds its variables."""
+MOST_SAVED = 1_000
+"""Files of one cell that are known to be saved."""
 MAX_LOADER = 100_000
 """Characters of HTML that loads Plotly's library by its address; the library itself has millions."""
 
@@ -49,6 +53,7 @@ class Ran:
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.
         printed: What each cell printed as it came, by its number and the name of the stream.
+        saved: The names of the files that each cell saved, by its number, where the notebook has sentences on files.
         widgets: The models of its widgets at the end, by their names.
         process: The number of the kernel's process, as it says; 0 if that is no number.
         started: The numbers of the processes and threads that its cells started.
@@ -63,6 +68,7 @@ class Ran:
     versions: Mapping[str, str] = field(default_factory=dict)
     features: list[str] = field(default_factory=list)
     printed: dict[int, dict[str, str]] = field(default_factory=dict)
+    saved: dict[int, frozenset[str]] = field(default_factory=dict)
     widgets: Mapping[str, Any] = field(default_factory=dict)
     process: int = 0
     started: range = range(0)
@@ -143,7 +149,7 @@ class FreshRuns:
 
     async def _run_cells(self, kernel: Kernel, ran: Ran, *, stable: bool) -> None:
         """Run the cells until one leaves no variables for the next."""
-        cells, started = self._document.cells, time.time()
+        cells, started, saved = self._document.cells, time.time(), await self._watch(kernel)
         for done, cell in enumerate(cells):
             self._tell(done, len(cells))
             if cell.is_block and self._document.lock is not None:
@@ -154,6 +160,22 @@ class FreshRuns:
             ran.moments[cell.number] = (began, time.time() - started)
             if ended.status not in RUNS_ON:
                 return
+            ran.saved[cell.number] = await saved()
+
+    async def _watch(self, kernel: Kernel) -> Callable[[], Awaitable[frozenset[str]]]:
+        """What returns the names of the files that were saved since it was called before."""
+        if not any(notes.names_files(each.outputs) for each in self._document.cells):
+            return _nothing
+        about = kernel.about
+        watch = FileWatch(kernel, about.output_folder, bound=MOST_SAVED, work=about.workspace_folder)
+
+        async def saved() -> frozenset[str]:
+            found = await watch.look()
+            named = (each for folder in (found.output, found.work) for each in (*folder.files, *folder.odd))
+            return frozenset(notes.shown(name) for name, *_ in named)
+
+        await saved()
+        return saved
 
     async def _furnish(self, kernel: Kernel) -> None:
         """Install what the lock has and this kernel hasn't."""
@@ -163,6 +185,10 @@ class FreshRuns:
         here = kernel.pins
         others = [each for each in lock.kernel if here.get(each.name) != each.version and _is_replaceable(each)]
         await kernel.install_locked([*lock.packages, *others])
+
+
+async def _nothing() -> frozenset[str]:
+    return frozenset()
 
 
 def words(value: object) -> list[str]:

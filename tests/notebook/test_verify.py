@@ -33,12 +33,13 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
+from nbagent.notebook.compare_runs import all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import CellProof, Proof
 from nbagent.notebook.report import junit
-from nbagent.notebook.verify import Verification, all_reads, compared
+from nbagent.notebook.verify import Verification
 from nbagent.safety.sanitize import clean_output
 from nbagent.sandbox.spec import SandboxSpec
 

@@ -9,6 +9,7 @@ masks.py      what is masked in any text: the built-in shapes, and a person's ru
 volatile.py   why a difference is no change: durations, ids, what differs with every run
 dates.py      whether it is the moment of each run
 streams.py    printed text that other outputs cut into parts
+notes.py      what nbagent itself says among outputs
 tables.py     where in a table a difference is
 widgets.py    the state of widgets, without the names that differ with every run
 pictures.py   pixels, decoded in a sandbox

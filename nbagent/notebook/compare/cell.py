@@ -7,33 +7,23 @@ MIME type.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
-
-from packaging.utils import canonicalize_name
+from typing import NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import forms, tables, texts
 from nbagent.notebook.compare.forms import text_of
 from nbagent.notebook.compare.masks import masked
+from nbagent.notebook.compare.notes import is_mark
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 TRACEBACK = "traceback"
 """What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
-_NOTE = re.compile(
-    r"nbagent: saved in [^\n]*"
-    r"|\[(?:What|The widget that) follows was (?:changed|added)[\w ,]* after this cell had ended\.\]"
-)
-"""What nbagent itself says among outputs: of files that were saved (`results_inside.py`), of late ones (`shown.py`)."""
-_INSTALLED = "nbagent: Installed "
-"""How a client's kernel begins to say which packages a cell missed (`magics_inside.py`)."""
 _Pieces = dict[tuple[str, str], str]
-_NOT_DELIVERED = re.compile(r"(?m)^nbagent: .* was not delivered: .*\n?")
 
 
 class Pair(NamedTuple):
@@ -148,7 +138,7 @@ def pieces(outputs: Iterable[Output]) -> _Pieces:
             name = str(output.get("name", "stdout"))
             found[name, ""] = found.get((name, ""), "") + text_of(output.get("text", ""))
             continue
-        if kind == "display_data" and _is_note(output.get("data", {})):
+        if kind == "display_data" and is_mark(output):
             continue
         number += 1
         if kind == "error":
@@ -158,28 +148,7 @@ def pieces(outputs: Iterable[Output]) -> _Pieces:
         for mime, value in output.get("data", {}).items():
             # Which model a view shows is a made-up name; that there is one counts.
             found[f"output {number}", mime] = text_of(value) if mime != VIEW_MIME else "there"
-    if ("stderr", "") in found:
-        found["stderr", ""] = _NOT_DELIVERED.sub("", found["stderr", ""])
     return {key: text for key, text in found.items() if text or key[1]}
-
-
-def is_of_installs(output: Output, versions: Container[str]) -> bool:
-    """Whether an output only says that packages were installed, each of which a fresh run has.
-
-    Args:
-        output: Of a cell.
-        versions: The names of the packages of that run, normalised.
-    """
-    data = output.get("data") or {}
-    said = text_of(data["text/plain"]) if list(data) == ["text/plain"] else ""
-    if not said.startswith(_INSTALLED):
-        return False
-    packages = [each.split(" ") for each in said.removeprefix(_INSTALLED).removesuffix(".").split(", ")]
-    return all(len(each) == 2 and each[1][:1].isdigit() and canonicalize_name(each[0]) in versions for each in packages)
-
-
-def _is_note(data: Any) -> bool:
-    return list(data) == ["text/plain"] and _NOTE.fullmatch(text_of(data["text/plain"])) is not None
 
 
 def _compare_text(

@@ -11,7 +11,7 @@ import machine
 import pytest
 from notebook.compare.shared import MOMENTS, result, stream
 
-from nbagent.notebook.compare.cell import compare, is_of_installs
+from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context, Strictness
 
@@ -202,20 +202,9 @@ def test_what_nbagent_says_of_outputs_is_no_output() -> None:
     told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
     mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
     more = {**mark, "data": {"text/plain": f"{told} 5"}}
+    forged = {**mark, "data": {"text/plain": told.replace("cell 3", "revenue was 5 million")}}
     context = Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
     assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
     assert compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
     assert compare([more], [], context).differences
-
-
-def test_what_is_said_of_installs_is_of_packages_that_there_are() -> None:
-    """All else that begins so is an output."""
-    versions = {"jinja2", "markdown-it-py"}
-    for told, is_so in (
-        ("nbagent: Installed Jinja2 3.1.6, markdown_it_py 4.2.0.", True),
-        ("nbagent: Installed accuracy 0.99.", False),
-        ("nbagent: Installed jinja2 3.1.6, which shows a profit.", False),
-        ("Installed jinja2 3.1.6.", False),
-    ):
-        assert is_of_installs({"output_type": "display_data", "data": {"text/plain": told}}, versions) is is_so
-    assert not is_of_installs({"output_type": "stream", "name": "stdout", "text": ""}, versions)
+    assert compare([forged], [], context).differences
