@@ -171,8 +171,9 @@ class FreshRuns:
 
         async def saved() -> frozenset[str]:
             found = await watch.look()
-            named = (each for folder in (found.output, found.work) for each in (*folder.files, *folder.odd))
-            return frozenset(notes.shown(name) for name, *_ in named)
+            files = [each[0] for folder in (found.output, found.work) for each in folder.files]
+            odd = [each[0] for folder in (found.output, found.work) for each in folder.odd]
+            return frozenset(map(notes.shown, (*files, *odd)))
 
         await saved()
         return saved

@@ -12,7 +12,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import NbagentError
 from nbagent.core.events import Output
 from nbagent.core.text import one_line
@@ -100,13 +102,13 @@ class Verification:
         fresh = await self._runs.once()
         proof.problems += lock_check.package_problems(self._lock, fresh)
         proof.notes += lock_check.notes(self._document, fresh)
-        found = self._compare(fresh, again)
+        found = await self._compare(fresh, again)
         if sweeps or any(each.differences or each.pictures for each in found.values()):
             again.append(await self._once_more(fresh))
-            found = self._compare(fresh, again)
+            found = await self._compare(fresh, again)
         if any(self._is_doubtful(number, each) for number, each in found.items()):
             again.append(await self._once_more(fresh))
-            found = self._compare(fresh, again)
+            found = await self._compare(fresh, again)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
@@ -174,7 +176,8 @@ class Verification:
             moments = Moments(other.moments.get(cell.number, (0.0, 0.0))[0], *fresh.moments[cell.number])
             reads = self._reads[cell.number]
             context = Context(moments=moments, reads=reads, strictness=self._strictness, ordered=True)
-            compared = compare(one or [], two, context, again=[again.outputs.get(cell.number, [])])
+            further = [again.outputs.get(cell.number, [])]
+            compared = await in_thread(partial(compare, one or [], two, context, again=further))
             differs = any(not each.is_unstable for each in compared.differences)
             for pair in compared.pictures:
                 likeness = await pictures.compare(pair.stored, pair.fresh, exact=True)
@@ -185,8 +188,9 @@ class Verification:
 
     # -- cells ----------------------------------------------------------------------------------------------------
 
-    def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
-        return compared(self._document, fresh, again, reads=self._reads, strictness=self._strictness)
+    async def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
+        work = partial(compared, self._document, fresh, again, reads=self._reads, strictness=self._strictness)
+        return await in_thread(work)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)
@@ -245,10 +249,10 @@ class Verification:
         context = context_of(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
         stored, former = self._shown(cell, past)
         # Whole: what is not compared would be taken for what agrees.
-        then = compare(stored, former, context, most=sys.maxsize)
+        then = await in_thread(partial(compare, stored, former, context, most=sys.maxsize))
         if then.differences:  # a duration, say, in which two runs of that day differ, too
             _, again = self._shown(cell, await self._run_in_the_past(fresh, 1))
-            then = compare(stored, former, context, again=[again], most=sys.maxsize)
+            then = await in_thread(partial(compare, stored, former, context, again=[again], most=sys.maxsize))
         if found.is_cut:  # of the rest nothing else is known
             proof.differences, found.pictures = then.differences[:MOST], then.pictures
         else:

@@ -17,9 +17,9 @@ from nbagent.faces.cli.verify import engine_for, load, read
 from nbagent.notebook import place, rerun
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import Strictness
+from nbagent.notebook.compare_runs import all_reads, compared
 from nbagent.notebook.document import Document
 from nbagent.notebook.fresh import Ran
-from nbagent.notebook.verify import all_reads, compared
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec

@@ -4,6 +4,7 @@ cell.py       a cell's outputs: pairs them by kind
 forms.py      representations of an output as text: HTML, drawings, JSON
 pdf.py        that of a PDF
 texts.py      two texts: what differs, where, and why
+narrow.py     of long texts, the parts in which they differ
 tokens.py     text as numbers, dates, words; which of two texts' differ
 masks.py      what is masked in any text: the built-in shapes, and a person's rules as nbval has them
 volatile.py   why a difference is no change: durations, ids, what differs with every run

@@ -43,10 +43,10 @@ _WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
 _OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
 _DRAWING = re.compile(
     r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
-    r"lineargradient|radialgradient|stop|marker|filter|fe\w+|a|style|metadata|title|desc|\w+:\w+",
+    r"p|br|li|lineargradient|radialgradient|stop|marker|filter|fe\w+|a|style|metadata|title|desc|\w+:\w+",
     re.I,
 )
-"""Elements of a drawing in which nothing is text that looks like an element."""
+"""Elements of a drawing."""
 _BY_PART = re.compile(r"\\|\[\s*id\b", re.I)
 """How a rule of style uses a name that stands nowhere as it is."""
 
@@ -139,6 +139,11 @@ def _renamed(drawing: str) -> str:
     return _PARTS.sub(with_numbers, drawing) if order else drawing
 
 
+def _is_plain(name: str) -> bool:
+    """Whether what an element of that name contains is read as elements and text, and nothing else."""
+    return name.lower() in _PLAIN or _DRAWING.fullmatch(name) is not None
+
+
 def _made_up(drawing: str) -> Iterator[str]:
     """The names in a drawing that nothing but an address uses: no rule of style, no animation, and nobody who reads."""
     names = dict[str, None]()
@@ -150,10 +155,10 @@ def _made_up(drawing: str) -> Iterator[str]:
         return _NAMES.sub(" ", part[0])
 
     rest = _PARTS.sub(without, drawing)
-    if _BY_PART.search(rest) or not all(map(_DRAWING.fullmatch, set(_OPENED.findall(rest)))):
+    if not names or _BY_PART.search(rest) or not all(map(_is_plain, set(_OPENED.findall(rest)))):
         return
     used = set[str]()
-    for word in _WORDS.findall(f"{rest} {unescape(rest)}"):
+    for word in {*_WORDS.findall(rest), *(_WORDS.findall(unescape(rest)) if "&" in rest else ())}:
         parts = re.split(r"[.:]", word)
         used.update((word, *(word[: len(".".join(parts[:end]))] for end in range(1, min(len(parts), 9)))))
     yield from (name for name in names if name not in used)

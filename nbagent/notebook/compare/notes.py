@@ -1,7 +1,7 @@
 """What nbagent itself says among the outputs of cells, where no other run says it. Pure.
 
-Each sentence is known word by word, and what it names is there in a fresh run: installed packages, saved files. All else
-that begins so is an output.
+Each sentence is known word by word, and what it names is there in a fresh run: installed packages, saved files. All
+else that begins so is an output.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _WHY = re.compile(
         (
             *map(re.escape, (*WHY_ODD.values(), *(os.strerror(number) for number in errno.errorcode))),
             rf"it has {_SIZE}, and may have [\d,]{{1,9}} MB \(limit result_mb\)",
-            rf"it has {_SIZE}, and a result at most [\d,]{{1,9}} MB \(limit result_mb; raise it with NBAGENT_RESULT_MB or "
-            r"Limits\(result_mb=…\)\)",
-            rf"it has {_SIZE}, and of the [\d,]{{1,9}} MB that (?:this session may keep on disk|a kernel may save) {_SIZE} "
-            r"are left \(limit session_mb\)",
+            rf"it has {_SIZE}, and a result at most [\d,]{{1,9}} MB \(limit result_mb; raise "
+            r"it with NBAGENT_RESULT_MB or Limits\(result_mb=…\)\)",
+            rf"it has {_SIZE}, and of the [\d,]{{1,9}} MB that (?:this session may keep on disk|a kernel may save) "
+            rf"{_SIZE} are left \(limit session_mb\)",
             r"it could not be fetched, as it changed or went meanwhile|it changed while it was sent",
             r"it changed, or did not come in time|it is lost with the sandbox|another file is on its way",
             r"this kernel has saved too many files; restart it, or save them as one archive|it can't be a file's path",

@@ -77,7 +77,7 @@ def _inflated(stream: bytes, room: int) -> bytes:
 def _date(found: re.Match[bytes]) -> bytes:
     """A date as ISO 8601 has it, in UTC."""
     try:
-        moment = datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S")  # noqa: DTZ007 - made UTC below
+        moment = datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S")
         ahead = timedelta(hours=int(found[3] or 0), minutes=int(found[4] or 0))
         moment += ahead if found[2] == b"-" else -ahead
     except (ValueError, OverflowError):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import nh3
 
+from nbagent.notebook.compare.tokens import Change
 from nbagent.safety.sanitize.markup import shallow
 
 MOST = 2 * 1024 * 1024
@@ -95,3 +96,31 @@ def spots(stored: list[list[str]], fresh: list[list[str]]) -> list[Spot]:
                 name = header[column] if column < len(header) and header[column] else str(column + 1)
                 found.append(Spot(row, name, left, right))
     return found
+
+
+class Spots:
+    """The cells of tables in which two texts differ; they are looked for where one is asked for."""
+
+    def __init__(self, mime: str, stored: str, fresh: str) -> None:
+        self._given = mime, stored, fresh
+        self._spots: list[Spot] | None = None
+        self._used: set[Spot | None] = set()
+
+    def place(self, change: Change) -> str:
+        """Where a change is; empty if it is in no table."""
+        if self._spots is None:
+            mime, *texts = self._given
+            rows = html_rows if mime == "text/html" else text_rows
+            self._spots = spots(*map(rows, texts))
+        at = [each for each in self._spots if _is_at(change, each)]
+        # The same value may be in several cells; a cell may have several values.
+        spot = next((each for each in at if each not in self._used), at[0] if at else None)
+        self._used.add(spot)
+        return str(spot).split(":")[0] if spot else ""
+
+
+def _is_at(change: Change, spot: Spot) -> bool:
+    """Whether a cell of a table holds a change."""
+    return all(each.text in spot.stored for each in change.stored) and all(
+        each.text in spot.fresh for each in change.fresh
+    )

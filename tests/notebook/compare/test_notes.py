@@ -54,7 +54,7 @@ def test_what_a_sentence_names_is_there_in_a_fresh_run(said: str, is_note: bool)
 @pytest.mark.parametrize(
     ("line", "is_note"),
     [
-        ("/tmp/output/link was not delivered: it is a link, and links are not followed; save a copy of the file.", True),
+        ("/tmp/output/link was not delivered: it is no plain file.", True),
         ("/workspace/a.csv was not delivered: it has 2.1 MB, and may have 1 MB (limit result_mb).", True),
         ("a.csv was not delivered: No space left on device.", True),
         ("a.csv was not delivered: the revenue is 5,000,000.", False),

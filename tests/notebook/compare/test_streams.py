@@ -15,7 +15,8 @@ from nbagent.notebook.compare.texts import Context
 
 Parts = list[tuple[str, str]]
 ONE: Parts = [("stderr", "\r1 of 3\r2 of 3"), ("stdout", "half\n"), ("stderr", "\r3 of 3\n")]
-OTHER: Parts = [("stderr", "\r1 of 3"), ("stdout", "half\n"), ("stderr", "\r2 of 3"), ("figure", ""), ("stderr", "\r3 of 3\n")]
+OTHER: Parts = [("stderr", "\r1 of 3"), ("stdout", "half\n"), ("stderr", "\r2 of 3"), ("figure", "")]
+OTHER += [("stderr", "\r3 of 3\n")]
 LAST: Parts = [("stdout", "half\n"), ("stderr", "\r1 of 3\r2 of 3\r3 of 3\n")]
 
 
