@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nbagent.core.events import Output
-from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.dates import Moments, zones
 from nbagent.notebook.compare.masks import INSTALLED
@@ -16,6 +15,7 @@ from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
 from nbagent.notebook.compare.texts import TWICE, Context, Strictness
 from nbagent.notebook.compare.volatile import Processes
+from nbagent.notebook.compare.widgets import Widgets
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock_check import is_same_environment
@@ -30,14 +30,16 @@ def compared(
     """What differs, by the number of each cell that has run before and now."""
     found, twice = {}, set[str]()
     first = min((each.at for each in document.cells if each.at is not None), default=0.0)
+    state = document.widgets
+    runs = [(ran, Widgets(state, ran.widgets)) for ran in (fresh, *again)]
     for cell in document.cells:
         if cell.facts.get("installed"):
             twice |= changes(cell.code)
         is_left_out = cell.is_block and document.lock is not None  # it isn't run, so it shows nothing
         if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
-        further = [ran for ran in again if cell.number in ran.outputs]
-        pairs = [paired(document, cell, ran, strictness=strictness) for ran in (fresh, *further)]
+        shown = [(ran, each) for ran, each in runs if ran is fresh or cell.number in ran.outputs]
+        pairs = [paired(document, cell, ran, each, strictness=strictness) for ran, each in shown]
         (stored, ours), more = pairs[0], [each for _, each in pairs[1:]]
         early = (cell.at or 0.0) - first
         context = context_of(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
@@ -49,16 +51,16 @@ def compared(
 
 
 def paired(
-    document: Document, cell: DocumentCell, ran: Ran, *, strictness: Strictness
+    document: Document, cell: DocumentCell, ran: Ran, widgets: Widgets, *, strictness: Strictness
 ) -> tuple[list[Output], list[Output]]:
-    """What a cell shows in the notebook and in a fresh run, as the two are compared."""
+    """What a cell shows in the notebook and in a fresh run, as the two are compared; `widgets` are those of both."""
     saved = ran.saved.get(cell.number, frozenset())
     stored = [*without_notes(document.comparable(cell), versions=ran.versions, saved=saved)]
     fresh = ran.outputs.get(cell.number, [])
     if cell.installs:
         stored, fresh = ([each for each in outputs if each["output_type"] != "stream"] for outputs in (stored, fresh))
     fresh = cut_alike(stored, fresh, ran.printed.get(cell.number, {}), strictness.masks)
-    return widgets.with_state(stored, fresh, (document.widgets, ran.widgets))
+    return widgets.with_state(stored, fresh)
 
 
 def context_of(

@@ -24,6 +24,7 @@ from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.dates import QUARTER, Moments
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import MOST, ORDER, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.widgets import Widgets
 from nbagent.notebook.compare_runs import all_reads, compared, context_of, paired
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
@@ -262,7 +263,8 @@ class Verification:
             found.excused.add("date")
 
     def _shown(self, cell: DocumentCell, ran: Ran) -> tuple[list[Output], list[Output]]:
-        return paired(self._document, cell, ran, strictness=self._strictness)
+        widgets = Widgets(self._document.widgets, ran.widgets)
+        return paired(self._document, cell, ran, widgets, strictness=self._strictness)
 
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""

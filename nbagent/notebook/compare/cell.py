@@ -19,6 +19,7 @@ from nbagent.notebook.compare.forms import text_of
 from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.notes import is_mark
 from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
+from nbagent.notebook.compare.widgets import BEYOND, WIDGET
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 TRACEBACK = "traceback"
@@ -102,6 +103,9 @@ def _compare_piece(
         found.differences.append(Difference(label(*key), lost or new, "", "", cause))
         return
     others = [each[key] for each in more if key in each]
+    if key[1] == WIDGET and one[key].endswith(BEYOND):
+        found.differences.append(Difference(label(*key), "", "", "", BEYOND))
+        one, other = ({key: run[key].removesuffix(BEYOND)} for run in (one, other))
     if key[1] in IMAGES:
         drawn = tuple(each for each in others if each != other[key])
         found.pictures.append(Pair(*key, one[key], other[key], drawn))

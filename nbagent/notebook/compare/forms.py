@@ -57,6 +57,11 @@ def text_of(value: Any) -> str:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "".join(value)
+    return json_of(value)
+
+
+def json_of(value: Any) -> str:
+    """JSON, a value a line, however deep it is nested."""
     try:
         return json.dumps(value, indent=0, sort_keys=True)
     except RecursionError:
