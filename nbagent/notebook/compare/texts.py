@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nbagent.core.text import one_line
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
@@ -28,6 +29,8 @@ SHORT = 0.01
 """Seconds that clocks and people round."""
 LONGEST = 80
 """Characters of a text in a finding."""
+LONGEST_LABEL = 160
+"""Characters of the name of what differs, and of its place."""
 EVERY_RUN = "it changes with every run"
 BEYOND = "more differs than is compared word by word"
 UNSET = "it may be what was in memory before, as in an array that nobody has filled"
@@ -122,8 +125,8 @@ class Context:
 
 
 def label(what: str, mime: str) -> str:
-    """What a piece of a cell's outputs is called."""
-    return f"{what}, {mime}" if mime else what
+    """What a piece of a cell's outputs is called, by names that a notebook gives it, on one line."""
+    return one_line(f"{what}, {mime}" if mime else what, LONGEST_LABEL)
 
 
 def differences(
@@ -223,7 +226,7 @@ def _changes(
             excused.add(excuse)
             continue
         shown = _show(change.stored, change.fresh), _show(change.fresh, change.stored)
-        yield Difference(label(*key), spots.place(change) or where, *shown, cause)
+        yield Difference(label(*key), one_line(spots.place(change), LONGEST_LABEL) or where, *shown, cause)
         if (told := told + 1) == MOST:
             return  # nobody is told of more
 

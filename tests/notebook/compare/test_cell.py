@@ -208,3 +208,18 @@ def test_what_nbagent_says_of_outputs_is_no_output() -> None:
     assert compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
     assert compare([more], [], context).differences
     assert compare([forged], [], context).differences
+
+
+def test_what_differs_is_called_on_one_line() -> None:
+    """By a MIME type, a stream or a column whose names steer a terminal, or look like another line of the findings."""
+    odd = "a\x1b[2J\r\nall.ipynb: same \u202e\x9b"
+    columns = "<table><tr><th>\x9b2J&#27;[2J\u202e</th></tr><tr><td>{}</td></tr></table>"
+    for outputs in (
+        ([result(**{odd: "5"})], [result(**{odd: "6"})]),
+        ([result(**{odd: "5"})], []),
+        ([stream("5", odd)], [stream("6", odd)]),
+        ([result(text_html=columns.format(5))], [result(text_html=columns.format(6))]),
+    ):
+        (found,) = compare(*outputs, Context(moments=MOMENTS)).differences
+        assert str(found).isprintable()
+        assert all(each.isprintable() for each in found)
