@@ -11,7 +11,7 @@ from typing import Any
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
-from nbagent.safety.sanitize.markup import clean_classes, elements, unescape
+from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, unescape
 from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -28,9 +28,10 @@ _PLAIN = frozenset(
 )
 """Elements that only style their text."""
 _NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
-"""Attributes that change nothing that is seen. Some classes do, which `looks` tells apart."""
+"""Attributes that change nothing that is seen. Some ids and classes do, which `looks` tells apart."""
 _HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
 """Classes of Bootstrap, which pages of notebooks use."""
+_DIGIT = re.compile(r"\d")
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
 _PARTS = re.compile(r"""<!(?:--.*?(?:-->|\Z)|\[CDATA\[.*?(?:\]\]>|\Z))|<[^<>]*>""", re.DOTALL)
@@ -127,6 +128,8 @@ def looks(markup: str) -> str:
         shown = [f"{key}={value}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
         classes = " ".join(value for key, value in attributes if key == "class").split()
         shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
+        # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
+        shown += [f"id={id}" for key, id in attributes if key == "id" and (is_of_page(id) or not _DIGIT.search(id))]
         if shown or name not in _PLAIN:
             found.append(" ".join((*([] if name in _PLAIN else [name]), *shown, text)))
     return "\n".join(found)

@@ -99,6 +99,11 @@ _SVG_TAG = re.compile(r"<svg\b[^<>]*>|</svg>")
 _SIZING = ("width", "height", "viewBox", "preserveAspectRatio", "version")
 _ID = re.compile(r"[\w.:-]{1,200}")
 """Ids that stay; not `cell-id=cell-1`, which the links of the answer use."""
+_OF_PAGES = re.compile(
+    r"(?:jp|lm|jupyterlab|nba|top-panel|menu-panel|main-panel|spacer-widget)\b.*|main|galaxy|moon\d|filebrowser|"
+    r"(?:json-)?setting-editor|root__description|vg-tooltip-element"
+)
+"""Ids of elements of JupyterLab's and Notebook's pages, for which these have style rules: one covers the window."""
 _OF_PROGRAMS = re.compile(
     r"(?:jp|lm|p|cm|bp\d?|jupyter|lumino|widget|modal|dialog|navbar|fixed|sticky|fa)\b.*", re.IGNORECASE
 )
@@ -306,7 +311,7 @@ class _Judge:
         if name in ("src", "href"):
             return self._address(tag, value)
         if name == "id":
-            return value if _ID.fullmatch(value) else None
+            return value if _ID.fullmatch(value) and not is_of_page(value) else None
         if name == "class":
             return clean_classes(value) or None
         if name in _CSS:
@@ -345,6 +350,11 @@ _CLEANER = nh3.Cleaner(
 def clean_classes(value: str) -> str:
     """Names of classes without those of programs that show notebooks."""
     return " ".join(each for each in value.split() if not _OF_PROGRAMS.fullmatch(each))
+
+
+def is_of_page(name: str) -> bool:
+    """Whether an id is one for which a page that shows notebooks has style rules."""
+    return _OF_PAGES.fullmatch(name) is not None
 
 
 def _attributes(rest: str) -> Iterator[tuple[str, str]]:

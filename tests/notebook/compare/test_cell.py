@@ -156,6 +156,9 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
         ("<frameset>5</frameset>", "<frameset>7</frameset>"),
         ("5<span style='display:none'>7</span>", "<span style='display:none'>5</span>7"),
         ("<p class='hidden'>not</p> 5", "<p>not</p> 5"),
+        ("<p id='jp-top-panel'>not</p> 5", "<p>not</p> 5"),
+        ("<p id='moon1'>not</p> 5", "<p id='7'>not</p> 5"),
+        ("<p id='anybodys'>not</p> 5", "<p>not</p> 5"),
     ],
 )
 def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
