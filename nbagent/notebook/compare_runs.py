@@ -13,9 +13,9 @@ from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
-from nbagent.notebook.compare.texts import TWICE, Context, Strictness
+from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness
 from nbagent.notebook.compare.volatile import Processes
-from nbagent.notebook.compare.widgets import Widgets
+from nbagent.notebook.compare.widgets import BY_PAGE, OF_OTHERS, Widgets
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock_check import is_same_environment
@@ -31,7 +31,7 @@ def compared(
     found, twice = {}, set[str]()
     first = min((each.at for each in document.cells if each.at is not None), default=0.0)
     state = document.widgets
-    runs = [(ran, Widgets(state, ran.widgets)) for ran in (fresh, *again)]
+    runs = [(ran, Widgets(state, ran.models)) for ran in (fresh, *again)]
     for cell in document.cells:
         if cell.facts.get("installed"):
             twice |= changes(cell.code)
@@ -44,10 +44,18 @@ def compared(
         early = (cell.at or 0.0) - first
         context = context_of(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
         found[cell.number] = compare(stored, ours, context, again=more)
+        if more:
+            told = found[cell.number].differences
+            found[cell.number].differences = [_by_page(each) for each in told]
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
     return found
+
+
+def _by_page(found: Difference) -> Difference:
+    """What differs in a widget of another program, which a page may have changed before the notebook was saved."""
+    return found._replace(cause=BY_PAGE) if not found.cause and f", {OF_OTHERS}" in found.what else found
 
 
 def paired(

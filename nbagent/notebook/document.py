@@ -15,7 +15,6 @@ from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
 from nbagent.core.text import one_line
 from nbagent.notebook.compare.streams import as_kept
-from nbagent.notebook.compare.widgets import models
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
 from nbagent.safety.sanitize.outputs import VIEW_MIME
@@ -168,14 +167,12 @@ class Document:
 
     @property
     def widgets(self) -> Mapping[str, Any]:
-        """The models of its widgets, by their names, as an export has them."""
-        state = _part(_part(_plain(self.raw.metadata), "widgets"), STATE_MIME)
-        # Cleaned once more, an output within a widget would be another one.
-        return _part(state, "state") if self.is_ours else models(state)
+        """The models of its widgets, by their names."""
+        return _part(_part(_part(_plain(self.raw.metadata), "widgets"), STATE_MIME), "state")
 
     @property
     def has_other_views(self) -> bool:
-        """Whether a cell shows a widget whose state isn't there, or is another program's than Jupyter's own."""
+        """Whether a cell shows a widget whose state isn't there."""
         views = (output.get("data", {}).get(VIEW_MIME) for cell in self.cells for output in cell.outputs)
         known = self.widgets
         return any(str(_part({"view": each}, "view").get("model_id")) not in known for each in views if each)

@@ -20,7 +20,7 @@ from nbagent.notebook import sweep
 from nbagent.notebook.compare import notes
 from nbagent.notebook.compare.streams import Printed
 from nbagent.notebook.compare.texts import HTML
-from nbagent.notebook.compare.widgets import EVERY, models
+from nbagent.notebook.compare.widgets import EVERY, cleaned
 from nbagent.notebook.document import Document
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
@@ -54,7 +54,8 @@ class Ran:
         features: The processor's instructions by NumPy's names, as the kernel says.
         printed: What each cell printed as it came, by its number and the name of the stream.
         saved: The names of the files that each cell saved, by its number, where the notebook has sentences on files.
-        widgets: The models of its widgets at the end, by their names.
+        widgets: The models of its widgets at the end, by their names, as an export has them.
+        models: The same as they are compared; for a notebook of another client's with those that were closed.
         process: The number of the kernel's process, as it says; 0 if that is no number.
         started: The numbers of the processes and threads that its cells started.
     """
@@ -70,6 +71,7 @@ class Ran:
     printed: dict[int, dict[str, str]] = field(default_factory=dict)
     saved: dict[int, frozenset[str]] = field(default_factory=dict)
     widgets: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
     process: int = 0
     started: range = range(0)
 
@@ -115,6 +117,7 @@ class FreshRuns:
             InstallError: The packages of the lock can't be had.
         """
         recording, printed, ran = Recording(), Printed(), Ran()
+        is_ours = self._document.is_ours
 
         def notify(event: Event) -> None:
             recording.on_event(Record(0, time.time(), event))
@@ -134,9 +137,10 @@ class FreshRuns:
             ran.process, after = _numbers(await kernel.evaluate(sweep.PROCESS, []))
             ran.started = range(before + 1, after + 1)
             ran.versions = kernel.versions
-            ran.widgets = models(kernel.take_widget_state())
+            state = kernel.take_widget_state() or {}
+            ran.widgets = cleaned(state)
+            ran.models = ran.widgets if is_ours else kernel.closed_widgets() | state.get("state", {})
         # An export keeps the views of those widgets only that were there at the end.
-        is_ours = self._document.is_ours
         views = ran.widgets if is_ours else EVERY
         for number, cell in ran.cells.items():
             ended = recording.cell(cell.cell) or cell

@@ -22,6 +22,7 @@ import machine
 import msgspec
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from PIL import Image
 from program import TABLE, nbagent
 
@@ -41,6 +42,7 @@ from nbagent.notebook.proof import CellProof, Proof
 from nbagent.notebook.report import junit
 from nbagent.notebook.verify import Verification
 from nbagent.safety.sanitize import clean_output
+from nbagent.safety.sanitize.widgets import STATE_MIME
 from nbagent.sandbox.spec import SandboxSpec
 
 CELLS = [
@@ -353,6 +355,29 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         "c8": ["output 1, text/html, markup: 'profit' → 'loss'", ""],
         "c9": ["output 1, image/svg+xml, line 1: 'profit' → 'loss'", ""],
     }
+
+
+async def test_widgets_of_anybodys_notebook_are_compared(tmp_path: Path) -> None:
+    """Closed ones too, whose state nbclient keeps, and those of another program than Jupyter's own."""
+    define = """import ipywidgets as w, traitlets as t
+class Map(w.DOMWidget):
+    _model_name, _view_name = t.Unicode('MapModel').tag(sync=True), t.Unicode('MapView').tag(sync=True)
+    _model_module = _view_module = t.Unicode('some-map').tag(sync=True)
+    zoom = t.Int(9).tag(sync=True)
+"""
+    cells = [define + "Map()", "gone = w.Text('gone')\ndisplay(gone)\ngone.close()", "w.VBox([Map(zoom=3)])"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    notebook.metadata["kernelspec"] = {"name": "nbagent-bubblewrap", "display_name": "x", "language": "python"}
+    await NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).async_execute()
+    for name, changes in (("honest", {}), ("forged", {"zoom": 99, "value": "forged"})):
+        for model in notebook.metadata.widgets[STATE_MIME]["state"].values():
+            model["state"] |= {key: value for key, value in changes.items() if key in model["state"]}
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
+    proof = await verified(tmp_path / "honest.ipynb")
+    assert (differing(proof), proof.result) == ({}, "same")
+    found = differing(await verified(tmp_path / "forged.ipynb"))
+    told = ["widget of some-map", "widget", "widget of some-map"]
+    assert [each[0].split(", line")[0] for each in found.values()] == [f"output 1, {each}" for each in told]
 
 
 async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:

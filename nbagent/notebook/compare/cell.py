@@ -103,7 +103,7 @@ def _compare_piece(
         found.differences.append(Difference(label(*key), lost or new, "", "", cause))
         return
     others = [each[key] for each in more if key in each]
-    if key[1] == WIDGET and one[key].endswith(BEYOND):
+    if key[1].startswith(WIDGET) and one[key].endswith(BEYOND):
         found.differences.append(Difference(label(*key), "", "", "", BEYOND))
         one, other = ({key: run[key].removesuffix(BEYOND)} for run in (one, other))
     if key[1] in IMAGES:

@@ -10,9 +10,13 @@ from nbagent.core.events import Output
 from nbagent.notebook.compare.forms import json_of
 from nbagent.safety.sanitize import clean_output, clean_widgets
 from nbagent.safety.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize.widgets import OWN_MODULES
 
 WIDGET = "widget"
 """Stands for a MIME type in outputs whose widgets' state is to be compared."""
+OF_OTHERS = "widget of "
+"""How that of a widget begins which another program than Jupyter's own draws; the names of its modules follow."""
+BY_PAGE = "a page that showed it may have set it"
 MOST = 1_000_000
 """Values that are compared of all widgets that a notebook shows; a long text counts as several."""
 ONE = 50
@@ -33,12 +37,12 @@ EVERY: Container[str] = _Every()
 """Holds every name: that of each widget whose view stays in outputs."""
 
 
-def models(state: Any) -> dict[str, Any]:
+def cleaned(state: Any) -> dict[str, Any]:
     """The models of a notebook's widget state, by their names, as an export has them."""
     if not isinstance(state, dict):
         return {}
-    cleaned = clean_widgets(state, lambda outputs: [clean_output(each) for each in outputs])
-    return dict(cleaned["state"])
+    found = clean_widgets(state, lambda outputs: [clean_output(each) for each in outputs])
+    return dict(found["state"])
 
 
 class Widgets:
@@ -61,12 +65,14 @@ class Widgets:
             names = _Names(*(_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True)))
             if names.stored not in self._states[0]:
                 continue
-            for outputs, n, text in zip(both, pair, self._texts(names), strict=True):
-                outputs[n] = {**outputs[n], "data": {**outputs[n]["data"], WIDGET: text}}
+            others = set[str]()
+            for outputs, n, text in zip(both, pair, self._texts(names, others), strict=True):
+                kind = f"{OF_OTHERS}{', '.join(sorted(others))}" if others else WIDGET
+                outputs[n] = {**outputs[n], "data": {**outputs[n]["data"], kind: text}}
         return both
 
-    def _texts(self, names: _Names) -> tuple[str, str]:
-        """The state of both widgets and of those in them, each once, a value a line."""
+    def _texts(self, names: _Names, others: set[str]) -> tuple[str, str]:
+        """The state of both widgets and of those in them, each once, a value a line; `others` gets their modules."""
         if names.fresh not in self._states[1]:
             return json_of(
                 _attributes(self._states[0][names.stored])
@@ -79,7 +85,7 @@ class Widgets:
                 lines[0].append(BEYOND)
                 break
             if isinstance(each.stored, _Names):
-                todo += self._of_models(each.stored) if each.stored not in seen else []
+                todo += self._of_models(each.stored, others) if each.stored not in seen else []
                 seen.add(each.stored)
                 continue
             parts = _parts(each)
@@ -90,12 +96,13 @@ class Widgets:
                 self._left -= 1 + len(text) // ONE
         return "\n".join(lines[0]), "\n".join(lines[1])
 
-    def _of_models(self, names: _Names) -> list[_Pair]:
+    def _of_models(self, names: _Names, others: set[str]) -> list[_Pair]:
         """What both models say of the same attributes: who saves a notebook may leave out those that are as they began.
 
         The last one first.
         """
         one, other = (_attributes(state.get(name)) for state, name in zip(self._states, names, strict=True))
+        others.update({str(other.get("model_module"))} - {"None", *OWN_MODULES})
         shared = sorted(name for name in one if name in other and not _is_of_program(name))
         return [_Pair(json_of(name), one[name], other[name]) for name in reversed(shared)]
 
@@ -145,10 +152,14 @@ def _name(view: Any) -> str:
 
 def _attributes(model: Any) -> dict[str, Any]:
     state = model.get("state") if isinstance(model, dict) else None
-    # A page makes the model that is named beside the state.
-    return {**state, "model_name": model.get("model_name")} if isinstance(state, dict) else {}
+    if not isinstance(state, dict):
+        return {}
+    # A page makes the model that is named beside the state, and puts the buffers into it.
+    buffers = [each for each in model.get("buffers") or () if isinstance(each, dict)]
+    binary = {json_of(each.get("path")): each.get("data") for each in buffers}
+    return {**state, **{name: model.get(name) for name in ("model_name", "model_module")}, "buffers": binary}
 
 
 def _is_of_program(name: str) -> bool:
-    """Whether an attribute says which program draws the widget, or which request it is part of."""
-    return name == "msg_id" or (name.startswith("_") and name not in ("_model_name", "_view_name"))
+    """Whether an attribute says which version of a program draws the widget, or which request it is part of."""
+    return name in ("msg_id", "_view_count", "_model_module_version", "_view_module_version")

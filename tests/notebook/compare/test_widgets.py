@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import nbformat
 import pytest
 from notebook.compare.shared import MOMENTS, result
 
+from nbagent.notebook import document
 from nbagent.notebook.compare import widgets
 from nbagent.notebook.compare.cell import Comparison, compare
-from nbagent.notebook.compare.texts import Context
-from nbagent.notebook.compare.widgets import BEYOND, WIDGET, Widgets
+from nbagent.notebook.compare.texts import Context, Strictness
+from nbagent.notebook.compare.widgets import BEYOND, BY_PAGE, WIDGET, Widgets
+from nbagent.notebook.compare_runs import all_reads, compared
+from nbagent.notebook.fresh import Ran
 from nbagent.safety.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize.widgets import STATE_MIME
 
 
 def apart(stored: list[Any], fresh: list[Any], states: tuple[Any, Any]) -> Comparison:
@@ -61,7 +67,7 @@ def test_values_in_values_are_compared_however_deep() -> None:
 
 def test_widgets_beyond_those_that_are_compared_are_no_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """In all cells of a notebook together, and the reason is told."""
-    monkeypatch.setattr(widgets, "MOST", 40)
+    monkeypatch.setattr(widgets, "MOST", 90)
     state = {"w": {"state": {"children": [f"IPY_MODEL_{at}" for at in range(5)]}}}
     state |= {str(at): {"state": {"value": 1}} for at in range(5)}
     view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
@@ -100,3 +106,36 @@ def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
         {"w": {"model_name": f"{kind}Model", "state": {"value": "a <!-- no --> b"}}} for kind in ("HTML", "Label")
     )
     assert apart(shown("w"), shown("w"), (next(models), next(models))).differences
+
+
+def test_all_of_a_widget_is_compared_but_for_the_versions_of_its_programs() -> None:
+    """Its buffers, the classes and the code that draw it, and the module that a page loads."""
+    view = [result() | {"data": {VIEW_MIME: {"model_id": "w"}}}]
+    buffers = [{"path": ["value"], "encoding": "base64", "data": "AAAA"}]
+    made = {"model_name": "ImageModel", "model_module": "@jupyter-widgets/controls", "buffers": buffers}
+    made |= {"state": {"format": "png", "_dom_classes": [], "_esm": "render()", "_view_module_version": "2.0.0"}}
+    for part, other in (
+        ({"buffers": [buffers[0] | {"data": "AAAB"}]}, True), ({"buffers": []}, True), ({"model_module": "evil"}, True),
+        ({"state": made["state"] | {"_dom_classes": ["lm-mod-hidden"]}}, True),
+        ({"state": made["state"] | {"_esm": "render(5)"}}, True),
+        ({"state": made["state"] | {"_view_module_version": "1.5.0"}}, False),
+        ({"model_module_version": "1"}, False),
+    ):  # fmt: skip
+        assert bool(apart(view, view, ({"w": made | part}, {"w": made})).differences) is other
+
+
+def test_a_widget_of_another_program_is_compared_and_the_page_named_as_a_cause() -> None:
+    """It may have set what differs, as the part of a map that is shown; also within one of Jupyter's own."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "box"}}, "metadata": {}}]
+
+    def state(zoom: int) -> dict[str, Any]:
+        own = {"model_module": "@jupyter-widgets/controls", "state": {"children": ["IPY_MODEL_map"]}}
+        return {"box": own, "map": {"model_module": "jupyter-leaflet", "state": {"zoom": zoom}}}
+
+    cell = nbformat.v4.new_code_cell("m", outputs=view, execution_count=1)
+    given = {"widgets": {STATE_MIME: {"state": state(9), "version_major": 2, "version_minor": 0}}}
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=[cell], metadata=given)), name="n")
+    for zoom, told in ((9, []), (10, [("output 1, widget of jupyter-leaflet", BY_PAGE)])):
+        ran = Ran(outputs={1: view}, moments={1: (0.0, 1.0)}, models=state(zoom))
+        (comparison,) = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness()).values()
+        assert [(each.what, each.cause) for each in comparison.differences] == told
