@@ -361,6 +361,10 @@ class Kernel:
         """The state of all widgets, as a notebook's metadata has it, if it changed since the last call."""
         return self._router.take_widget_state()
 
+    def closed_widgets(self) -> dict[str, Any]:
+        """The last state of widgets that are no longer open, by the names of their models, as far as it is known."""
+        return self._router.widgets.closed()
+
     # -- cells --------------------------------------------------------------------------------------------------
 
     async def run(

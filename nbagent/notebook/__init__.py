@@ -11,6 +11,7 @@ inputs    finds the data that it is to run on; `data_changes` says whether that 
 run       runs the cells of a file in a session
 fresh     runs a notebook's cells in sandboxes of their own; `sweep` on other terms
 verify    runs a notebook again and compares; `proof` has the values, `report` tells them
+compare_runs  which cells show the same as in fresh runs
 compare/  what differs between two runs, and why
 rerun     the same analysis with other data or parameters
 provenance  who asked what, and what ran for it

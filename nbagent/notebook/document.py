@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,15 +13,11 @@ import msgspec
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
-from nbagent.core.text import joined, one_line
-from nbagent.kernel.outputs.limits import OutputLimits
-from nbagent.kernel.outputs.streams import Stream
-from nbagent.notebook.compare.widgets import models
+from nbagent.core.text import one_line
+from nbagent.notebook.compare.streams import as_kept
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
-from nbagent.safety.sanitize.left_out import LeftOut
-from nbagent.safety.sanitize.markup import clean_svg
-from nbagent.safety.sanitize.outputs import SVG, VIEW_MIME
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 from nbagent.safety.sanitize.widgets import STATE_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
@@ -172,21 +167,19 @@ class Document:
 
     @property
     def widgets(self) -> Mapping[str, Any]:
-        """The models of its widgets, by their names, as an export has them."""
-        state = _part(_part(_plain(self.raw.metadata), "widgets"), STATE_MIME)
-        # Cleaned once more, an output within a widget would be another one.
-        return _part(state, "state") if self.is_ours else models(state)
+        """The models of its widgets, by their names."""
+        return _part(_part(_part(_plain(self.raw.metadata), "widgets"), STATE_MIME), "state")
 
     @property
     def has_other_views(self) -> bool:
-        """Whether a cell shows a widget whose state isn't there, or is another program's than Jupyter's own."""
+        """Whether a cell shows a widget whose state isn't there."""
         views = (output.get("data", {}).get(VIEW_MIME) for cell in self.cells for output in cell.outputs)
         known = self.widgets
         return any(str(_part({"view": each}, "view").get("model_id")) not in known for each in views if each)
 
     def comparable(self, cell: DocumentCell) -> list[Output]:
-        """The outputs of a cell as they are compared."""
-        return cell.outputs if self.is_ours else [whole(_bounded(each)) for each in _coalesced(cell.outputs)]
+        """The outputs of a cell as they are compared: those of nbagent's as an export has them, any other's whole."""
+        return cell.outputs if self.is_ours else as_kept(cell.outputs)
 
     @property
     def language(self) -> str:
@@ -275,37 +268,6 @@ def of(notebook: Any, *, name: str) -> Document:
     given = [each for each in cells if each.code.strip() or each.outputs]
     running, skipped = ([each for each in given if (SKIPPED in each.tags) is tagged] for tagged in (False, True))
     return Document(name=name, cells=running, facts=_plain(facts), lock=lock, raw=notebook, skipped=skipped)
-
-
-def whole(output: Output) -> Output:
-    """An output of a notebook that isn't nbagent's, as it is compared: an export would leave out what programs draw.
-
-    A drawing in SVG is as in an export, in which nothing says when it was made.
-    """
-    data = output.get("data") or {}
-    return {**output, "data": {**data, SVG: clean_svg(joined(data[SVG]), LeftOut())}} if SVG in data else output
-
-
-def _coalesced(outputs: Iterable[Output]) -> Iterator[Output]:
-    r"""The outputs, with neighbours of one stream in one.
-
-    nbclient stores each message by itself, and a `\r` in one goes back to the beginning of a line in another.
-    """
-    for (kind, _), group in itertools.groupby(outputs, key=lambda each: (each["output_type"], each.get("name"))):
-        same = list(group)
-        text = "".join(joined(each.get("text", "")) for each in same)
-        yield from [{**same[0], "text": text}] if kind == "stream" else same
-
-
-def _bounded(output: Output) -> Output:
-    r"""A stream as nbagent keeps it: what `\r` overwrote is gone, and so is the middle of a long one."""
-    if output["output_type"] != "stream":
-        return output
-    limits = OutputLimits()
-    stream = Stream(output["name"], head=limits.stream_head, tail=limits.stream_tail, edits=limits.edits)
-    stream.add("".join(output["text"]))
-    stream.close()
-    return stream.output()
 
 
 def _cell(cell: Any, number: int) -> DocumentCell:

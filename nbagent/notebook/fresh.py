@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbagent.core.events import Cell, Event, Output, Package, Record
 from nbagent.core.text import joined
 from nbagent.kernel.kernel import Kernel
+from nbagent.kernel.transfer.file_watch import FileWatch
 from nbagent.notebook import sweep
+from nbagent.notebook.compare import notes
+from nbagent.notebook.compare.streams import Printed
 from nbagent.notebook.compare.texts import HTML
-from nbagent.notebook.compare.widgets import EVERY, models
-from nbagent.notebook.document import Document, whole
+from nbagent.notebook.compare.widgets import EVERY, cleaned
+from nbagent.notebook.document import Document
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.record import Recording
 from nbagent.notebook.shown import shown
@@ -28,6 +32,8 @@ from nbagent.sandbox.spec import SandboxSpec
 
 RUNS_ON = frozenset({"ok", "error"})
 """Ends of a cell after which the next one finds its variables."""
+MOST_SAVED = 1_000
+"""Files of one cell that are known to be saved."""
 MAX_LOADER = 100_000
 """Characters of HTML that loads Plotly's library by its address; the library itself has millions."""
 
@@ -46,7 +52,10 @@ class Ran:
         machine: What of the machine can change a result.
         versions: The versions of its packages.
         features: The processor's instructions by NumPy's names, as the kernel says.
-        widgets: The models of its widgets at the end, by their names.
+        printed: What each cell printed as it came, by its number and the name of the stream.
+        saved: The names of the files that each cell saved, by its number, where the notebook has sentences on files.
+        widgets: The models of its widgets at the end, by their names, as an export has them.
+        models: The same as they are compared; for a notebook of another client's with those that were closed.
         process: The number of the kernel's process, as it says; 0 if that is no number.
         started: The numbers of the processes and threads that its cells started.
     """
@@ -59,7 +68,10 @@ class Ran:
     machine: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     features: list[str] = field(default_factory=list)
+    printed: dict[int, dict[str, str]] = field(default_factory=dict)
+    saved: dict[int, frozenset[str]] = field(default_factory=dict)
     widgets: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
     process: int = 0
     started: range = range(0)
 
@@ -104,10 +116,12 @@ class FreshRuns:
             SandboxError: It can't be started.
             InstallError: The packages of the lock can't be had.
         """
-        recording, ran = Recording(), Ran()
+        recording, printed, ran = Recording(), Printed(), Ran()
+        is_ours = self._document.is_ours
 
         def notify(event: Event) -> None:
             recording.on_event(Record(0, time.time(), event))
+            printed.on_event(event)
 
         spec = replace(self._spec, variables=(*self._spec.variables, *variables))
         async with Kernel(self._engine, spec, notify=notify) as kernel:
@@ -123,21 +137,23 @@ class FreshRuns:
             ran.process, after = _numbers(await kernel.evaluate(sweep.PROCESS, []))
             ran.started = range(before + 1, after + 1)
             ran.versions = kernel.versions
-            ran.widgets = models(kernel.take_widget_state())
+            state = kernel.take_widget_state() or {}
+            ran.widgets = cleaned(state)
+            ran.models = ran.widgets if is_ours else kernel.closed_widgets() | state.get("state", {})
         # An export keeps the views of those widgets only that were there at the end.
-        is_ours = self._document.is_ours
         views = ran.widgets if is_ours else EVERY
         for number, cell in ran.cells.items():
             ended = recording.cell(cell.cell) or cell
             exported = ran.exported[number] = shown(ended, recording, widgets=views)
-            ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=whole)
+            ran.printed[number] = printed.of(cell.cell)
+            ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=copy)
         self.count += 1
         self.seconds += sum(each.duration for each in ran.cells.values())
         return ran
 
     async def _run_cells(self, kernel: Kernel, ran: Ran, *, stable: bool) -> None:
         """Run the cells until one leaves no variables for the next."""
-        cells, started = self._document.cells, time.time()
+        cells, started, saved = self._document.cells, time.time(), await self._watch(kernel)
         for done, cell in enumerate(cells):
             self._tell(done, len(cells))
             if cell.is_block and self._document.lock is not None:
@@ -148,6 +164,23 @@ class FreshRuns:
             ran.moments[cell.number] = (began, time.time() - started)
             if ended.status not in RUNS_ON:
                 return
+            ran.saved[cell.number] = await saved()
+
+    async def _watch(self, kernel: Kernel) -> Callable[[], Awaitable[frozenset[str]]]:
+        """What returns the names of the files that were saved since it was called before."""
+        if not any(notes.names_files(each.outputs) for each in self._document.cells):
+            return _nothing
+        about = kernel.about
+        watch = FileWatch(kernel, about.output_folder, bound=MOST_SAVED, work=about.workspace_folder)
+
+        async def saved() -> frozenset[str]:
+            found = await watch.look()
+            files = [each[0] for folder in (found.output, found.work) for each in folder.files]
+            odd = [each[0] for folder in (found.output, found.work) for each in folder.odd]
+            return frozenset(map(notes.shown, (*files, *odd)))
+
+        await saved()
+        return saved
 
     async def _furnish(self, kernel: Kernel) -> None:
         """Install what the lock has and this kernel hasn't."""
@@ -157,6 +190,10 @@ class FreshRuns:
         here = kernel.pins
         others = [each for each in lock.kernel if here.get(each.name) != each.version and _is_replaceable(each)]
         await kernel.install_locked([*lock.packages, *others])
+
+
+async def _nothing() -> frozenset[str]:
+    return frozenset()
 
 
 def words(value: object) -> list[str]:

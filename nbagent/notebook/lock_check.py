@@ -46,7 +46,7 @@ def notes(document: Document, fresh: Ran) -> list[str]:
         failed = [each.name for each in document.cells if any(map(_is_error, each.outputs))]
         found += [f"Where an error came from isn't compared: {', '.join(failed)}."] if failed else []
     if document.has_other_views:
-        found.append("What widgets show whose state isn't there, or that aren't Jupyter's own, is not compared.")
+        found.append("What widgets show whose state isn't there is not compared.")
     lock = document.lock
     if lock is None:
         return [*found, "It has no lock: its packages are those of this kernel, and what its code imports."]

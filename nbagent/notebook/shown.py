@@ -59,9 +59,10 @@ def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | N
 
 
 def _models(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        if found := MODEL.fullmatch(value):
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict | list):
+            rest += each.values() if isinstance(each, dict) else each
+        elif isinstance(each, str) and (found := MODEL.fullmatch(each)):
             yield found[1]
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _models(item)

@@ -9,24 +9,23 @@ notebook doesn't, was changed. Where code reads a clock, two runs may agree by c
 
 from __future__ import annotations
 
-import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import NbagentError
+from nbagent.core.events import Output
 from nbagent.core.text import one_line
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import lock_check, sweep
-from nbagent.notebook.compare import widgets
-from nbagent.notebook.compare.cell import Comparison, Pair, compare, is_of_installs, pieces
-from nbagent.notebook.compare.dates import QUARTER, Moments, zones
-from nbagent.notebook.compare.masks import INSTALLED
+from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
+from nbagent.notebook.compare.dates import QUARTER, Moments
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.reads import Code, Reads, changes
-from nbagent.notebook.compare.texts import MOST, ORDER, TWICE, Context, Difference, Strictness, cause
-from nbagent.notebook.compare.volatile import Processes
+from nbagent.notebook.compare.texts import MOST, ORDER, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.widgets import Widgets
+from nbagent.notebook.compare_runs import all_reads, compared, context_of, paired
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
 from nbagent.notebook.lock import Lock
@@ -36,8 +35,6 @@ from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
-SANDBOX_PROCESSES = 100
-"""A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
 EDITED = "edited since nbagent wrote it"
 
 
@@ -106,13 +103,13 @@ class Verification:
         fresh = await self._runs.once()
         proof.problems += lock_check.package_problems(self._lock, fresh)
         proof.notes += lock_check.notes(self._document, fresh)
-        found = self._compare(fresh, again)
+        found = await self._compare(fresh, again)
         if sweeps or any(each.differences or each.pictures for each in found.values()):
             again.append(await self._once_more(fresh))
-            found = self._compare(fresh, again)
+            found = await self._compare(fresh, again)
         if any(self._is_doubtful(number, each) for number, each in found.items()):
             again.append(await self._once_more(fresh))
-            found = self._compare(fresh, again)
+            found = await self._compare(fresh, again)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
@@ -180,7 +177,8 @@ class Verification:
             moments = Moments(other.moments.get(cell.number, (0.0, 0.0))[0], *fresh.moments[cell.number])
             reads = self._reads[cell.number]
             context = Context(moments=moments, reads=reads, strictness=self._strictness, ordered=True)
-            compared = compare(one or [], two, context, again=[again.outputs.get(cell.number, [])])
+            further = [again.outputs.get(cell.number, [])]
+            compared = await in_thread(partial(compare, one or [], two, context, again=further))
             differs = any(not each.is_unstable for each in compared.differences)
             for pair in compared.pictures:
                 likeness = await pictures.compare(pair.stored, pair.fresh, exact=True)
@@ -191,8 +189,9 @@ class Verification:
 
     # -- cells ----------------------------------------------------------------------------------------------------
 
-    def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
-        return compared(self._document, fresh, again, reads=self._reads, strictness=self._strictness)
+    async def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
+        work = partial(compared, self._document, fresh, again, reads=self._reads, strictness=self._strictness)
+        return await in_thread(work)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)
@@ -245,16 +244,16 @@ class Verification:
         if not drawn and (cell.at is None or began // QUARTER == cell.at // QUARTER):
             return  # no clock, in whichever time zone, shows another hour, or day
         past = await self._run_in_the_past(fresh)
-        if (former := past.outputs.get(cell.number)) is None:
+        if cell.number not in past.outputs:
             return
         reads = self._reads[cell.number]
-        context = _context(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
-        stored = self._document.comparable(cell)
+        context = context_of(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
+        stored, former = self._shown(cell, past)
         # Whole: what is not compared would be taken for what agrees.
-        then = compare(stored, former, context, most=sys.maxsize)
+        then = await in_thread(partial(compare, stored, former, context, most=sys.maxsize))
         if then.differences:  # a duration, say, in which two runs of that day differ, too
-            again = (await self._run_in_the_past(fresh, 1)).outputs.get(cell.number, [])
-            then = compare(stored, former, context, again=[again], most=sys.maxsize)
+            _, again = self._shown(cell, await self._run_in_the_past(fresh, 1))
+            then = await in_thread(partial(compare, stored, former, context, again=[again], most=sys.maxsize))
         if found.is_cut:  # of the rest nothing else is known
             proof.differences, found.pictures = then.differences[:MOST], then.pictures
         else:
@@ -262,6 +261,10 @@ class Verification:
             proof.differences = [each for each in found.differences if each.what in differ]
         if len(proof.differences) < len(found.differences):
             found.excused.add("date")
+
+    def _shown(self, cell: DocumentCell, ran: Ran) -> tuple[list[Output], list[Output]]:
+        widgets = Widgets(self._document.widgets, ran.models)
+        return paired(self._document, cell, ran, widgets, strictness=self._strictness)
 
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:
         """Why a figure is another one, in a word, if it shows when it was drawn, or how long something took."""
@@ -275,64 +278,3 @@ class Verification:
             return ""
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
         return "timing" if seen.is_within else ""
-
-
-def compared(
-    document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
-) -> dict[int, Comparison]:
-    """What differs, by the number of each cell that has run before and now."""
-    found, twice = {}, set[str]()
-    first = min((each.at for each in document.cells if each.at is not None), default=0.0)
-    for cell in document.cells:
-        if cell.facts.get("installed"):
-            twice |= changes(cell.code)
-        is_left_out = cell.is_block and document.lock is not None  # it isn't run, so it shows nothing
-        if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
-            continue
-        stored, ours = document.comparable(cell), fresh.outputs.get(cell.number, [])
-        stored = [each for each in stored if not is_of_installs(each, fresh.versions)]
-        further = [ran for ran in again if cell.number in ran.outputs]
-        more = [ran.outputs[cell.number] for ran in further]
-        if cell.installs:
-            stored, ours, *more = (
-                [each for each in run if each["output_type"] != "stream"] for run in (stored, ours, *more)
-            )
-        shown = zip(more, further, strict=True)
-        more = [widgets.with_state(stored, each, (document.widgets, ran.widgets))[1] for each, ran in shown]
-        stored, ours = widgets.with_state(stored, ours, (document.widgets, fresh.widgets))
-        early = (cell.at or 0.0) - first
-        context = _context(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
-        found[cell.number] = compare(stored, ours, context, again=more)
-        if more and twice & set(re.findall(r"\w+", cell.code)):
-            told = found[cell.number].differences
-            found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
-    return found
-
-
-def _context(
-    document: Document, cell: DocumentCell, fresh: Ran, *, reads: Reads, strictness: Strictness, early: float
-) -> Context:
-    """What is known of a cell; `early` are the seconds from the notebook's first cell to this one."""
-    same = is_same_environment(document.lock, fresh)
-    began, elapsed = fresh.moments.get(cell.number, (0.0, 0.0))
-    moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=early)
-    if document.lock and not reads.zoned:
-        known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
-        moments = replace(moments, zones=known)
-    masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
-    # A sandbox's kernel has the same small number each time, which a result may be, too.
-    kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
-    return Context(
-        moments=moments,
-        reads=reads,
-        processes=Processes(kernel, fresh.started),
-        strictness=replace(strictness, masks=masks),
-        # A cell that missed a module went on at its import.
-        same_programs=same and not cell.facts.get("installed"),
-    )
-
-
-def all_reads(document: Document) -> dict[int, Reads]:
-    """What each cell reads, by its number."""
-    code = Code()
-    return {cell.number: code.take(cell.code) for cell in document.cells}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import machine
+
 from nbagent.faces.terminal.excerpt import BAR, MORE, excerpt
 
 
@@ -45,3 +47,10 @@ def test_a_long_line_is_shown_by_its_ends() -> None:
     assert found.lines[0].startswith(f"{BAR}aaa")
     assert " … 626 more characters … " in found.lines[0]
     assert found.lines[0].endswith("evil()")
+
+
+def test_a_line_of_megabytes_is_folded_in_a_time_by_its_length() -> None:
+    """All of it is shown to who asks for it."""
+    long = "x " * 2_000_000
+    found = machine.within(40, lambda: excerpt(long, width=80, whole=True))
+    assert sum(len(each) - len(BAR) for each in found.lines) == len(long)

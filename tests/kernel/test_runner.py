@@ -79,6 +79,28 @@ async def test_a_cell_that_runs_again_draws_the_same_numbers(kernel: Kernel, pac
     assert cell.text == (await kernel.run(draws)).text
 
 
+@pytest.mark.parametrize("before", ["", "oncelate"])
+async def test_a_cell_that_runs_again_for_whatever_error_draws_the_same_numbers(
+    kernel: Kernel, packages: Index, before: str
+) -> None:
+    """As for pandas' `AttributeError`, or Beautiful Soup's own; also where it went on at a missing module before."""
+    for name in filter(None, (before, f"lacked{before}")):
+        packages.add(name)
+    seeds = "import random, numpy as np; random.seed(7); np.random.seed(7); own = random.Random(7)\n"
+    seeds += "system = random.SystemRandom(); rng = np.random.default_rng(7); old = np.random.RandomState(7)"
+    draws = "[random.random(), np.random.random(), own.random(), rng.random(), old.random()]"
+    await kernel.run(f"{seeds}\nclass FeatureNotFound(ValueError): pass")
+    lacks = (
+        f"try:\n    import lacked{before}\nexcept ImportError:\n    raise FeatureNotFound('pip install lacked{before}')"
+    )
+    cell = await kernel.run(
+        f"drawn = {draws}\n{f'import {before}' if before else ''}\ndrawn += {draws}\n{lacks}\ndrawn"
+    )
+    assert (cell.status, len(cell.installed)) == ("ok", 2 if before else 1), cell.note
+    await kernel.run(seeds)
+    assert cell.text == (await kernel.run(f"{draws} + {draws}")).text
+
+
 async def test_what_ran_before_a_missing_module_runs_once(kernel: Kernel, packages: Index, events: Events) -> None:
     """State, output, history and numbers are what they are where the module is there; so with two such modules."""
     for name in ("onelate", "twolate", "threelate"):

@@ -103,21 +103,20 @@ def state_of(widgets: WidgetTracker, model_id: str = "m") -> dict[str, Any]:
 
 
 def test_state_is_that_of_nbclient(recorded: Recorder) -> None:
-    """Of the same messages, nbclient collects the same state, closed widgets aside, which it keeps."""
+    """Of the same messages, nbclient collects the same state, and keeps that of closed widgets beside it."""
     widgets, _ = replay(recorded)
     ours = widgets.state()
     theirs = json.loads(json.dumps(recorded.nb.metadata.widgets[STATE_MIME]))
     closed = {m["content"]["comm_id"] for _, m in recorded.messages if m["header"]["msg_type"] == "comm_close"}
     assert len(closed) == 1
     assert closed <= set(theirs["state"])
-    for model_id in closed:
-        del theirs["state"][model_id]
+    assert closed == set(widgets.closed()) == set(theirs["state"]) - set(ours["state"])
     for model in theirs["state"].values():
         # What a buffer replaced; nbclient keeps what the attribute was before, under the buffer.
         model["state"] = {
             key: value for key, value in model["state"].items() if key != "value" or "buffers" not in model
         }
-    assert ours == theirs
+    assert ours | {"state": ours["state"] | widgets.closed()} == theirs
     assert len(ours["state"]) > 10
 
 
@@ -298,6 +297,26 @@ def test_state_is_bounded() -> None:
     for n in range(1000):
         widgets.add(update("m", **{f"a{n}": 0}))
     assert len(json.dumps(widgets.state())) < 20_000
+
+
+def test_what_is_remembered_of_closed_widgets_is_bounded() -> None:
+    """The last ones, each with its last state, until a model of that name is opened again."""
+    widgets = widgets_of(opened(x=1), update(x=2), comm("comm_close"))
+    assert (widgets.state()["state"], widgets.closed()["m"]["state"]["x"]) == ({}, 2)
+    widgets.add(opened(x=3))
+    assert (state_of(widgets)["state"]["x"], widgets.closed()) == (3, {})
+    widgets.add(comm("comm_close"))
+    assert widgets.closed()["m"]["state"]["x"] == 3
+    out = {"_model_name": "OutputModel", "_model_module": "@jupyter-widgets/output"}
+    for number in range(1_500):
+        widgets.add(opened(f"{number}", **out, outputs=[{"output_type": "stream", "name": "stdout", "text": "x"}]))
+        widgets.add(comm("comm_close", f"{number}"))
+    assert list(widgets.closed()) == [f"{number}" for number in range(500, 1_500)]
+    assert widgets.closed()["500"]["state"]["outputs"][0]["text"] == "x"
+    for number in range(9):
+        widgets.add(opened(f"large{number}", x="x" * 1_000_000))
+        widgets.add(comm("comm_close", f"large{number}"))
+    assert len(json.dumps(widgets.closed())) < 5_000_000
 
 
 junk = st.recursive(

@@ -22,6 +22,7 @@ import machine
 import msgspec
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from PIL import Image
 from program import TABLE, nbagent
 
@@ -33,13 +34,15 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
+from nbagent.notebook.compare_runs import all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import CellProof, Proof
 from nbagent.notebook.report import junit
-from nbagent.notebook.verify import Verification, all_reads, compared
+from nbagent.notebook.verify import Verification
 from nbagent.safety.sanitize import clean_output
+from nbagent.safety.sanitize.widgets import STATE_MIME
 from nbagent.sandbox.spec import SandboxSpec
 
 CELLS = [
@@ -314,11 +317,17 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
     charts = [{chart: {"bars": [1, last]}, "text/plain": "a chart"} for last in (2, 9)]
     frame = "display({'text/html': '<iframe srcdoc=\"a loss\"></iframe>'}, raw=True)"
     framed = {"text/html": '<iframe srcdoc="a profit"></iframe>'}
+    drawn = "<svg><text><![CDATA[a {}]]></text></svg>"
+    drawing = nbformat.v4.new_output("display_data", {"image/svg+xml": drawn.format("profit")})
     figure = {"application/vnd.plotly.v1+json": {"data": [], "layout": {}}}
     plot = f"import os\ndisplay({figure!r} | {{'text/html': os.environ['PLOTLY_RENDERER']}}, raw=True)"
     plotted = figure | {"text/html": "plotly_mimetype+notebook_connected"}
     bar = "import sys, time\nfor n in range(3): print(f'\\r{n} of 2', end='', file=sys.stderr); time.sleep(0.1)"
     bars = [nbformat.v4.new_output("stream", name="stderr", text=f"\r{n} of 2") for n in range(3)]
+    mixed = "import sys\nfor n in range(3):\n    print(f'\\r{n} of 2', end='', file=sys.stderr, flush=True)\n"
+    mixed += "    if n == 1: print('half', flush=True)"
+    half = nbformat.v4.new_output("stream", text="half\n")
+    states = [nbformat.v4.new_output("stream", name="stderr", text=each) for each in ("\r0 of 2", "\r1 of 2\r2 of 2")]
     cells = [
         ("print(open('a.txt').read())", [nbformat.v4.new_output("stream", text="hello\n")], []),
         ("1 / 0", [nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")], []),
@@ -327,8 +336,10 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         ("'never run'", [], []),
         *((draw, [nbformat.v4.new_output("display_data", each)], []) for each in charts),
         (frame, [nbformat.v4.new_output("display_data", framed)], []),
+        (f"display({{'image/svg+xml': {drawn.format('loss')!r}}}, raw=True)", [drawing], []),
         (plot, [nbformat.v4.new_output("display_data", plotted)], []),
         (bar, bars, []),
+        (mixed, [states[0], half, states[1]], []),
         (" ", [nbformat.v4.new_output("stream", text="p = 0.0003")], []),
         ("", [], []),
     ]
@@ -340,13 +351,50 @@ async def test_anybodys_notebook_is_verified(tmp_path: Path) -> None:
         notebook.cells.append(made)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
-    assert [cell.id for cell in proof.cells] == ["c1", "c2", "c3", "c5", "c6", "c7", "c8", "c9", "c10", "c11"]
+    assert [cell.id for cell in proof.cells] == [
+        "c1",
+        "c2",
+        "c3",
+        "c5",
+        "c6",
+        "c7",
+        "c8",
+        "c9",
+        "c10",
+        "c11",
+        "c12",
+        "c13",
+    ]
     assert differing(proof) == {
         "c3": ["output 1, text/plain, line 1: '41' → '42'", ""],
         "c7": [f"output 1, {chart}, line 4: '9' → '2'", ""],
         "c8": ["output 1, text/html, markup: 'profit' → 'loss'", ""],
-        "c11": ["stdout, missing", ""],
+        "c9": ["output 1, image/svg+xml, line 1: 'profit' → 'loss'", ""],
+        "c13": ["stdout, missing", ""],
     }
+
+
+async def test_widgets_of_anybodys_notebook_are_compared(tmp_path: Path) -> None:
+    """Closed ones too, whose state nbclient keeps, and those of another program than Jupyter's own."""
+    define = """import ipywidgets as w, traitlets as t
+class Map(w.DOMWidget):
+    _model_name, _view_name = t.Unicode('MapModel').tag(sync=True), t.Unicode('MapView').tag(sync=True)
+    _model_module = _view_module = t.Unicode('some-map').tag(sync=True)
+    zoom = t.Int(9).tag(sync=True)
+"""
+    cells = [define + "Map()", "gone = w.Text('gone')\ndisplay(gone)\ngone.close()", "w.VBox([Map(zoom=3)])"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    notebook.metadata["kernelspec"] = {"name": "nbagent-bubblewrap", "display_name": "x", "language": "python"}
+    await NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).async_execute()
+    for name, changes in (("honest", {}), ("forged", {"zoom": 99, "value": "forged"})):
+        for model in notebook.metadata.widgets[STATE_MIME]["state"].values():
+            model["state"] |= {key: value for key, value in changes.items() if key in model["state"]}
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
+    proof = await verified(tmp_path / "honest.ipynb")
+    assert (differing(proof), proof.result) == ({}, "same")
+    found = differing(await verified(tmp_path / "forged.ipynb"))
+    told = ["widget of some-map", "widget", "widget of some-map"]
+    assert [each[0].split(", line")[0] for each in found.values()] == [f"output 1, {each}" for each in told]
 
 
 async def test_a_sweep_names_what_a_cell_depends_on(tmp_path: Path) -> None:

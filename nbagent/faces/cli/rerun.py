@@ -11,21 +11,23 @@ from typing import Any
 from nbagent.core import fileio, folders
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
-from nbagent.core.text import safe
+from nbagent.core.text import one_line, safe
 from nbagent.faces.cli import json_output
 from nbagent.faces.cli.verify import engine_for, load, read
 from nbagent.notebook import place, rerun
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import Strictness
+from nbagent.notebook.compare_runs import all_reads, compared
 from nbagent.notebook.document import Document
 from nbagent.notebook.fresh import Ran
-from nbagent.notebook.verify import all_reads, compared
 from nbagent.sandbox import registry
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 MOST = 10
 """Changes of a cell that are told."""
+MOST_CHARACTERS = 2_000
+"""Characters of one of them."""
 
 
 async def run(
@@ -97,7 +99,7 @@ def _show(changes: Mapping[str, list[str]], failed: Sequence[str], problems: Seq
     for name, told in changes.items():
         rest = [f"and {len(told) - MOST} more"] if len(told) > MOST else []
         for line in (*told[:MOST], *rest):
-            print(safe(f"{name}: {line}"))
+            print(one_line(f"{name}: {line}", MOST_CHARACTERS))
     for line in (*problems, *(f"{name} failed, and did not before." for name in failed)):
-        print(safe(line), file=sys.stderr)
+        print(one_line(line, MOST_CHARACTERS), file=sys.stderr)
     print(f"{len(changes)} of {cells} cells show something else.")

@@ -58,12 +58,12 @@ def _folded(line: str, width: int) -> Iterator[str]:
     """The line in pieces of that width, each after a space where one is in its last third."""
     from rich.cells import cell_len, chop_cells
 
-    bar = BAR
-    while bar is BAR or line:
-        piece = line[: 4 * width]  # so that a long line takes time in proportion
+    bar, at = BAR, 0
+    while bar is BAR or at < len(line):
+        piece = line[at : at + 4 * width]  # so that a long line takes time in proportion
         if cell_len(piece) > width:
             piece = chop_cells(piece, width)[0]
             after_space = piece.rfind(" ") + 1
             piece = piece[:after_space] if after_space > len(piece) * 2 // 3 else piece
         yield bar + piece
-        line, bar = line[len(piece) :], MORE
+        at, bar = at + len(piece), MORE

@@ -23,6 +23,10 @@ _CAPTURES: Final = 32
 _CAPTURED: Final = OutputLimits(
     stream_head=64 * 1024, stream_tail=64 * 1024, stream_total=MIB, streams=100, displays=100, display_total=MIB
 )
+_CLOSED: Final = 1_000
+"""Models that are remembered after they were closed."""
+_CLOSED_ROOM: Final = 4 * MIB
+"""Characters of all of these."""
 _NAME: Final = 200
 """Characters of a model's or an attribute's name."""
 _ENTRY: Final = 256
@@ -53,6 +57,8 @@ class WidgetTracker:
         self._room = limit
         self._count = count
         self._models: dict[str, _Model] = {}
+        self._closed: dict[str, _Model] = {}
+        self._closed_room = _CLOSED_ROOM
         self._capturing: dict[str, list[CellOutputs]] = {}
 
     def add(self, message: Message) -> bool:
@@ -78,6 +84,10 @@ class WidgetTracker:
         """The value of `metadata.widgets["application/vnd.jupyter.widget-state+json"]` in a notebook."""
         models = {model_id: model.state() for model_id, model in self._models.items()}
         return {"version_major": 2, "version_minor": 0, "state": models}
+
+    def closed(self) -> dict[str, Any]:
+        """The models that were closed, by their names, as `state` has open ones: nbclient keeps both."""
+        return {model_id: model.state() for model_id, model in self._closed.items() if model_id not in self._models}
 
     def _comm(self, kind: str, model_id: str, content: dict[str, Any], buffers: object) -> None:
         model = self._models.get(model_id)
@@ -112,9 +122,18 @@ class WidgetTracker:
 
     def _close(self, model_id: str, model: _Model) -> None:
         del self._models[model_id]
-        self._room += sum(part.size for part in model.parts.values())
+        self._room += model.size
         if model.captured is not None:
             self._capture(model.captured, None)
+            if (part := _part(model.captured.outputs(), [], _CLOSED_ROOM)) is not None:
+                model.parts["outputs"] = part
+            model.captured = None
+        if former := self._closed.pop(model_id, None):
+            self._closed_room += former.size
+        self._closed[model_id] = model
+        self._closed_room -= model.size
+        while len(self._closed) > _CLOSED or self._closed_room < 0:
+            self._closed_room += self._closed.pop(next(iter(self._closed))).size
 
     def _merge(self, model: _Model, content: dict[str, Any], buffers: object) -> None:
         data = content.get("data")
@@ -173,6 +192,11 @@ class _Model:
     parts: dict[str, _Part] = field(default_factory=dict)
     captured: CellOutputs | None = None
     """What an Output widget shows."""
+
+    @property
+    def size(self) -> int:
+        """Characters of its state and buffers."""
+        return sum(part.size for part in self.parts.values())
 
     def state(self) -> dict[str, Any]:
         name, module, version = self.names

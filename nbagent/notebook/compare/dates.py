@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -46,17 +47,17 @@ class Moments:
     stored: float | None
     fresh: float
     elapsed: float
-    zones: Sequence[int] = ZONES
+    zones: tuple[int, ...] = ZONES
     early: float = DAY
 
 
-def zones(name: object, moments: Sequence[float]) -> Sequence[int]:
+def zones(name: object, moments: Sequence[float]) -> tuple[int, ...]:
     """The seconds that a time zone and UTC are ahead of UTC at moments; those of all if there is none of that name."""
     try:
         ahead = [ZoneInfo(str(name)).utcoffset(datetime.fromtimestamp(each, UTC)) for each in moments]
     except (OSError, ValueError, KeyError):
         return ZONES
-    return sorted({0, *(int(each.total_seconds()) for each in ahead if each is not None)})
+    return tuple(sorted({0, *(int(each.total_seconds()) for each in ahead if each is not None)}))
 
 
 def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
@@ -157,20 +158,22 @@ def is_now(stored: Token, fresh: Token, moments: Moments) -> bool:
     if label := _PARTS.search(fresh.before):
         same = _PARTS.search(stored.before) is not None and stored.text.isdecimal() and fresh.text.isdecimal()
         return same and (label[1] is not None or max(len(stored.text), len(fresh.text)) <= 2)
-    later = _parts(moments.fresh, moments.zones)
     if moments.stored is None:
-        return any(_is_part(fresh, part) for parts in later for part in parts)
-    days = zip(_parts(moments.stored, moments.zones), later, strict=True)
+        return any(_is_part(fresh, part) for parts in _parts(moments.fresh, moments.zones) for part in parts)
+    return any(_is_part(stored, one) and _is_part(fresh, other) for one, other in _pairs(moments, moments.stored))
+
+
+@functools.lru_cache(maxsize=64)
+def _pairs(moments: Moments, stored: float) -> frozenset[tuple[int | str, int | str]]:
+    """The same parts of both moments, in any time zone; `stored` is the first."""
+    days = zip(_parts(stored, moments.zones), _parts(moments.fresh, moments.zones), strict=True)
     # What shows the time may have read the clock in a cell before.
     times = (
-        [_time(at - early + zone) for at in (moments.stored, moments.fresh)]
+        [_time(at - early + zone) for at in (stored, moments.fresh)]
         for zone, early in itertools.product(moments.zones, (0.0, moments.elapsed))
     )
-    return any(
-        _is_part(stored, one) and _is_part(fresh, other)
-        for before, after in itertools.chain(days, times)
-        for one, other in zip(before, after, strict=True)
-    )
+    both = itertools.chain(days, times)
+    return frozenset(pair for before, after in both for pair in zip(before, after, strict=True))
 
 
 def _time(moment: float) -> tuple[int, ...]:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
 from itertools import zip_longest
 from typing import NamedTuple
 
 import nh3
 
-from nbagent.safety.sanitize.markup import shallow
+from nbagent.notebook.compare.tokens import Change
+from nbagent.safety.sanitize.markup import nested
 
 MOST = 2 * 1024 * 1024
 """Characters of HTML that is read as tables."""
-DEEPEST = 500
-"""Elements within elements that a parser reads, whose time grows with the square of the depth."""
 _TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
 """What says which words are apart, or what they mean: without it, ten squared would read as a hundred and two."""
 _ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
 _CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
-_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
-_FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u".split())
-"""Elements that a parser opens anew in each block, until they are ended."""
-MOST_REPEATED = 300_000
-"""Formatting elements that a parser may open anew."""
 _BORDER = re.compile(r"[│┆┃|║]")
 
 
@@ -42,32 +34,11 @@ class Spot(NamedTuple):
 
 
 def content(markup: str) -> str:
-    """The text and the tables of HTML as a browser reads them, without tags that only style them.
+    """The text and the tables of HTML, without tags that only style them.
 
-    HTML that takes a parser long is read less exactly, so it is compared as it stands, too.
+    Where a browser may see another text (`nested`), the HTML has to be compared as it stands, too.
     """
-    text = markup[:MOST]
-    read = shallow(text) if takes_long(text) else text
-    return nh3.clean(read, tags=_TAGS, attributes={}, clean_content_tags={"style", "script"})
-
-
-def takes_long(markup: str) -> bool:
-    """Whether a parser takes long: elements may be nested deeper than `DEEPEST`, or opened anew too often.
-
-    An end tag closes an element of its own name only.
-    """
-    opened: Counter[str] = Counter()
-    depth = formatting = repeated = 0
-    for end, written in _TAG.findall(markup):
-        name = written.lower()
-        repeated += formatting
-        step = -1 if end and opened[name] else 0 if end or name in _VOID else 1
-        opened[name] += step
-        depth += step
-        formatting += step * (name in _FORMATTING)
-        if depth > DEEPEST or repeated > MOST_REPEATED:
-            return True
-    return False
+    return nh3.clean(nested(markup[:MOST])[0], tags=_TAGS, attributes={})
 
 
 def html_rows(markup: str) -> list[list[str]]:
@@ -101,3 +72,31 @@ def spots(stored: list[list[str]], fresh: list[list[str]]) -> list[Spot]:
                 name = header[column] if column < len(header) and header[column] else str(column + 1)
                 found.append(Spot(row, name, left, right))
     return found
+
+
+class Spots:
+    """The cells of tables in which two texts differ; they are looked for where one is asked for."""
+
+    def __init__(self, mime: str, stored: str, fresh: str) -> None:
+        self._given = mime, stored, fresh
+        self._spots: list[Spot] | None = None
+        self._used: set[Spot | None] = set()
+
+    def place(self, change: Change) -> str:
+        """Where a change is; empty if it is in no table."""
+        if self._spots is None:
+            mime, *texts = self._given
+            rows = html_rows if mime == "text/html" else text_rows
+            self._spots = spots(*map(rows, texts))
+        at = [each for each in self._spots if _is_at(change, each)]
+        # The same value may be in several cells; a cell may have several values.
+        spot = next((each for each in at if each not in self._used), at[0] if at else None)
+        self._used.add(spot)
+        return str(spot).split(":")[0] if spot else ""
+
+
+def _is_at(change: Change, spot: Spot) -> bool:
+    """Whether a cell of a table holds a change."""
+    return all(each.text in spot.stored for each in change.stored) and all(
+        each.text in spot.fresh for each in change.fresh
+    )

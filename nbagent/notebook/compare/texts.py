@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nbagent.core.text import one_line
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
+from nbagent.notebook.compare.narrow import Narrowed, narrowed
 from nbagent.notebook.compare.neighbours import apart_of, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
@@ -19,14 +22,17 @@ HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
 """Kinds of tokens that a clock may have made."""
 LARGE = 64 * 1024
-"""Characters of a text from which on only the lines that differ are taken apart."""
+"""Characters of a text from which on only what differs is masked and taken apart."""
 MOST = 20
 """Findings of a cell that are kept."""
 SHORT = 0.01
 """Seconds that clocks and people round."""
 LONGEST = 80
 """Characters of a text in a finding."""
+LONGEST_LABEL = 160
+"""Characters of the name of what differs, and of its place."""
 EVERY_RUN = "it changes with every run"
+BEYOND = "more differs than is compared word by word"
 UNSET = "it may be what was in memory before, as in an array that nobody has filled"
 NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
 UNSET_AGAIN = f"{EVERY_RUN}, as an array does that nobody has filled"
@@ -82,6 +88,19 @@ class Strictness:
     tolerance: float = TOLERANCE
 
 
+@dataclass
+class Room:
+    """What of a cell may still be compared word by word, so that a hostile notebook doesn't hold up anybody for long.
+
+    Attributes:
+        characters: Of all texts that differ.
+        changes: Places in which two texts differ and a cause is looked for.
+    """
+
+    characters: int = 2 * 1024 * 1024
+    changes: int = 20_000
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """What is known of a cell beside its outputs.
@@ -93,6 +112,7 @@ class Context:
         strictness: How its outputs are compared.
         ordered: Whether a set in another order is a difference.
         same_programs: Whether both ran in the same environment, so that tracebacks name the same lines of it.
+        room: How much of it may still be compared.
     """
 
     moments: Moments
@@ -101,11 +121,12 @@ class Context:
     strictness: Strictness = field(default_factory=Strictness)
     ordered: bool = False
     same_programs: bool = False
+    room: Room = field(default_factory=Room)
 
 
 def label(what: str, mime: str) -> str:
-    """What a piece of a cell's outputs is called."""
-    return f"{what}, {mime}" if mime else what
+    """What a piece of a cell's outputs is called, by names that a notebook gives it, on one line."""
+    return one_line(f"{what}, {mime}" if mime else what, LONGEST_LABEL)
 
 
 def differences(
@@ -120,18 +141,28 @@ def differences(
         excused: Gets the kinds of what differs and is no change.
         markup: Whether names in them are made up by libraries.
     """
-    stored, fresh, *_ = texts = [masked(each, context.strictness.masks) for each in given]
+    if given[0] == given[1]:
+        return []
+    parts = [Narrowed(each, []) for each in given]
+    if max(map(len, given)) > LARGE:
+        parts = narrowed(given)
+        if (size := sum(len(each.text) for each in parts)) > context.room.characters:
+            return [_beyond(key, parts, context)]
+        context.room.characters -= size
+    stored, fresh, *_ = texts = [masked(each.text, context.strictness.masks) for each in parts]
     if stored == fresh:
         return []
-    found = list(_changes(key, texts, context, excused, markup=markup))
+    spots = tables.Spots(key[1], *given[:2])
+    numbers = parts[0].numbers, parts[1].numbers
+    found = list(_changes(key, texts, context, excused, markup=markup, spots=spots, numbers=numbers))
     if context.reads.concurrent:
         # Lines in whatever order: in theirs, each place differs with every run, and would excuse a change.
         lines = ["\n".join(sorted(each.splitlines())) for each in texts]
-        changed = list(_changes(key, lines, context, excused, markup=markup))
+        changed = list(_changes(key, lines, context, excused, markup=markup, spots=spots))
         if found and not changed:
             excused.add("order")
         found = (found or changed) if changed else []
-    if not found or sorted("".join(stored.split())) != sorted("".join(fresh.split())):
+    if not found or Counter("".join(stored.split())) != Counter("".join(fresh.split())):
         return found
     unstable = any(each.is_unstable for each in found)
     sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
@@ -155,41 +186,49 @@ def _sorted_sets(text: str) -> str:
     return _SET.sub(lambda found: "{" + ", ".join(sorted(map(str.strip, _ELEMENT.findall(found[1])))) + "}", text)
 
 
+def _beyond(key: tuple[str, str], parts: Sequence[Narrowed], context: Context) -> Difference:
+    """What stands for all that is not compared: where it begins, and that nobody has looked at the rest."""
+    context.room.characters = 0
+    shown = [each.text[: 40 * LONGEST] for each in parts[:2]]
+    one, other = (tokens(each) for each in shown)
+    pairs = ((left, right) for left, right in zip(one, other, strict=False) if left.text != right.text)
+    stored, fresh = (repr(f"{each.text[:LONGEST]}…") for each in pair) if (pair := next(pairs, None)) else ("", "")
+    line = (parts[0].numbers or parts[1].numbers)[0]
+    return Difference(label(*key), f"line {line}", stored, fresh, BEYOND)
+
+
 def _changes(
-    key: tuple[str, str], texts: Sequence[str], context: Context, excused: set[str], *, markup: bool
+    key: tuple[str, str],
+    texts: Sequence[str],
+    context: Context,
+    excused: set[str],
+    *,
+    markup: bool,
+    spots: tables.Spots,
+    numbers: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Iterator[Difference]:
-    """What differs token by token."""
+    """What differs token by token; `numbers` are those of the lines of the first two texts, if these are parts."""
     tolerance = context.strictness.tolerance
-    lines = _lines_apart(texts) if len(texts[0]) > LARGE else None
-    one, other, *more = (tokens(each, lines=lines) for each in texts)
+    one, other, *more = map(tokens, texts)
     unstable = {n for another in more for n in apart_of(changes(another, other, tolerance=tolerance), other)}
-    timed = {other[n].line for n in unstable if n < len(other)}
-    spots, told = _spots(key[1], texts[0], texts[1]), 0
-    used: set[tables.Spot | None] = set()
+    timed, told = {other[n].line for n in unstable if n < len(other)}, 0
     for change in changes(one, other, tolerance=tolerance):
+        line = (change.stored or change.fresh)[0].line
+        of = numbers[0 if change.stored else 1]
+        where = f"line {of[line - 1] if line <= len(of) else line}"
+        if (room := context.room).changes <= 0:
+            yield Difference(label(*key), where, "", "", BEYOND)
+            return
+        room.changes -= 1
         differs_again = not unstable.isdisjoint(tokens_at(*change.place)) or _is_coarse(change, timed, context)
         excuse, cause = _judge(change, differs_again, context, markup=markup)
         if excuse:
             excused.add(excuse)
             continue
-        at = [each for each in spots if _is_at(change, each)]
-        # The same value may be in several cells; a cell may have several values.
-        spot = next((each for each in at if each not in used), at[0] if at else None)
-        used.add(spot)
-        line = (change.stored or change.fresh)[0].line
-        where = str(spot).split(":")[0] if spot else f"line {line}"
         shown = _show(change.stored, change.fresh), _show(change.fresh, change.stored)
-        yield Difference(label(*key), where, *shown, cause)
+        yield Difference(label(*key), one_line(spots.place(change), LONGEST_LABEL) or where, *shown, cause)
         if (told := told + 1) == MOST:
             return  # nobody is told of more
-
-
-def _lines_apart(texts: Sequence[str]) -> set[int] | None:
-    """The numbers of the lines in which texts differ; None if they haven't as many lines."""
-    split = [each.splitlines() for each in texts]
-    if len({len(each) for each in split}) > 1:
-        return None
-    return {number for number, lines in enumerate(zip(*split, strict=True), 1) if len(set(lines)) > 1}
 
 
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
@@ -206,13 +245,6 @@ def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
         likely = token.line in timed or (tiny and len(re.findall(r"\d\.\d", token.row)) == 1)
         return likely and "." in token.text and len(digits) <= 2 and not _NAMED.search(token.before)
     return context.reads.measure and token.row.strip() == token.text
-
-
-def _is_at(change: Change, spot: tables.Spot) -> bool:
-    """Whether a cell of a table holds a change."""
-    return all(each.text in spot.stored for each in change.stored) and all(
-        each.text in spot.fresh for each in change.fresh
-    )
 
 
 def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tuple[str, str]:
@@ -283,11 +315,6 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "measure"
     measured = (again and fresh.kind in TIMED) or is_memory(stored, fresh)
     return "measure" if reads.measure and measured else ""
-
-
-def _spots(mime: str, stored: str, fresh: str) -> list[tables.Spot]:
-    rows = tables.html_rows if mime == HTML else tables.text_rows
-    return tables.spots(rows(stored), rows(fresh))
 
 
 def _text(found: Sequence[Token]) -> str:

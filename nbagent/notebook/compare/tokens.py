@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Container
 from typing import NamedTuple
 
 TOLERANCE = 1e-9
@@ -107,17 +106,10 @@ class Change(NamedTuple):
     place: tuple[int, int]
 
 
-def tokens(text: str, *, lines: Container[int] | None = None) -> list[Token]:
-    """The tokens of a text, without its spaces and the lines of its tables: their width follows the values.
-
-    Args:
-        text: What a cell showed.
-        lines: The numbers of the lines that are read; None for all.
-    """
+def tokens(text: str) -> list[Token]:
+    """The tokens of a text, without its spaces and the lines of its tables: their width follows the values."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        if lines is not None and number not in lines:
-            continue
         for match in _TOKENS.finditer(line):
             kind = (match.lastgroup or "sign").rstrip("23456")
             if kind == "repr":

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
+from nbagent.notebook.compare.forms import json_of
 from nbagent.safety.sanitize import clean_output, clean_widgets
 from nbagent.safety.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize.widgets import OWN_MODULES
 
 WIDGET = "widget"
 """Stands for a MIME type in outputs whose widgets' state is to be compared."""
-DEEPEST = 50
-"""Widgets within widgets that are followed."""
-MOST = 2_000
-"""Widgets of one view that are followed, each once: a widget that shows itself twice would be followed for ever."""
-BEYOND = "more widgets than are compared", ""
-"""In the place of what lies deeper, or is more: two texts that differ, since nobody knows what is shown there."""
+OF_OTHERS = "widget of "
+"""How that of a widget begins which another program than Jupyter's own draws; the names of its modules follow."""
+BY_PAGE = "a page that showed it may have set it"
+MOST = 1_000_000
+"""Values that are compared of all widgets that a notebook shows; a long text counts as several."""
+ONE = 50
+"""Characters of a text that count as one value."""
+BEYOND = "more widgets are shown than are compared"
+"""The end of the text of widgets that are not all compared, since nobody knows what else is shown there."""
 MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
 """The name of a model in another one's state."""
 _State = Mapping[str, Any]
-_Pair = tuple[str, str]
 
 
 class _Every(Container[str]):
@@ -34,29 +37,112 @@ EVERY: Container[str] = _Every()
 """Holds every name: that of each widget whose view stays in outputs."""
 
 
-def models(state: Any) -> dict[str, Any]:
+def cleaned(state: Any) -> dict[str, Any]:
     """The models of a notebook's widget state, by their names, as an export has them."""
     if not isinstance(state, dict):
         return {}
-    cleaned = clean_widgets(state, lambda outputs: [clean_output(each) for each in outputs])
-    return dict(cleaned["state"])
+    found = clean_widgets(state, lambda outputs: [clean_output(each) for each in outputs])
+    return dict(found["state"])
 
 
-def with_state(
-    stored: list[Output], fresh: list[Output], states: tuple[_State, _State]
-) -> tuple[list[Output], list[Output]]:
-    """The outputs of two runs of a cell, whose widgets, in their order, have a text of their state."""
-    both = [*stored], [*fresh]
-    places = [[n for n, each in enumerate(outputs) if VIEW_MIME in each.get("data", {})] for outputs in both]
-    for pair in zip(*places, strict=False):
-        one, other = (_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True))
-        if one in states[0]:
-            is_closed = other not in states[1]  # then the notebook shows what no run leaves there
-            trees = (_attributes(states[0][one]), "") if is_closed else _both((one, other), states, DEEPEST, set())
-            for outputs, n, tree in zip(both, pair, trees, strict=True):
-                data = {**outputs[n]["data"], WIDGET: json.dumps(tree, indent=0, sort_keys=True, ensure_ascii=False)}
-                outputs[n] = {**outputs[n], "data": data}
-    return both
+class Widgets:
+    """The widgets of a notebook and of a fresh run of it, by the views that show them.
+
+    Args:
+        stored: The models of the notebook, by their names.
+        fresh: Those of the run.
+    """
+
+    def __init__(self, stored: _State, fresh: _State) -> None:
+        self._states = stored, fresh
+        self._left = MOST
+
+    def with_state(self, stored: list[Output], fresh: list[Output]) -> tuple[list[Output], list[Output]]:
+        """The outputs of a cell in both, whose widgets, in their order, have a text of their state."""
+        both = [*stored], [*fresh]
+        places = [[n for n, each in enumerate(outputs) if VIEW_MIME in each.get("data", {})] for outputs in both]
+        for pair in zip(*places, strict=False):
+            names = _Names(*(_name(outputs[n]["data"][VIEW_MIME]) for outputs, n in zip(both, pair, strict=True)))
+            if names.stored not in self._states[0]:
+                continue
+            others = set[str]()
+            for outputs, n, text in zip(both, pair, self._texts(names, others), strict=True):
+                kind = f"{OF_OTHERS}{', '.join(sorted(others))}" if others else WIDGET
+                outputs[n] = {**outputs[n], "data": {**outputs[n]["data"], kind: text}}
+        return both
+
+    def _texts(self, names: _Names, others: set[str]) -> tuple[str, str]:
+        """The state of both widgets and of those in them, each once, a value a line; `others` gets their modules."""
+        if names.fresh not in self._states[1]:
+            return json_of(
+                _attributes(self._states[0][names.stored])
+            ), ""  # the notebook shows what no run leaves there
+        lines: tuple[list[str], list[str]] = ([], [])
+        seen, todo = set[_Names](), [_Pair("", names, names)]
+        while todo:
+            each = todo.pop()
+            if self._left <= 0:
+                lines[0].append(BEYOND)
+                break
+            if isinstance(each.stored, _Names):
+                todo += self._of_models(each.stored, others) if each.stored not in seen else []
+                seen.add(each.stored)
+                continue
+            parts = _parts(each)
+            todo += reversed(parts)
+            for found, value in zip(lines, each[1:], strict=True):
+                text = "" if parts else value.text if isinstance(value, _End) else json_of(value)
+                found.append(f"{each.label}: {text}" if each.label else text)
+                self._left -= 1 + len(text) // ONE
+        return "\n".join(lines[0]), "\n".join(lines[1])
+
+    def _of_models(self, names: _Names, others: set[str]) -> list[_Pair]:
+        """What both models say of the same attributes: who saves a notebook may leave out those that are as they began.
+
+        The last one first.
+        """
+        one, other = (_attributes(state.get(name)) for state, name in zip(self._states, names, strict=True))
+        others.update({str(other.get("model_module"))} - {"None", *OWN_MODULES})
+        shared = sorted(name for name in one if name in other and not _is_of_program(name))
+        return [_Pair(json_of(name), one[name], other[name]) for name in reversed(shared)]
+
+
+class _Names(NamedTuple):
+    """The names of two models."""
+
+    stored: str
+    fresh: str
+
+
+class _End(NamedTuple):
+    """The end of a list or an object."""
+
+    text: str
+
+
+class _Pair(NamedTuple):
+    """A value in both runs, and what it is called; the names of two models are one value."""
+
+    label: str
+    stored: Any
+    fresh: Any
+
+
+def _parts(pair: _Pair) -> list[_Pair]:
+    """The values in two lists of one length, or in two objects of the same names; the models that two names mean."""
+    match pair.stored, pair.fresh:
+        case list(one), list(other) if len(one) == len(other):
+            parts = [_Pair("", *both) for both in zip(one, other, strict=True)]
+            return [*parts, _Pair("", _End("]"), _End("]"))]
+        case dict(one), dict(other) if one.keys() == other.keys():
+            return [
+                *(_Pair(json_of(name), one[name], other[name]) for name in sorted(one)),
+                _Pair("", *[_End("}")] * 2),
+            ]
+        case str(one), str(other):
+            names = [MODEL.fullmatch(each) for each in (one, other)]
+            return [_Pair("", *[_Names(names[0][1], names[1][1])] * 2)] if names[0] and names[1] else []
+    return []
 
 
 def _name(view: Any) -> str:
@@ -64,35 +150,16 @@ def _name(view: Any) -> str:
     return str(view.get("model_id")) if isinstance(view, dict) else ""
 
 
-def _both(names: _Pair, states: tuple[_State, _State], depth: int, seen: set[_Pair]) -> tuple[Any, Any]:
-    """What both models say of the same attributes: who saves a notebook may leave out those that are as they began."""
-    if names in seen:
-        return "", ""
-    if len(seen) >= MOST or not depth:
-        return BEYOND
-    seen.add(names)
-    found = [_attributes(state.get(name)) for state, name in zip(states, names, strict=True)]
-    shared = [name for name in found[0] if name in found[1] and not _is_of_program(name)]
-    pairs = {name: _values(found[0][name], found[1][name], states, depth - 1, seen) for name in sorted(shared)}
-    return {name: pair[0] for name, pair in pairs.items()}, {name: pair[1] for name, pair in pairs.items()}
-
-
-def _values(one: Any, other: Any, states: tuple[_State, _State], depth: int, seen: set[_Pair]) -> tuple[Any, Any]:
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = [_values(*each, states, depth, seen) for each in zip(one, other, strict=True)]
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    names = [MODEL.fullmatch(each) if isinstance(each, str) else None for each in (one, other)]
-    if names[0] and names[1]:
-        return _both((names[0][1], names[1][1]), states, depth, seen)
-    return one, other
-
-
 def _attributes(model: Any) -> dict[str, Any]:
     state = model.get("state") if isinstance(model, dict) else None
-    # A page makes the model that is named beside the state.
-    return {**state, "model_name": model.get("model_name")} if isinstance(state, dict) else {}
+    if not isinstance(state, dict):
+        return {}
+    # A page makes the model that is named beside the state, and puts the buffers into it.
+    buffers = [each for each in model.get("buffers") or () if isinstance(each, dict)]
+    binary = {json_of(each.get("path")): each.get("data") for each in buffers}
+    return {**state, **{name: model.get(name) for name in ("model_name", "model_module")}, "buffers": binary}
 
 
 def _is_of_program(name: str) -> bool:
-    """Whether an attribute says which program draws the widget, or which request it is part of."""
-    return name == "msg_id" or (name.startswith("_") and name not in ("_model_name", "_view_name"))
+    """Whether an attribute says which version of a program draws the widget, or which request it is part of."""
+    return name in ("msg_id", "_view_count", "_model_module_version", "_view_module_version")

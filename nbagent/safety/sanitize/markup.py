@@ -15,7 +15,7 @@ import nh3
 
 from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import IN_LOG, LeftOut, is_data_image
-from nbagent.safety.sanitize.nesting import SVG, VOID, Nesting
+from nbagent.safety.sanitize.nesting import IMPLIED, SVG, VOID, Nesting
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
 
 MAX_MARKUP_CHARACTERS = 4 * 1024 * 1024
@@ -76,6 +76,11 @@ _TAG = re.compile(
     r"|<!--.*?(?:--!?>|\Z)|<[!?][^<>]*+>",
     re.DOTALL,
 )
+_CERTAIN = re.compile(
+    r"""(?:[^<]++|</?+[a-zA-Z][\w:-]*+(?:\s(?:[^<>"']++|"[^"<>]*+"|'[^'<>]*+')*+)?+/?+>|<!--(?!-?>)[^<>]*+(?<=--)>"""
+    r"""|<!(?i:doctype)[^<>"']*+>)*+"""
+)
+"""Markup whose tags end where they seem to."""
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
 _ELEMENT = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z]+)(?P<rest>[^<>]*)>")
 _NAMED = re.compile(r'\sid="([^"]+)"')
@@ -91,6 +96,11 @@ _SVG_TAG = re.compile(r"<svg\b[^<>]*>|</svg>")
 _SIZING = ("width", "height", "viewBox", "preserveAspectRatio", "version")
 _ID = re.compile(r"[\w.:-]{1,200}")
 """Ids that stay; not `cell-id=cell-1`, which the links of the answer use."""
+_OF_PAGES = re.compile(
+    r"(?:jp|lm|jupyterlab|nba|top-panel|menu-panel|main-panel|spacer-widget)\b.*|main|galaxy|moon\d|filebrowser|"
+    r"(?:json-)?setting-editor|root__description|vg-tooltip-element"
+)
+"""Ids of elements of JupyterLab's and Notebook's pages, for which these have style rules: one covers the window."""
 _OF_PROGRAMS = re.compile(
     r"(?:jp|lm|p|cm|bp\d?|jupyter|lumino|widget|modal|dialog|navbar|fixed|sticky|fa)\b.*", re.IGNORECASE
 )
@@ -138,9 +148,15 @@ def clean_svg(markup: str, left_out: LeftOut) -> str:
     return written.replace("&nbsp;", "&#160;")
 
 
-def shallow(markup: str) -> str:
-    """Markup with the known elements only, nested at most `MAX_DEPTH` deep: for a parser of its text."""
-    return "".join(_Reader(LeftOut()).read(_HIDDEN.sub("", markup)))
+def nested(markup: str) -> tuple[str, bool]:
+    """The known elements of markup, each ended inside the one that it is in; and whether a browser sees no others.
+
+    If so, it has the same text in the same elements: there is no tag that a parser could read or place otherwise.
+    """
+    plain = _HIDDEN.sub("", markup)
+    reader = _Reader(left_out := LeftOut())
+    written = "".join(reader.read(plain))
+    return written, not left_out and reader.is_exact and plain == markup and _CERTAIN.fullmatch(markup) is not None
 
 
 def elements(markup: str) -> Iterator[tuple[str, list[tuple[str, str]], str]]:
@@ -203,11 +219,16 @@ def _sheet(markup: str, left_out: LeftOut) -> str:
 
 
 class _Reader:
-    """Reads markup once, and passes known tags on to nh3, each element ended inside the one that it is in."""
+    """Reads markup once, and passes known tags on to nh3, each element ended inside the one that it is in.
+
+    Attributes:
+        is_exact: Whether a parser would place all elements so, as far as is known.
+    """
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
         self._nesting = Nesting()
+        self.is_exact = True
 
     def read(self, markup: str) -> Iterator[str]:
         at = 0
@@ -216,11 +237,12 @@ class _Reader:
             at = found.end()
             name = (found["name"] or "").lower()
             if name in _GONE and not found["end"]:
+                self.is_exact = False
                 if name != "style":
                     self._tell(name, found["rest"])
                 at = _end_of(name, markup, at)
             elif name in _NAMES:
-                yield _end_tags(self._nesting.end(name)) if found["end"] else self._start(name, found["rest"])
+                yield self._end(name) if found["end"] else self._start(name, found["rest"])
             elif name and not found["end"]:
                 self._tell(name, found["rest"])
         yield markup[at:].replace("<", "&lt;")
@@ -238,6 +260,7 @@ class _Reader:
     def _start(self, name: str, rest: str) -> str:
         ended = self._nesting.start(name)
         if ended is None:
+            self.is_exact = False
             return ""
         closed = rest.endswith("/") and _NAMES[name] in SVG
         if name not in VOID and not closed and not self._nesting.enter(name):
@@ -253,6 +276,12 @@ class _Reader:
                 self._left_out.loads("a picture", value.split()[0] if value.split() else "")
         inside = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items())
         return f"{_end_tags(ended)}<{name}{inside}{' /' if closed else ''}>"
+
+    def _end(self, name: str) -> str:
+        ended = self._nesting.end(name)
+        # Without its element, a parser may make one of an end tag; of several, it may open some again.
+        self.is_exact &= len(ended) == 1 or (all(each in IMPLIED for each in ended[:-1]) and bool(ended))
+        return _end_tags(ended)
 
 
 def _end_tags(names: list[str]) -> str:
@@ -293,7 +322,7 @@ class _Judge:
         if name in ("src", "href"):
             return self._address(tag, value)
         if name == "id":
-            return value if _ID.fullmatch(value) else None
+            return value if _ID.fullmatch(value) and not is_of_page(value) else None
         if name == "class":
             return clean_classes(value) or None
         if name in _CSS:
@@ -332,6 +361,11 @@ _CLEANER = nh3.Cleaner(
 def clean_classes(value: str) -> str:
     """Names of classes without those of programs that show notebooks."""
     return " ".join(each for each in value.split() if not _OF_PROGRAMS.fullmatch(each))
+
+
+def is_of_page(name: str) -> bool:
+    """Whether an id is one for which a page that shows notebooks has style rules."""
+    return _OF_PAGES.fullmatch(name) is not None
 
 
 def _attributes(rest: str) -> Iterator[tuple[str, str]]:

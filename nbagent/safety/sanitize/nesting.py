@@ -17,6 +17,8 @@ SVG = frozenset(
     """svg g defs symbol use path rect circle ellipse line polyline polygon text tspan image clipPath linearGradient
     radialGradient stop marker""".split()
 )
+IMPLIED = frozenset("p li dd dt td th tr tbody thead tfoot colgroup caption rp rt".split())
+"""Elements that needn't have an end tag."""
 
 _IN_SVG = frozenset(name.lower() for name in SVG) | {"a"}
 _HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())

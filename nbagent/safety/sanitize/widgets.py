@@ -17,7 +17,8 @@ from nbagent.safety.sanitize.styles import clean_value
 
 STATE_MIME = "application/vnd.jupyter.widget-state+json"
 """The key in a notebook's `metadata.widgets` whose value is the state."""
-_MODULES = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
+OWN_MODULES = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
+"""The modules that draw Jupyter's own widgets."""
 _VERSION = re.compile(r"[\^~]?\d{1,3}(?:\.\d{1,3}){0,2}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
 _HTML = frozenset({"HTML", "HTMLMath"})
@@ -47,13 +48,13 @@ def clean_widgets(state: State, clean_outputs: Callable[[list[Any]], list[Any]])
 
 def _model(model: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> State | None:
     name, module, version = (str(model.get(key)) for key in ("model_name", "model_module", "model_module_version"))
-    if module not in _MODULES or not _VERSION.fullmatch(version) or not _NAME.fullmatch(name):
+    if module not in OWN_MODULES or not _VERSION.fullmatch(version) or not _NAME.fullmatch(name):
         return None
     if name in _LINKS:
         return None
     given = model.get("state")
     state = _without_commands(given) if isinstance(given, dict) else {}
-    modules = (None, *_MODULES)
+    modules = (None, *OWN_MODULES)
     if state.get("_view_module") not in modules or state.get("_model_module") not in modules:
         return None
     # The view draws, and may be any other model's.

@@ -90,7 +90,7 @@ def go_on(shell: Any) -> None:
     how many statements need not run. A further request says so in its metadata, as `DONE`.
     """
     drawn: list[tuple[Any, Any]] = []
-    missed, done, first = "", 0, 0
+    failed, missed, done, first = "", "", 0, 0
     variables = Variables(shell.user_ns)
 
     class Rest(ast.NodeTransformer):
@@ -109,27 +109,16 @@ def go_on(shell: Any) -> None:
         with contextlib.suppress(Exception):
             is_again = bool(missed) and info.raw_cell == missed
             first = int(shell.kernel.get_parent()["metadata"].get(DONE, 0)) if is_again else 0
-            if is_again and not first:
+            if first:
+                return  # what it has drawn in former statements it draws once more if all of it runs again in the end
+            if is_again:
                 for restore, state in drawn:
                     restore(state)
-            drawn.clear()
-            drawn.append((random.setstate, random.getstate()))
-            numpy = sys.modules.get("numpy.random")
-            if numpy:
-                drawn.append((numpy.set_state, numpy.get_state()))
-            for each in {id(value): value for value in variables.values()}.values():
-                # By its type alone: what code makes of a value's attributes is not asked.
-                if issubclass(type(each), random.Random):
-                    drawn.append((each.setstate, each.getstate()))
-                elif numpy and type(each) is numpy.RandomState:
-                    drawn.append((each.set_state, each.get_state()))
-                elif numpy and type(each) is numpy.Generator:
-                    bits = each.bit_generator
-                    drawn.append((partial(setattr, bits, "state"), bits.state))
+            drawn[:] = generators(variables.values())
 
     def note(code: str, error: Any) -> None:
-        nonlocal missed, done
-        missed, done = "", 0
+        nonlocal failed, missed, done
+        failed, missed, done = code if error else "", "", 0
         if isinstance(error, ImportError):
             missed = code
             with contextlib.suppress(Exception):
@@ -139,7 +128,7 @@ def go_on(shell: Any) -> None:
         nonlocal missed
         if error:
             note(code, error)
-            missed = code
+        missed = failed  # whatever error named the module
         if counted:
             # The code gets the same count again, as in a notebook that runs where the package is there.
             shell.execution_count -= 1
@@ -152,6 +141,25 @@ def go_on(shell: Any) -> None:
     shell.events.register("pre_run_cell", before_run)
     shell.events.register("post_run_cell", lambda result: note(result.info.raw_cell, result.error_in_exec))
     shell.nbagent_again = again
+
+
+def generators(values: list[Any]) -> list[tuple[Any, Any]]:
+    """What sets a generator of random numbers back, with its present state: Python's, NumPy's, and those in values."""
+    numpy = sys.modules.get("numpy.random")
+    found: list[tuple[Any, Any]] = [(random.setstate, random.getstate())]
+    if numpy:
+        found.append((numpy.set_state, numpy.get_state()))
+    for each in {id(value): value for value in values}.values():
+        # By its type alone: what code makes of its attributes is not asked. One that reads the machine has no state.
+        with contextlib.suppress(Exception):
+            if issubclass(type(each), random.Random):
+                found.append((each.setstate, each.getstate()))
+            elif numpy and type(each) is numpy.RandomState:
+                found.append((each.set_state, each.get_state()))
+            elif numpy and type(each) is numpy.Generator:
+                bits = each.bit_generator
+                found.append((partial(setattr, bits, "state"), bits.state))
+    return found
 
 
 class Variables:

@@ -70,7 +70,7 @@ def test_the_zone_of_the_lock_is_that_of_its_dates() -> None:
     for zone in ("UTC", "Europe/Rome"):
         known = replace(moments, zones=zones(zone, [noon]))
         assert compared("Of 2026-11-23", "Of 2026-11-24", moments=known).differences
-    assert zones("Europe/Rome", [noon]) == [0, 3_600]
+    assert zones("Europe/Rome", [noon]) == (0, 3_600)
     assert zones("../etc", [noon]) == zones(None, [noon]) == ZONES
     code = Code()
     assert [code.take(each).zoned for each in ("1", "import arrow", "now")] == [False, True, True]

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import nbformat
+import pytest
 from notebook.compare.shared import MOMENTS, result
 
-from nbagent.notebook.compare.cell import compare
-from nbagent.notebook.compare.texts import Context
-from nbagent.notebook.compare.widgets import WIDGET, with_state
+from nbagent.notebook import document
+from nbagent.notebook.compare import widgets
+from nbagent.notebook.compare.cell import Comparison, compare
+from nbagent.notebook.compare.texts import Context, Strictness
+from nbagent.notebook.compare.widgets import BEYOND, BY_PAGE, WIDGET, Widgets
+from nbagent.notebook.compare_runs import all_reads, compared
+from nbagent.notebook.fresh import Ran
 from nbagent.safety.sanitize.outputs import VIEW_MIME
+from nbagent.safety.sanitize.widgets import STATE_MIME
+
+
+def apart(stored: list[Any], fresh: list[Any], states: tuple[Any, Any]) -> Comparison:
+    """What comes of a cell that shows widgets."""
+    return compare(*Widgets(*states).with_state(stored, fresh), Context(moments=MOMENTS))
 
 
 def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
@@ -18,31 +31,58 @@ def test_widgets_that_show_one_another_without_end_are_followed_once() -> None:
     state = {"w": {"state": {"children": ["IPY_MODEL_w", "IPY_MODEL_v"], "value": 1, "layout": "IPY_MODEL_w"}}}
     state["v"] = {"state": {"children": ["IPY_MODEL_w"] * 50, "value": 2}}
     other = {name: {"state": {**model["state"], "value": 3}} for name, model in state.items()}
-    one, two = with_state(view, view, (state, other))
+    one, two = Widgets(state, other).with_state(view, view)
     assert one[0]["data"][WIDGET] != two[0]["data"][WIDGET]
     assert len(one[0]["data"][WIDGET]) < 2_000
 
 
-def test_widgets_beyond_those_that_are_compared_are_no_same_ones() -> None:
+def test_widgets_in_widgets_are_compared_however_deep() -> None:
     """Behind many boxes in each other, or beside many others, a notebook could show whatever it liked."""
     view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w0"}}, "metadata": {}}]
-    boxes = {f"w{at}": {"state": {"children": [f"IPY_MODEL_w{at + 1}"]}} for at in range(60)}
+    boxes = {f"w{at}": {"state": {"children": [f"IPY_MODEL_w{at + 1}"]}} for at in range(3_000)}
+    boxes["w3000"] = {"state": {"value": 1}}
     many = {"w0": {"state": {"children": [f"IPY_MODEL_w{at}" for at in range(1, 10_002)]}}}
     many |= {f"w{at}": {"state": {"value": 1}} for at in range(1, 10_002)}
     for state in (boxes, many):
-        last = f"w{len(state) - 1}"
-        forged = {**state, last: {"state": {**state[last]["state"], "value": 5_000_000}}}
-        assert compare(*with_state(view, view, (forged, state)), Context(moments=MOMENTS)).differences
+        assert apart(view, view, (state, state)).differences == []
+        forged = {**state, f"w{len(state) - 1}": {"state": {"value": 5_000_000}}}
+        (found,) = apart(view, view, (forged, state)).differences
+        assert (found.stored, found.fresh) == ("'5000000'", "'1'")
+
+
+def test_values_in_values_are_compared_however_deep() -> None:
+    """Lists, objects, and names of models in them; what isn't of one form is compared as a whole."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+
+    def state(name: str, value: Any) -> dict[str, Any]:
+        for _ in range(2_000):
+            value = [{"a": value}, f"IPY_MODEL_{name}"]
+        return {"w": {"state": {"value": value}}, name: {"state": {"value": name == "x"}}}
+
+    for value in (5, [5], {"b": 5}):
+        assert apart(view, view, (state("v", value), state("u", value))).differences == []
+        assert apart(view, view, (state("v", value), state("u", 6))).differences
+        assert apart(view, view, (state("v", value), state("x", value))).differences
+
+
+def test_widgets_beyond_those_that_are_compared_are_no_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all cells of a notebook together, and the reason is told."""
+    monkeypatch.setattr(widgets, "MOST", 90)
+    state = {"w": {"state": {"children": [f"IPY_MODEL_{at}" for at in range(5)]}}}
+    state |= {str(at): {"state": {"value": 1}} for at in range(5)}
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+    both = Widgets(state, state)
+    found = [compare(*both.with_state(view, view), Context(moments=MOMENTS)).differences for _ in range(2)]
+    assert [[(each.what, each.cause) for each in one] for one in found] == [[], [("output 1, widget", BEYOND)]]
 
 
 def test_a_widget_that_no_run_leaves_there_is_told() -> None:
     """Code that closes its widget leaves the view alone, for which a notebook may have any state; or one more view."""
-    context = Context(moments=MOMENTS)
     view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
     forged = {"w": {"model_name": "HTMLModel", "state": {"value": "Revenue: 5,000,000"}}}
-    assert WIDGET in compare(*with_state(view, view, (forged, {})), context).differences[0].what
-    assert compare(*with_state(view, view, ({}, {})), context).differences == []
-    assert compare(*with_state(view * 2, view, (forged, forged)), context).differences
+    assert WIDGET in apart(view, view, (forged, {})).differences[0].what
+    assert apart(view, view, ({}, {})).differences == []
+    assert apart(view * 2, view, (forged, forged)).differences
 
 
 def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
@@ -57,14 +97,45 @@ def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
             name: {"state": {"value": value, **more}},
         }
 
-    def apart(value: int) -> list[str]:
-        both = with_state(shown("boxa1"), shown("boxb2"), (state("a1", 3), state("b2", value, max=10)))
-        return [each.what for each in compare(*both, Context(moments=MOMENTS)).differences]
+    def differing(value: int) -> list[str]:
+        found = apart(shown("boxa1"), shown("boxb2"), (state("a1", 3), state("b2", value, max=10)))
+        return [each.what for each in found.differences]
 
-    assert (apart(3), apart(4)) == ([], ["output 1, widget"])
+    assert (differing(3), differing(4)) == ([], ["output 1, widget"])
     models = (
         {"w": {"model_name": f"{kind}Model", "state": {"value": "a <!-- no --> b"}}} for kind in ("HTML", "Label")
     )
-    assert compare(
-        *with_state(shown("w"), shown("w"), (next(models), next(models))), Context(moments=MOMENTS)
-    ).differences
+    assert apart(shown("w"), shown("w"), (next(models), next(models))).differences
+
+
+def test_all_of_a_widget_is_compared_but_for_the_versions_of_its_programs() -> None:
+    """Its buffers, the classes and the code that draw it, and the module that a page loads."""
+    view = [result() | {"data": {VIEW_MIME: {"model_id": "w"}}}]
+    buffers = [{"path": ["value"], "encoding": "base64", "data": "AAAA"}]
+    made = {"model_name": "ImageModel", "model_module": "@jupyter-widgets/controls", "buffers": buffers}
+    made |= {"state": {"format": "png", "_dom_classes": [], "_esm": "render()", "_view_module_version": "2.0.0"}}
+    for part, other in (
+        ({"buffers": [buffers[0] | {"data": "AAAB"}]}, True), ({"buffers": []}, True), ({"model_module": "evil"}, True),
+        ({"state": made["state"] | {"_dom_classes": ["lm-mod-hidden"]}}, True),
+        ({"state": made["state"] | {"_esm": "render(5)"}}, True),
+        ({"state": made["state"] | {"_view_module_version": "1.5.0"}}, False),
+        ({"model_module_version": "1"}, False),
+    ):  # fmt: skip
+        assert bool(apart(view, view, ({"w": made | part}, {"w": made})).differences) is other
+
+
+def test_a_widget_of_another_program_is_compared_and_the_page_named_as_a_cause() -> None:
+    """It may have set what differs, as the part of a map that is shown; also within one of Jupyter's own."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "box"}}, "metadata": {}}]
+
+    def state(zoom: int) -> dict[str, Any]:
+        own = {"model_module": "@jupyter-widgets/controls", "state": {"children": ["IPY_MODEL_map"]}}
+        return {"box": own, "map": {"model_module": "jupyter-leaflet", "state": {"zoom": zoom}}}
+
+    cell = nbformat.v4.new_code_cell("m", outputs=view, execution_count=1)
+    given = {"widgets": {STATE_MIME: {"state": state(9), "version_major": 2, "version_minor": 0}}}
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=[cell], metadata=given)), name="n")
+    for zoom, told in ((9, []), (10, [("output 1, widget of jupyter-leaflet", BY_PAGE)])):
+        ran = Ran(outputs={1: view}, moments={1: (0.0, 1.0)}, models=state(zoom))
+        (comparison,) = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness()).values()
+        assert [(each.what, each.cause) for each in comparison.differences] == told

@@ -145,6 +145,8 @@ def test_classes_of_the_programs_that_show_it_are_not_its_own(name: str) -> None
 def test_no_element_has_the_address_of_a_cell() -> None:
     """A link to a cell leads to it, not to what an earlier output made look like it."""
     assert clean_html('<p id="cell-id=cell-3">x</p><p id="own">y</p>') == '<p>x</p><p id="own">y</p>'
+    for own in ("jp-top-panel", "jupyterlab-splash", "galaxy", "moon1", "main"):
+        assert clean_html(f'<p id="{own}">x</p><p id="{own}s-1">y</p>').startswith("<p>x</p>")
 
 
 def test_a_style_sheet_reaches_nothing_that_holds_an_output_in_its_box() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbagent.safety.sanitize import clean_html
-from nbagent.safety.sanitize.markup import shallow
+from nbagent.safety.sanitize.markup import nested
 from nbagent.safety.sanitize.nesting import MAX_DEPTH, SVG
 
 FORMATTING = "a b big code em font i s small strike strong tt u".split()
@@ -64,7 +64,7 @@ def test_no_markup_makes_more_elements_than_it_has(before: list[str], repeated: 
 )
 def test_markup_whose_elements_are_ended_stays(markup: str) -> None:
     """What is well nested is passed on as it is."""
-    assert shallow(markup) == markup
+    assert nested(markup) == (markup, True)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_markup_whose_elements_are_ended_stays(markup: str) -> None:
 )
 def test_what_ends_without_a_tag_is_ended(markup: str, read: str) -> None:
     """As HTML's rules say; what ends because of something around it is not opened again."""
-    assert shallow(markup) == read
+    assert nested(markup)[0] == read
 
 
 @pytest.mark.parametrize("inside", ["<b>x</b>", "<p>x", "x<tr>", "<tr></tr><i>x</i>", "<img>"])
@@ -100,3 +100,17 @@ def test_what_stands_in_a_table_beside_its_cells_takes_a_time_by_its_size(inside
     written = clean_html(f"<table>{inside * 80_000}</table>")
     assert time.process_time() - begun < 10
     assert "picture left out" not in written
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<!-->5", "<!--->5", "<!-- a --!>5-->", "<!x<b>5", "<p a\"b>5\">", "<p a='>'>5", "a</br>b", "a</p>b",
+        "<b><p>a</b>b", "<main-x>a</main-x>", "<textarea><b></textarea>", "<style>a{}</style>", "a\x01", "<table>a<b>b</b></table>",
+        "a < b", "<td>a", "<p" + "<", "<?x 5>", "<![CDATA[5]]>",
+    ],
+)  # fmt: skip
+def test_markup_that_a_browser_may_read_otherwise_is_told_apart(markup: str) -> None:
+    """Who compares what it shows has to look at it as it stands."""
+    assert not nested(markup)[1]
+    assert nested("<!doctype html><p>a<p class='x' title=\"y\">b<br/><!-- c -->")[1]

@@ -1,0 +1,172 @@
+"""The representations of an output as text that can be compared: what is seen of them, and no made-up names. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nbagent.notebook.compare import tables
+from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
+from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, unescape
+from nbagent.safety.sanitize.outputs import SVG
+from nbagent.sandbox.untrusted import UnreadableError, parse
+
+_DRAWN = re.compile(
+    r"<(?:svg|canvas|img|style|script|i?frame(?:set)?|object|embed|video|audio|input|meter|progress|link|math|textarea|select|"
+    r"template|title|no(?:script|embed|frames)|xmp|plaintext|portal|applet|marquee)\b",
+    re.I,
+)
+"""Elements of which more is seen than their text, or another text than a cleaned one."""
+_PLAIN = frozenset(
+    """a abbr b big blockquote body caption center cite code col colgroup dd div dl dt em figcaption figure font footer
+    h1 h2 h3 h4 h5 h6 head header hr html i kbd label main mark nav ol pre samp section small span strong tbody tfoot
+    thead time tt u ul var wbr""".split()
+)
+"""Elements that only style their text."""
+_NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
+"""Attributes that change nothing that is seen. Some ids and classes do, which `looks` tells apart."""
+_HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
+"""Classes of Bootstrap, which pages of notebooks use."""
+_DIGIT = re.compile(r"\d")
+_ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
+"""Kinds of numbers by Plotly's names, and by Python's."""
+_PARTS = re.compile(r"""<!(?:--.*?(?:-->|\Z)|\[CDATA\[.*?(?:\]\]>|\Z))|<[^<>]*>""", re.DOTALL)
+"""The parts of a drawing: comments and text of others, in which nothing is a name, and elements."""
+_NAMES = re.compile(
+    r"""((?<![\w:-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})(?=["')]|&quot;)"""
+)
+"""Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
+_WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
+_OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
+_DRAWING = re.compile(
+    r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
+    r"p|br|li|lineargradient|radialgradient|stop|marker|filter|fe\w+|a|style|metadata|title|desc|\w+:\w+",
+    re.I,
+)
+"""Elements of a drawing."""
+_BY_PART = re.compile(r"\\|\[\s*id\b", re.I)
+"""How a rule of style uses a name that stands nowhere as it is."""
+
+
+def text_of(value: Any) -> str:
+    """A representation as nbformat has it: text, lines of it, or JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "".join(value)
+    return json_of(value)
+
+
+def json_of(value: Any) -> str:
+    """JSON, a value a line, however deep it is nested."""
+    try:
+        return json.dumps(value, indent=0, sort_keys=True)
+    except RecursionError:
+        return "\n".join(_flat(value))
+
+
+def _flat(value: Any) -> Iterator[str]:
+    """JSON that is nested too deep for Python to write: its signs, names and values one by one."""
+    rest = [(value, False)]
+    while rest:
+        each, is_sign = rest.pop()
+        pairs = sorted(each.items()) if isinstance(each, dict) else each if isinstance(each, list) else None
+        if pairs is None:
+            yield each if is_sign else json.dumps(each)
+            continue
+        signs = "{}" if isinstance(each, dict) else "[]"
+        parts = [part for pair in pairs for part in pair] if isinstance(each, dict) else pairs
+        rest += [(signs[1], True), *((part, False) for part in reversed(parts)), (signs[0], True)]
+
+
+def is_drawn(markup: str) -> bool:
+    """Whether HTML shows more than its text, or a browser may see another text than `tables.content`."""
+    return len(markup) > tables.MOST or _DRAWN.search(markup) is not None or not nested(markup)[1]
+
+
+def read(mime: str, text: str) -> str:
+    """A representation as text in which what differs with every run is as little as possible."""
+    by_mime: dict[str, Callable[[str], str]] = {SVG: _renamed, PDF: unpacked, "text/html": unpacked_in}
+    return by_mime.get(mime, _with_numbers if mime.endswith("json") else str)(text)
+
+
+def _with_numbers(text: str) -> str:
+    """JSON in which the arrays that Plotly packs are numbers, which can be compared one by one."""
+    if '"bdata"' not in text:
+        return text
+    try:
+        return json.dumps(_with_lists(parse(text, limit=tables.MOST)), indent=0, sort_keys=True)
+    except (UnreadableError, RecursionError):
+        return text
+
+
+def _with_lists(value: Any) -> Any:
+    match value:
+        case {"dtype": str(kind), "bdata": str(data)} if kind in _ARRAYS:
+            try:
+                return {**value, "bdata": array(_ARRAYS[kind], b64decode(data)).tolist()}
+            except ValueError:
+                return value
+        case dict():
+            return {name: _with_lists(each) for name, each in value.items()}
+        case list():
+            return [_with_lists(each) for each in value]
+    return value
+
+
+def looks(markup: str) -> str:
+    """Elements and attributes that change how the text of HTML is seen, each on a line with the text behind it.
+
+    They hide it, turn it round, number it, or show something else.
+    """
+    found = []
+    for name, attributes, text in elements(markup):
+        shown = [f"{key}={value}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
+        classes = " ".join(value for key, value in attributes if key == "class").split()
+        shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
+        # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
+        shown += [f"id={id}" for key, id in attributes if key == "id" and (is_of_page(id) or not _DIGIT.search(id))]
+        if shown or name not in _PLAIN:
+            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown, text)))
+    return "\n".join(found)
+
+
+def _renamed(drawing: str) -> str:
+    """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
+    order = {name: f"N{number}" for number, name in enumerate(_made_up(drawing))}
+
+    def with_numbers(part: re.Match[str]) -> str:
+        if part[0].startswith("<!"):
+            return part[0]
+        return _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), part[0])
+
+    return _PARTS.sub(with_numbers, drawing) if order else drawing
+
+
+def _is_plain(name: str) -> bool:
+    """Whether what an element of that name contains is read as elements and text, and nothing else."""
+    return name.lower() in _PLAIN or _DRAWING.fullmatch(name) is not None
+
+
+def _made_up(drawing: str) -> Iterator[str]:
+    """The names in a drawing that nothing but an address uses: no rule of style, no animation, and nobody who reads."""
+    names = dict[str, None]()
+
+    def without(part: re.Match[str]) -> str:
+        if part[0].startswith("<!"):
+            return part[0]
+        names.update((each[2], None) for each in _NAMES.finditer(part[0]) if each[1].startswith("id"))
+        return _NAMES.sub(" ", part[0])
+
+    rest = _PARTS.sub(without, drawing)
+    if not names or _BY_PART.search(rest) or not all(map(_is_plain, set(_OPENED.findall(rest)))):
+        return
+    used = set[str]()
+    for word in {*_WORDS.findall(rest), *(_WORDS.findall(unescape(rest)) if "&" in rest else ())}:
+        parts = re.split(r"[.:]", word)
+        used.update((word, *(word[: len(".".join(parts[:end]))] for end in range(1, min(len(parts), 9)))))
+    yield from (name for name in names if name not in used)

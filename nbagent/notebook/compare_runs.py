@@ -1,0 +1,100 @@
+"""Compares what each cell of a notebook shows with what it shows in fresh runs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nbagent.core.events import Output
+from nbagent.notebook.compare.cell import Comparison, compare
+from nbagent.notebook.compare.dates import Moments, zones
+from nbagent.notebook.compare.masks import INSTALLED
+from nbagent.notebook.compare.notes import without_notes
+from nbagent.notebook.compare.reads import Code, Reads, changes
+from nbagent.notebook.compare.streams import cut_alike
+from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness
+from nbagent.notebook.compare.volatile import Processes
+from nbagent.notebook.compare.widgets import BY_PAGE, OF_OTHERS, Widgets
+from nbagent.notebook.document import Document, DocumentCell
+from nbagent.notebook.fresh import Ran
+from nbagent.notebook.lock_check import is_same_environment
+
+SANDBOX_PROCESSES = 100
+"""A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
+
+
+def compared(
+    document: Document, fresh: Ran, again: Sequence[Ran] = (), *, reads: Mapping[int, Reads], strictness: Strictness
+) -> dict[int, Comparison]:
+    """What differs, by the number of each cell that has run before and now."""
+    found, twice = {}, set[str]()
+    first = min((each.at for each in document.cells if each.at is not None), default=0.0)
+    state = document.widgets
+    runs = [(ran, Widgets(state, ran.models)) for ran in (fresh, *again)]
+    for cell in document.cells:
+        if cell.facts.get("installed"):
+            twice |= changes(cell.code)
+        is_left_out = cell.is_block and document.lock is not None  # it isn't run, so it shows nothing
+        if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
+            continue
+        shown = [(ran, each) for ran, each in runs if ran is fresh or cell.number in ran.outputs]
+        pairs = [paired(document, cell, ran, each, strictness=strictness) for ran, each in shown]
+        (stored, ours), more = pairs[0], [each for _, each in pairs[1:]]
+        early = (cell.at or 0.0) - first
+        context = context_of(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
+        found[cell.number] = compare(stored, ours, context, again=more)
+        if more:
+            told = found[cell.number].differences
+            found[cell.number].differences = [_by_page(each) for each in told]
+        if more and twice & set(re.findall(r"\w+", cell.code)):
+            told = found[cell.number].differences
+            found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
+    return found
+
+
+def _by_page(found: Difference) -> Difference:
+    """What differs in a widget of another program, which a page may have changed before the notebook was saved."""
+    return found._replace(cause=BY_PAGE) if not found.cause and f", {OF_OTHERS}" in found.what else found
+
+
+def paired(
+    document: Document, cell: DocumentCell, ran: Ran, widgets: Widgets, *, strictness: Strictness
+) -> tuple[list[Output], list[Output]]:
+    """What a cell shows in the notebook and in a fresh run, as the two are compared; `widgets` are those of both."""
+    saved = ran.saved.get(cell.number, frozenset())
+    stored = [*without_notes(document.comparable(cell), versions=ran.versions, saved=saved)]
+    fresh = ran.outputs.get(cell.number, [])
+    if cell.installs:
+        stored, fresh = ([each for each in outputs if each["output_type"] != "stream"] for outputs in (stored, fresh))
+    fresh = cut_alike(stored, fresh, ran.printed.get(cell.number, {}), strictness.masks)
+    return widgets.with_state(stored, fresh)
+
+
+def context_of(
+    document: Document, cell: DocumentCell, fresh: Ran, *, reads: Reads, strictness: Strictness, early: float
+) -> Context:
+    """What is known of a cell; `early` are the seconds from the notebook's first cell to this one."""
+    same = is_same_environment(document.lock, fresh)
+    began, elapsed = fresh.moments.get(cell.number, (0.0, 0.0))
+    moments = Moments(stored=cell.at, fresh=began, elapsed=elapsed, early=early)
+    if document.lock and not reads.zoned:
+        known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
+        moments = replace(moments, zones=known)
+    masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
+    # A sandbox's kernel has the same small number each time, which a result may be, too.
+    kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
+    return Context(
+        moments=moments,
+        reads=reads,
+        processes=Processes(kernel, fresh.started),
+        strictness=replace(strictness, masks=masks),
+        # A cell that missed a module went on at its import.
+        same_programs=same and not cell.facts.get("installed"),
+    )
+
+
+def all_reads(document: Document) -> dict[int, Reads]:
+    """What each cell reads, by its number."""
+    code = Code()
+    return {cell.number: code.take(cell.code) for cell in document.cells}
