@@ -15,7 +15,7 @@ import nh3
 
 from nbagent.core.markdown import break_commands
 from nbagent.safety.sanitize.left_out import IN_LOG, LeftOut, is_data_image
-from nbagent.safety.sanitize.nesting import IMPLIED, SVG, VOID, Nesting
+from nbagent.safety.sanitize.nesting import BLOCKS, IMPLIED, SVG, VOID, Nesting
 from nbagent.safety.sanitize.styles import clean_declarations, clean_sheet, clean_value
 
 MAX_MARKUP_CHARACTERS = 4 * 1024 * 1024
@@ -279,8 +279,9 @@ class _Reader:
 
     def _end(self, name: str) -> str:
         ended = self._nesting.end(name)
-        # Without its element, a parser may make one of an end tag; of several, it may open some again.
-        self.is_exact &= len(ended) == 1 or (all(each in IMPLIED for each in ended[:-1]) and bool(ended))
+        # Parsers may make an element of an end tag that ends none, and place what follows otherwise if it ends several.
+        is_usual = name in BLOCKS | IMPLIED and all(each in IMPLIED for each in ended[:-1])
+        self.is_exact &= len(ended) == 1 or (len(ended) > 1 and is_usual)
         return _end_tags(ended)
 
 

@@ -22,7 +22,7 @@ IMPLIED = frozenset("p li dd dt td th tr tbody thead tfoot colgroup caption rp r
 
 _IN_SVG = frozenset(name.lower() for name in SVG) | {"a"}
 _HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
-_BLOCKS = _HEADINGS | frozenset(
+BLOCKS = _HEADINGS | frozenset(
     """address article aside blockquote center dd details div dl dt figcaption figure footer header hr li main nav ol p
     pre section summary table ul""".split()
 )
@@ -39,7 +39,7 @@ _PARENTS = {
     "col": frozenset({"table", "colgroup"}),
 }
 """The parts of a table, and in what each can be."""
-_ITEMS = _SCOPES | _BLOCKS - {"address", "div", "p"}
+_ITEMS = _SCOPES | BLOCKS - {"address", "div", "p"}
 _ALIKE = {
     "li": (frozenset({"li"}), _ITEMS - {"li"}),
     **dict.fromkeys(("dd", "dt"), (frozenset({"dd", "dt"}), _ITEMS - {"dd", "dt"})),
@@ -72,7 +72,7 @@ class Nesting:
         if self._open and self._open[-1] in _ROWS:
             # Parsers move it out of the table, and look through all that they moved before.
             return None
-        if name in _BLOCKS:
+        if name in BLOCKS:
             ended += self._close(self._find({"p"}, _SCOPES))
         if name in _HEADINGS and self._open and self._open[-1] in _HEADINGS:
             ended.append(self._open.pop())
