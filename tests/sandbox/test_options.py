@@ -11,6 +11,8 @@ import pytest_asyncio
 from sandbox.inner import value
 
 from nbagent.core.policy import TrustLevel, trust_for
+from nbagent.faces.selfcheck.check import PROBES
+from nbagent.faces.selfcheck.probe import ProbeVerdict, judge
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.limits import seccomp
@@ -133,15 +135,32 @@ async def test_the_strict_levels_have_their_options_off(engine: Engine, level: T
 
 
 async def test_cores_and_open_files_are_bounded(engine: Engine) -> None:
-    """No core dump is written nor given to a program of the host's; a process has as many files open as it needs."""
+    """No core dump is written, given to a program of the host's, or has memory; a process has enough files open."""
     code = f"""
-import ctypes, json, resource
+import ctypes, json, resource, subprocess
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 ctypes.CDLL(None).syscall({seccomp.number("setrlimit")}, resource.RLIMIT_CORE, (ctypes.c_ulong * 2)(0, 0))
-print(json.dumps([resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_NOFILE)]))
+written = [int(subprocess.run(["cat", "/proc/self/coredump_filter"], capture_output=True).stdout, 16),
+           int(open("/proc/self/coredump_filter").read(), 16)]
+print(json.dumps([resource.getrlimit(resource.RLIMIT_CORE), written, resource.getrlimit(resource.RLIMIT_NOFILE)]))
 """
     async with Kernel(engine) as kernel:
-        assert await value(kernel, code) == [[1, 1], [8192, 8192]]
+        assert await value(kernel, code) == [[1, 1], [0, 0], [8192, 8192]]
+
+
+async def test_the_self_check_says_where_a_crash_goes(engine: Engine) -> None:
+    """A limit of 1 keeps it from files and programs, and from no socket, by whichever words the host names one."""
+    (probe,) = (each for each in PROBES if each.name == "leave_core_files")
+    found = {}
+    async with Kernel(engine) as kernel:
+        for pattern in ("core", "/var/%e.core", "@core", "|/usr/lib/reader %P", "@/run/reader", "@@/run/reader"):
+            await kernel.run(f"import io\nopen = lambda name: io.StringIO({pattern + chr(10)!r})")
+            found[pattern] = judge(probe, await kernel.run(probe.source({}))).verdict
+    assert [pattern for pattern, verdict in found.items() if verdict is ProbeVerdict.BROKEN] == [
+        "@/run/reader",
+        "@@/run/reader",
+    ]
+    assert set(found.values()) == {ProbeVerdict.HELD, ProbeVerdict.BROKEN}
 
 
 async def test_of_the_host_s_python_only_the_interpreter_is_there() -> None:

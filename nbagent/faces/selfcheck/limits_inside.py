@@ -264,18 +264,21 @@ def make_a_sparse_file(host: Any) -> object:
 
 @_disk(
     "+",
-    "Write a core file when a program crashes, or have the host start one as root that reads it",
-    expected="the limit on core files is 1, and stays so",
+    "Have Linux give what a crash leaves to the host: to a file, a program or a socket (core_pattern)",
+    expected="the limit on core files is 1, and stays so; no socket waits for crashes",
 )
 def leave_core_files(host: Any) -> object:
+    pattern = open("/proc/sys/kernel/core_pattern").read().strip()
     soft, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
     left = resource.getrlimit(resource.RLIMIT_CORE)[0]
     resource.setrlimit(resource.RLIMIT_CORE, (soft, most))
-    found = [f"up to {'any size' if most < 0 else most}"] if most not in (0, 1) else []
-    # A person's own hard limit of 0 can't be raised; it says nothing to a program that the host has for crashes.
-    has_program = open("/proc/sys/kernel/core_pattern").read()[:1] in ("|", "@")
-    return [*found, "a program of the host's reads a crash"] if left != 1 and (most or has_program) else found
+    # To a socket, Linux connects whatever the limit is; a program it doesn't start at 1; a file needs a page.
+    if pattern.startswith(("@/", "@@/")):
+        return f"Linux connects to {pattern}"
+    if pattern.startswith("|"):
+        return None if left == 1 else f"Linux starts {pattern}"
+    return None if left == 1 or 0 <= most < 4096 else f"up to {'any size' if most < 0 else most} in {pattern}"
 
 
 @_disk("+", "Have the host's disk written without end (fsync)", expected="Linux is never asked")

@@ -33,7 +33,7 @@ from nbagent.sandbox.limits import cgroup, seccomp
 from nbagent.sandbox.limits.seccomp import in_memory
 from nbagent.sandbox.limits.socket_options import NETWORK_SETTINGS
 from nbagent.sandbox.machine.handoff import open_output
-from nbagent.sandbox.machine.instance import ONE_USER, Instance, InstancePlan, ProcessEnd
+from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd, known_on_machine
 from nbagent.sandbox.machine.sandbox import MachineSandbox
 from nbagent.sandbox.machine.userland import HOSTS, START, accounts
 from nbagent.sandbox.spec import SandboxSpec
@@ -63,7 +63,7 @@ class Bubblewrap(Engine):
     @property
     def known_failures(self) -> Mapping[str, str]:
         """Probes that succeed: due to mounts and, unless root starts the sandboxes, to their sharing one user id."""
-        return known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
+        return known_failures(scratch.root()) | known_on_machine()
 
     def check(self, *, image: str | None = None) -> EngineReport:  # noqa: ARG002 - an engine without images
         """Whether a sandbox can be started, which is found out by starting an empty one."""

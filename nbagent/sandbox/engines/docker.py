@@ -18,7 +18,7 @@ from nbagent.sandbox.leases import scratch
 from nbagent.sandbox.leases.lease import LeaseTerms
 from nbagent.sandbox.leases.origin import PathOrigin
 from nbagent.sandbox.limits import cgroup, seccomp
-from nbagent.sandbox.machine.instance import ONE_USER
+from nbagent.sandbox.machine.instance import known_on_machine
 from nbagent.sandbox.machine.sandbox import MachineSandbox
 
 CONNECTIONS = {
@@ -46,7 +46,7 @@ class Docker(Engine):
     @property
     def known_failures(self) -> Mapping[str, str]:
         """Probes that succeed: because of mounts and, unless root starts the sandboxes, of a shared user and groups."""
-        known = known_failures(scratch.root()) | ({} if os.getuid() == 0 else ONE_USER)
+        known = known_failures(scratch.root()) | known_on_machine()
         return known if cgroup.can_bound_connections() else known | CONNECTIONS
 
     def check(self, *, image: str | None = None) -> EngineReport:

@@ -28,11 +28,17 @@ SOCKETS = 6
 def main(controller: str) -> None:
     """Take the hand-over, harden, and run the kernel until it ends."""
     sys.path.insert(0, HERE)
-    from hardening_inside import become_unprivileged, forbid, set_bounds  # type: ignore[import-not-found]
+    from hardening_inside import (  # type: ignore[import-not-found]
+        become_unprivileged,
+        forbid,
+        leave_no_memory,
+        set_bounds,
+    )
 
     connection, config, descriptors = receive(controller)
     become_unprivileged(config["uid"])
     set_bounds(config["bounds"])
+    leave_no_memory()
     prepare_folders(config)
     fork_kernel(connection, descriptors, config)
     from ipykernel_inside import forget_original_streams, make_app  # type: ignore[import-not-found]

@@ -84,7 +84,11 @@ which the whole machine has one supply (`net.core.bpf_jit_limit`)."""
 PR_SET_DUMPABLE = 4
 CORE = 4
 """RLIMIT_CORE. At 1, Linux gives a crashed process to no program of the host's, which it starts as root for any other
-limit, also for 0, where `core_pattern` names one (core(5)); so the limit stays what it is."""
+limit, also for 0, where `core_pattern` names one (core(5)); so the limit stays what it is.
+
+Where `core_pattern` begins with `@`, Linux (6.16 and newer) connects to that socket at any limit. It doesn't only for
+processes that aren't dumpable; whatever executes a program is dumpable again, and process 1 looks into those that are.
+So nothing is claimed there (`instance.known_on_machine`), and what crashes leaves no memory (`hardening_inside.py`)."""
 _SIGNALS_AND_NAMES = {*range(1, 17), 19, 20, 21}
 _PRIVILEGES = {*range(23, 31), *range(36, 40), 47}
 _PROCESSOR = {41, 42, 45, 46, *range(50, 59), 60, 61, *range(63, 67)}

@@ -25,6 +25,21 @@ ONE_USER = dict.fromkeys(
     "all sandboxes of one person run as one user, by whom Linux counts these",
 )
 """Probes of the self-check that succeed where sandboxes share a user id: everywhere, unless root starts them."""
+CORE_SOCKET = {
+    "leave_core_files": "since Linux 6.16, a core_pattern of the host's that begins with @ has Linux itself hand each "
+    "crash to a socket, which no limit of a sandbox's changes; what crashes leaves its registers there, and no memory "
+    "unless its code wants that"
+}
+"""The probe that succeeds where the host has Linux do so, with the reason."""
+
+
+def known_on_machine(*, core_pattern: Path = Path("/proc/sys/kernel/core_pattern")) -> dict[str, str]:
+    """Probes of the self-check that succeed on every engine of this machine, as it and this user are."""
+    try:
+        has_socket = core_pattern.read_text().startswith(("@/", "@@/"))
+    except OSError:
+        has_socket = False
+    return ({} if os.getuid() == 0 else ONE_USER) | (CORE_SOCKET if has_socket else {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from nbagent.core.limits import Limits
 from nbagent.core.policy import TrustLevel
 from nbagent.faces.selfcheck import aims, check
 from nbagent.faces.selfcheck.probe import ProbeVerdict
+from nbagent.sandbox.machine.instance import known_on_machine
 from nbagent.sandbox.registry import engines
 
 AS_USER = """
@@ -59,3 +60,11 @@ def test_an_ordinary_user_s_sandbox_holds() -> None:
     assert verdict == ProbeVerdict.KNOWN
     assert "this user may not make control groups" in reason
     assert "--accept memory" in reason
+
+
+@pytest.mark.parametrize(("pattern", "is_known"), [("core", False), ("|/x", False), ("@/x", True), ("@@/x", True)])
+def test_a_socket_for_crashes_is_a_known_failure(tmp_path: Path, pattern: str, is_known: bool) -> None:
+    """Of every engine: the self-check names it with the reason."""
+    (tmp_path / "core_pattern").write_text(f"{pattern}\n")
+    known = known_on_machine(core_pattern=tmp_path / "core_pattern")
+    assert ("leave_core_files" in known) is is_known

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -122,3 +124,29 @@ def _globals(code: Any) -> set[str]:
     import dis
 
     return {str(each.argval) for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "pattern", "seen"),
+    [
+        ((0, 0), "core", ""),
+        ((0, 4095), "core", ""),
+        ((0, 4096), "core", "up to 4096 in core"),
+        ((1, 1), "|/usr/lib/reader", "Linux starts |/usr/lib/reader"),
+        ((0, 0), "|/usr/lib/reader", "Linux starts |/usr/lib/reader"),
+        ((0, 0), "@@/run/reader", "Linux connects to @@/run/reader"),
+    ],
+)
+def test_the_self_check_knows_limits_that_can_be_changed(limit: Any, pattern: str, seen: str) -> None:
+    """Below a page, no file is written; a program is started at any limit but 1."""
+    (probe,) = (each for each in PROBES if each.name == "leave_core_files")
+    code = f"""
+import io, resource, sys
+resource.setrlimit(resource.RLIMIT_CORE, {limit})
+open = lambda name: io.StringIO({pattern!r})
+exec(compile(sys.stdin.read(), "probe", "exec"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=probe.source({}), capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["got"] == (seen or None)
