@@ -1,11 +1,14 @@
 """Prints `panel/src/events.ts`: the events and the messages of the panel's server part as types of TypeScript.
 
+And the characters that nobody sees, of which nbagent has one list.
+
 A field that has a default may be missing: an old log doesn't have it, and a request needn't. What the server says
 itself is whole.
 """
 
 import enum
 import inspect
+import re
 import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -13,13 +16,17 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from nbagent.core import events
+from nbagent.core.text import BLANK
 from nbagent.faces.lab import channel_messages, job_messages, messages
 
 PLAIN: dict[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Path: "string",
     Any: "any", msgspec.Raw: "unknown", object: "unknown",
 }  # fmt: skip
-HEAD = "// Made by .ci/panel_types.py of nbagent/core/events and the messages in nbagent/faces/lab: change those.\n"
+HEAD = (
+    "// Made by .ci/panel_types.py of nbagent/core/events, nbagent/core/text.py and the messages in nbagent/faces/lab:"
+    " change those.\n"
+)
 MESSAGES = (messages, job_messages, channel_messages)
 
 
@@ -87,7 +94,12 @@ def main() -> None:
             if isinstance(each, type) and issubclass(each, msgspec.Struct) and each.__module__ == module.__name__:
                 writer.struct(each)
     number = f"/** The number of the protocol that these are of. */\nexport const PROTOCOL = {messages.PROTOCOL};"
-    print(HEAD, number, *writer.parts, sep="\n")
+    signs = re.sub("[^-]", lambda found: f"\\u{{{ord(found[0]):x}}}", BLANK)
+    blank = (
+        "/** Letters, marks and symbols that nobody sees, as a class of a regular expression has them. */\n"
+        f"export const BLANK = String.raw`{signs}`;"
+    )
+    print(HEAD, number, blank, *writer.parts, sep="\n")
 
 
 main()

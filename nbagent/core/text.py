@@ -34,10 +34,14 @@ SURROGATES: Final = re.compile("[\ud800-\udfff]")
 """What stands for bytes that aren't UTF-8, or is half of a sign: UTF-8 can't encode it."""
 UNUSABLE: Final = re.compile("[\x00\ud800-\udfff]")
 """What no source of Python's may have."""
-_BLANK: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+BLANK: Final = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef"
 )
-"""Letters and marks without a sign of their own, which names may have: fillers of Hangul, selectors of variants."""
+"""Letters, marks and symbols without a sign of their own, which Python prints, as a class of a regular expression has
+them: fillers, blanks, selectors of variants. The panel takes them from here (`.ci/panel_types.py`), and a test of its
+own (`sentences.test.mjs`) compares them with what Unicode lets a page ignore (`Default_Ignorable_Code_Point`)."""
+_BLANK: Final = re.compile(f"[{BLANK}]")
 _DIRECTION: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -101,7 +105,7 @@ def visible(text: str) -> str:
 def _numbered(found: re.Match[str]) -> str:
     """A character that Python calls printable and nobody sees; behind a symbol, a selector makes an emoji of it."""
     before = found.string[found.start() - 1] if found.start() else " "
-    is_emoji = found[0] == "\ufe0f" and unicodedata.category(before) in ("So", "Sm")
+    is_emoji = found[0] == "\ufe0f" and unicodedata.category(before) in ("So", "Sm") and not _BLANK.match(before)
     return found[0] if is_emoji else _escape_sequence(found[0])
 
 

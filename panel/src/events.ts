@@ -1,7 +1,9 @@
-// Made by .ci/panel_types.py of nbagent/core/events and the messages in nbagent/faces/lab: change those.
+// Made by .ci/panel_types.py of nbagent/core/events, nbagent/core/text.py and the messages in nbagent/faces/lab: change those.
 
 /** The number of the protocol that these are of. */
 export const PROTOCOL = 1;
+/** Letters, marks and symbols that nobody sees, as a class of a regular expression has them. */
+export const BLANK = String.raw`\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}-\u{180d}\u{180f}\u{2800}\u{3164}\u{fe00}-\u{fe0f}\u{ffa0}\u{13441}\u{13442}\u{16fe4}\u{1d159}\u{e0100}-\u{e01ef}`;
 /** A file or folder that the sandbox sees read-only. */
 export interface DataSeen {
   path: string;

@@ -4,14 +4,16 @@
  */
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
+import { BLANK } from './events.js';
+
 /** Attributes by which an element loads something, or is moved over the page. */
 const LOADING = ['src', 'srcset', 'background', 'poster', 'data', 'style', 'action', 'formaction', 'ping', 'xlink:href'];
 
 /** Elements that are of no use without what they load or send; and `wbr`, which could divide a macro of TeX. */
 const IDLE = 'audio, video, source, track, form, button, select, textarea, input:not([type=checkbox]), svg, iframe, link, meta, wbr';
 
-/** Characters that change how others are read, or cannot be seen. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/u;
+/** Characters that change how others are read, or cannot be seen; line ends and tabs stay. */
+const HIDDEN = String.raw`(?![\t\n])[\p{C}\p{Zl}\p{Zp}${BLANK}]`;
 
 /** Scripts whose letters are joined and parted by characters of their own. */
 const JOINING = String.raw`[\p{sc=Arab}\p{sc=Deva}\p{sc=Beng}\p{sc=Taml}\p{sc=Telu}\p{sc=Mlym}\p{sc=Sinh}]`;
@@ -19,7 +21,7 @@ const JOINING = String.raw`[\p{sc=Arab}\p{sc=Deva}\p{sc=Beng}\p{sc=Taml}\p{sc=Te
 /** Of these, what is seen all the same, by what it does to a letter or an emoji on both sides of it. */
 const SEEN = String.raw`(?<=${JOINING})[\u200c\u200d](?=${JOINING})|(?<=\p{ExtPict}[\ufe0f\p{EMod}]?)\u200d(?=\p{ExtPict})|(?<=\p{ExtPict})\ufe0f`;
 
-const FOUND = new RegExp(`(${SEEN})|${HIDDEN.source}`, 'gu');
+const FOUND = new RegExp(`(${SEEN})|${HIDDEN}`, 'gu');
 
 /** A text in which nothing is hidden: each such character is shown by its number. */
 export function visible(text: string): string {

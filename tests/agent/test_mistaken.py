@@ -12,7 +12,9 @@ from nbagent.agent.messages.mistaken import is_bare_code, is_blank, is_call
 TOOLS = ["python", "install"]
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "\u200b\u200d\ufeff", "\u00a0\u2003", "\x00\x1b", "\u3164\u2800"])
+@pytest.mark.parametrize(
+    "text", ["", " \n\t", "\u200b\u200d\ufeff", "\u00a0\u2003", "\x00\x1b", "\u3164\u2800", "\u034f\U0001d159\ufe0f"]
+)
 def test_what_shows_nothing(text: str) -> None:
     """Whatever it is made of."""
     assert is_blank(text)

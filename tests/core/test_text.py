@@ -111,6 +111,9 @@ def test_nothing_is_hidden() -> None:
     assert visible("rm\u3164a\uffa0\u2800b\ufe0f\U000e0101 \u2705\ufe0f") == (
         "rm\\u3164a\\uffa0\\u2800b\\ufe0f\\U000e0101 \u2705\ufe0f"
     )
+    assert visible("a\U0001d159\ufe0f\U00016fe4\u034fb \u2800\ufe0f") == (
+        "a\\U0001d159\\ufe0f\\U00016fe4\\u034fb \\u2800\\ufe0f"
+    )
     assert visible("a\x1b[31mb\u202ec\u200bd\re\nf\u00a0g\U000e0041") == (
         "a\\x1b[31mb\\u202ec\\u200bd\\x0de\\x0af\\xa0g\\U000e0041"
     )

@@ -11,20 +11,20 @@ import unicodedata
 from collections.abc import Collection
 from typing import Final
 
+from nbagent.core.text import BLANK
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _CALL = re.compile(r"^\s{0,9}(?:<tool_call>|<function[=_]|<\|python_tag\|>|<\|tool_call|\[TOOL_CALLS\])", re.MULTILINE)
 """The marks with which models begin calls; a server that knows a mark doesn't leave it in the text."""
 _FENCE = re.compile(r"\A\s*```(?:json|python|py|tool_code|tool_call)?[ \t]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
-_BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
-"""Characters that count as letters but show nothing."""
+_BLANK: Final = re.compile(f"[{BLANK}]")
 LOOKED_AT: Final = 100_000
 """Characters of a reply that are looked at."""
 
 
 def is_blank(text: str) -> bool:
     """Whether a text shows nothing: it is empty, or has only spaces and invisible characters."""
-    return not any(unicodedata.category(each)[0] not in "CZ" and each not in _BLANK for each in text)
+    return not any(unicodedata.category(each)[0] not in "CZ" and not _BLANK.match(each) for each in text)
 
 
 def is_call(text: str, tools: Collection[str]) -> bool:
