@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import machine
 import pytest
 from agent.stub import PNG, Kernel
 from langchain_core.messages import ToolMessage
@@ -121,6 +122,12 @@ async def test_a_failing_sandbox_is_raised(tools: dict[str, BaseTool], kernel: K
 def test_fences(sent: str, source: str) -> None:
     """A fence around the whole is taken off, fences inside of the code stay."""
     assert runnable(sent) == (source, "")
+
+
+@pytest.mark.parametrize("piece", [" ", "\t", "`", "~", "a", "` ", "``` "])
+def test_a_fence_without_end_takes_no_time(piece: str) -> None:
+    """Only the last of thousands of characters behind it shows that it is none."""
+    machine.within(5, lambda: runnable(f"```{piece * (30_000 // len(piece))}?"))
 
 
 @pytest.mark.parametrize(
