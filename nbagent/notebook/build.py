@@ -133,9 +133,8 @@ def _answer(answer: Answer) -> Any:
         facts["claims"] = to_builtins(answer.claims)
     if answer.check:
         facts["check"] = to_builtins(answer.check)
-        note += f"\n\n*{clean_markdown(answer.check.told)}*"
-    words = f"{prose.unsupported(answer.claims)}{clean_markdown(answer.text) or '*Nothing.*'}"
-    text = f"### Answer\n\n{words}{note}{prose.sources(answer.claims)}"
+    note += "".join(f"\n\n*{clean_markdown(each)}*" for each in answer.remarks)
+    text = f"### Answer\n\n{clean_markdown(answer.text) or '*Nothing.*'}{note}{prose.sources(answer.claims)}"
     return _markdown(f"answer-{answer.turn}", text, facts)
 
 

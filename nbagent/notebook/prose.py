@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nbagent.core.events import Asked, Claim, doubts
+from nbagent.core.events import Asked, Claim
 from nbagent.core.text import one_line
 from nbagent.notebook.lock import Data, nodes
 from nbagent.safety.sanitize import clean_markdown
@@ -88,11 +88,6 @@ def data(given: Sequence[Data]) -> str:
         name = clean_markdown(f"`{one_line(each.path.replace('`', ''))}`")
         lines.append(f"{name} ({each.size:,} bytes{digest}){changed}")
     return f"Data: {lines[0]}" if len(lines) == 1 else "\n".join(["Data:", "", *(f"- {each}" for each in lines)])
-
-
-def unsupported(claims: Sequence[Claim]) -> str:
-    """Markdown that names the numbers of an answer that no cell shows, for the place before the answer."""
-    return "".join(f"*{clean_markdown(each)}*\n\n" for each in doubts(claims))
 
 
 def sources(claims: Sequence[Claim]) -> str:

@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from nbagent.core.events import Answered, CellFinished
+from nbagent.core.events import Answered, CellFinished, Check, Claim
 from nbagent.core.events.display import markdown
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -49,6 +49,13 @@ def test_an_answer_is_its_code_its_figures_and_its_words() -> None:
     assert "the code of 1 cell" in code["text/html"]
     assert figure["image/png"] == PNG
     assert words["text/markdown"].startswith("It is **42**,")
+
+
+def test_what_is_told_of_an_answer_stands_below_it() -> None:
+    """Numbers that no cell shows, then how the check ended."""
+    answer = Answered(turn=1, text="42", success=True, attempts=1, claims=[Claim("42")], check=Check(cells=[]))
+    shown = [each["text/plain"] for each in bundles(answer)]
+    assert shown == ["42", "Shown by no cell: 42.", answer.check.told if answer.check else ""]
 
 
 def test_words_of_a_model_load_and_run_nothing() -> None:

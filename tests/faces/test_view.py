@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from nbagent.core.errors import UsageError
 from nbagent.core.events import (
@@ -19,6 +20,8 @@ from nbagent.core.events import (
     Asked,
     CellFinished,
     CellStarted,
+    Check,
+    Claim,
     CodeGenerated,
     DataLeftOut,
     Event,
@@ -393,6 +396,18 @@ def test_the_spinner_keeps_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def answered(text: str) -> Answer:
     """An answer of these words."""
     return Answer(turn=1, text=text, success=True, attempts=1)
+
+
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+def test_what_is_told_of_an_answer_stands_below_it(monkeypatch: pytest.MonkeyPatch, kind: type[io.StringIO]) -> None:
+    """Where a reader has read the numbers that no cell shows; then how the check ended."""
+    shown = kind()
+    monkeypatch.setattr("sys.stdout", shown)
+    monkeypatch.setattr("sys.stderr", shown)
+    show_answer(structs.replace(answered("It is 42."), claims=[Claim("42")], check=Check(cells=[])))
+    lines = [line.rstrip() for line in plain(shown.getvalue()).splitlines() if line.strip()]
+    assert lines[:2] == ["It is 42.", "Shown by no cell: 42."]
+    assert lines[2].startswith("Not checked: ")
 
 
 def test_an_answer_is_formatted_on_a_terminal_alone(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

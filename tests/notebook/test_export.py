@@ -194,7 +194,7 @@ def test_numbers_lead_to_the_cells_that_show_them() -> None:
     told_so = Answered(turn=1, text="12.3, 7 or 42", success=True, attempts=1, claims=claims)
     made = notebook(Asked(turn=1, question="?"), *ran(1), told_so)
     answer = made.cells[-1]
-    assert answer.source.startswith("### Answer\n\n*Shown by no cell: 42.*\n\n12.3, 7 or 42\n\n")
+    assert answer.source.startswith("### Answer\n\n12.3, 7 or 42\n\n*Shown by no cell: 42.*\n\n<details>")
     assert "\n\n- [cell 1](#cell-id=cell-1): 12.3 (as 12.3456), 7\n\n" in answer.source
     assert [claim["cell"] for claim in answer.metadata.nbagent.claims] == [1, 1, 0]
     assert "cell-1" in [cell.id for cell in made.cells]

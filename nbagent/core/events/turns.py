@@ -209,7 +209,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             )
         for cell in self.cells:
             yield from (each for each in display.outputs_of(cell.outputs) if set(display.PICTURES) & each.keys())
-        yield display.markdown(self.text)
+        yield from map(display.markdown, [self.text, *self.remarks])
 
     @property
     def figures(self) -> list[Figure]:
@@ -232,9 +232,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return [claim.text for claim in self.claims if claim.noted]
 
     @property
-    def doubts(self) -> list[str]:
-        """What a reader has to know of its numbers, in sentences."""
-        return doubts(self.claims)
+    def remarks(self) -> list[str]:
+        """What every face tells a reader right below it, in sentences: doubts of its numbers, how its check ended."""
+        return doubts(self.claims) + ([self.check.told] if self.check else [])
 
 
 class Figure(msgspec.Struct, frozen=True):

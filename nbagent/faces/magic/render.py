@@ -119,10 +119,10 @@ def _said(outputs: list[Output]) -> str:
 
 
 def _sources(answer: Answered) -> list[str]:
-    """Where the numbers of an answer stand, which stand nowhere, and how its check ended, in sentences."""
+    """What is told of an answer, and where its numbers stand, in sentences."""
     cells = sorted({claim.cell for claim in answer.claims if claim.cell})
     told = ["Its numbers stand in " + ", ".join(f"cell {each}" for each in cells) + "."] if cells else []
-    return told + answer.doubts + ([answer.check.told] if answer.check else [])
+    return answer.remarks + told
 
 
 # -- HTML -----------------------------------------------------------------------------------------------------------

@@ -61,9 +61,7 @@ def with_hanging_indent(line: Text, console: Console) -> Text:
 
 
 def show_answer(answer: Answer) -> None:
-    """Print an answer: formatted below an empty line, if on a terminal. What is told of it goes to standard error."""
-    for doubt in answer.doubts:
-        print(safe(doubt), file=sys.stderr, flush=True)
+    """Print an answer: formatted below an empty line, if on a terminal. Remarks follow it on standard error."""
     if sys.stdout.isatty() and is_quick(answer.text):
         from rich.markdown import Markdown
 
@@ -72,8 +70,8 @@ def show_answer(answer: Answer) -> None:
         console.print(Markdown(safe(answer.text), hyperlinks=False, code_theme=cast("str", code_theme())))
     else:
         print(safe(answer.text), flush=True)
-    if answer.check:
-        print(safe(answer.check.told), file=sys.stderr, flush=True)
+    for each in answer.remarks:
+        print(safe(each), file=sys.stderr, flush=True)
 
 
 def complain(error: NbagentError) -> None:

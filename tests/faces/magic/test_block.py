@@ -14,7 +14,7 @@ from tornado.queues import Queue
 from zmq import Frame
 
 from nbagent.core.errors import DataError
-from nbagent.core.events import Asked, CellFinished, CellStarted, ModelReplied, Record
+from nbagent.core.events import Answered, Asked, CellFinished, CellStarted, Check, Claim, ModelReplied, Record
 from nbagent.faces.magic.asking import Asking
 from nbagent.faces.magic.block import Block
 from nbagent.faces.magic.controls import Prompts, hear
@@ -33,6 +33,18 @@ def test_words_are_shown_until_the_reply_is_whole() -> None:
     block.add(Record(2, 2.0, ModelReplied(turn=1, text="It is <b>this.")))
     assert "this" not in html(block)
     assert "this" not in text(block)
+
+
+def test_what_is_told_of_an_answer_stands_below_it() -> None:
+    """First the numbers that no cell shows, then how the check ended, then where the others stand."""
+    block = Block()
+    claims = [Claim("42"), Claim("7", cell=1, output=0, shown="7")]
+    answer = Answered(turn=1, text="42 or 7", success=True, attempts=1, claims=claims, check=Check(cells=[]))
+    block.add(Record(1, 1.0, answer))
+    for shown in (text(block), html(block)):
+        words = ("42 or 7", "Shown by no cell: 42.", "Not checked:", "Its numbers stand in")
+        places = [shown.index(each) for each in words]
+        assert places == sorted(places)
 
 
 def test_a_cell_that_was_stopped_shows_what_it_had_shown_alone() -> None:
