@@ -9,6 +9,8 @@ from program import ANSWER_KEYS
 
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli import json_output
+from nbagent.faces.cli.work import Ending
+from nbagent.notebook.run import Run, Source
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,10 @@ def test_a_command_that_never_began_has_its_object(
     found = json.loads(out)
     assert sorted(found) == sorted([*keys, "error"])
     assert found["error"] == "No file 'caf?'. Look\nagain."
+
+
+def test_exec_names_the_cells_that_did_not_run() -> None:
+    """Those that a tag keeps from it; without any, there is no such field."""
+    run = Run([Source("1"), Source("2", skipped="code cell 2")])
+    assert json_output.executed(run, Ending(), seconds=0.1)["skipped"] == ["code cell 2"]
+    assert "skipped" not in json_output.executed(Run([Source("1")]), Ending(), seconds=0.1)

@@ -67,6 +67,7 @@ def executed(run: Run, ended: Ending, *, seconds: float) -> dict[str, Any]:
         "outputs": [output for cell in run.cells for output in cell.outputs],
         "execution_time": round(sum(cell.duration for cell in run.cells) or seconds, 4),
         "state": "lost" if any(cell.state_lost for cell in run.cells) else "kept",
+        **({"skipped": run.skipped} if run.skipped else {}),
         **({"note": notes} if notes else {}),
         **_ending(ended),
     }
