@@ -108,6 +108,7 @@ class Hooks:
         connection_file: The name of the kernel's connection file, for `%agent` in a notebook of Jupyter's to say where
             to ask; empty for a session's own kernel.
         results: Takes what cells save, which the kernel then sends after each; None where a session fetches it.
+        is_told: Whether a person has been told how a client's kernel ended, so that no cell of the next one says it.
     """
 
     install: InstallHook | None = None
@@ -118,6 +119,7 @@ class Hooks:
     is_client: bool = False
     connection_file: str = ""
     results: Receiver | None = None
+    is_told: Callable[[Exit], bool] = lambda _: False
 
 
 @dataclass(frozen=True, kw_only=True)

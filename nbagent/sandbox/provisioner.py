@@ -24,6 +24,7 @@ from nbagent.sandbox.bounded import BoundedSockets
 from nbagent.sandbox.connection_file import KernelAddress
 from nbagent.sandbox.contract import Engine, Hooks, Sandbox
 from nbagent.sandbox.data.tree import HiddenReason, facts
+from nbagent.sandbox.exit import Exit
 from nbagent.sandbox.registry import find, refuse_unisolated
 from nbagent.sandbox.spec import SandboxSpec, results_for_client, spec_for_client
 
@@ -32,17 +33,14 @@ LOOK_SECONDS = 1.0
 
 
 class Provisioner(KernelProvisionerBase):
-    """A sandbox of the engine that the kernelspec names, for one of Jupyter's kernel managers.
+    """A sandbox of the engine that the kernelspec names, for one of Jupyter's kernel managers."""
 
-    Attributes:
-        loss: How the kernel before ended, as the rest of a sentence about it; for the panel's server part.
-    """
-
-    loss = ""
-
+    _loss = ""
+    _ended: Exit | None = None
+    _told: Exit | None = None
     _sandbox: Sandbox | None = None
     _bounded: BoundedSockets | None = None
-    _running = False
+    _running = _lives = False
     _spec = SandboxSpec()
     _telling: Callable[[], contextlib.AbstractContextManager[None]] = staticmethod(contextlib.nullcontext)
 
@@ -63,7 +61,11 @@ class Provisioner(KernelProvisionerBase):
                 file = Path(getattr(self.parent, "connection_file", "")).name
                 results = None if spec else results_for_client(cwd, self._spec, config=config)
                 hooks = Hooks(
-                    left_out=self._tell_left_out, is_client=spec is None, connection_file=file, results=results
+                    left_out=self._tell_left_out,
+                    is_client=spec is None,
+                    connection_file=file,
+                    results=results,
+                    is_told=lambda ended: ended is self._told,
                 )
                 self._sandbox = self._engine().sandbox(hooks)
                 await self._prepare()
@@ -92,7 +94,7 @@ class Provisioner(KernelProvisionerBase):
                     await self._sandbox.close()
                     raise EngineUnavailable(f"No sockets can be made for the kernel's clients: {error}.") from error
                 info = self._bounded.connection_info
-        self._running = True
+        self._running = self._lives = True
         for each in facts(self._sandbox.about.left_out):
             self._tell_left_out(each)
         self.connection_info = cast("KernelConnectionInfo", info)
@@ -103,15 +105,31 @@ class Provisioner(KernelProvisionerBase):
         ended = await self._sandbox.poll() if self._sandbox is not None else None
         if ended is None:
             return 0 if self._sandbox is None else None
-        loss = ended.loss(self._spec.trust.limits.memory_mb)
-        if loss != self.loss and (ended.out_of_memory or ended.overuse):
-            self.log.error("nbagent: the kernel %s", loss)  # clients such as nbclient know no more than that it is dead
-        self.loss = loss
+        self._note(ended)
         return ended.code
+
+    def _note(self, ended: Exit) -> None:
+        """Note how a kernel has ended, once; clients such as nbclient know no more than that it is dead, so log why."""
+        if not self._lives:
+            return
+        self._lives, self._ended = False, ended
+        self._loss = ended.loss(self._spec.trust.limits.memory_mb)
+        if ended.out_of_memory or ended.overuse:
+            self.log.error("nbagent: the kernel %s", self._loss)
+
+    def tell_loss(self) -> str:
+        """How the last kernel that ended did, as the rest of a sentence about it; empty if none has.
+
+        It is for a page that shows it in the cell in which the kernel ended; no cell of the next kernel repeats it.
+        """
+        self._told = self._ended
+        return self._loss
 
     async def wait(self) -> int | None:
         """Wait until the kernel has ended, and return its exit code."""
         ended = await self._sandbox.wait() if self._sandbox is not None else None
+        if ended is not None:
+            self._note(ended)
         self._running = False
         return ended.code if ended is not None else 0
 

@@ -268,12 +268,14 @@ async def test_many_asynchronous_ones(kernel_name: str) -> None:
     await manager.shutdown_all(now=True)
 
 
+@pytest.mark.parametrize("is_told", [False, True], ids=["untold", "told"])
 async def test_a_server_restarts_what_dies(
-    kernel_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kernel_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_told: bool
 ) -> None:
     """The restarter that JupyterLab uses brings a dead kernel back; its first cell says why the one before is gone.
 
-    So does the log, for clients that don't restart one and know no more than that it is dead.
+    So does the log, for clients that don't restart one and know no more than that it is dead. Where a page has said so
+    in the cell that took too much, the next one is silent.
     """
     monkeypatch.setenv("NBAGENT_MEMORY_MB", "256")
     manager = AsyncIOLoopKernelManager(kernel_name=kernel_name, autorestart=True)
@@ -286,14 +288,19 @@ async def test_a_server_restarts_what_dies(
     await client.wait_for_ready(timeout=60)
     client.execute("x = bytearray(10**9)")
     await asyncio.wait_for(restarted.wait(), 20)
+    if is_told:
+        assert manager.provisioner.tell_loss().startswith("ran out of memory (limit 256 MB")
     await client.wait_for_ready(timeout=60)
     # The kernel may answer before the manager's own work for the restart is done.
     while not await manager.is_alive():
         await asyncio.sleep(0.01)
     await manager.ready
     heard: list[str] = []
-    await client.execute_interactive("1", output_hook=lambda each: heard.append(str(each["content"].get("text"))))
-    assert "nbagent: the kernel before this one ran out of memory (limit 256 MB" in "".join(heard)
+    program = "import subprocess\nsubprocess.run(['true'])"  # after one, it is asked which were killed
+    await client.execute_interactive(program, output_hook=lambda each: heard.append(str(each["content"].get("text"))))
+    said = "nbagent: the kernel before this one ran out of memory (limit 256 MB" in "".join(heard)
+    assert said is not is_told
+    assert "".join(heard).count("out of memory") == said
     assert [each.levelname for each in caplog.records if "the kernel ran out of memory" in each.message] == ["ERROR"]
     client.stop_channels()
     await manager.shutdown_kernel(now=True)

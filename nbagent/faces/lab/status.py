@@ -15,7 +15,7 @@ MAX_MODELS = 1000
 
 
 class StatusHandler(Handler):
-    """`GET status?kernel=`, of whose last end the page wants to know."""
+    """`GET status?kernel=`, of whose last end the page wants to know, to tell the person of it."""
 
     async def get(self) -> None:
         """Tell the version and what new sessions begin with."""
@@ -33,7 +33,8 @@ class StatusHandler(Handler):
         kernel = self.get_query_argument("kernel", "")
         if kernel not in self.kernel_manager or not await may(self, "read", "kernels"):
             return ""
-        return str(getattr(self.kernel_manager.get_kernel(kernel).provisioner, "loss", ""))
+        tell = getattr(self.kernel_manager.get_kernel(kernel).provisioner, "tell_loss", str)
+        return str(tell())
 
 
 class EnginesHandler(Handler):

@@ -34,9 +34,12 @@ def serve_client(shell: Any, controller: str, config: dict[str, Any]) -> None:
     Args:
         shell: IPython's.
         controller: The path of its socket, for installs.
-        config: Whether there is a way out to hosts as `hosts`, the sandbox's `memory_mb`.
+        config: Whether there is a way out to hosts as `hosts`, the sandbox's `memory_mb`, how the kernel before was
+            `lost`.
     """
     install_missing(shell, controller)
+    if config.get("lost"):
+        tell_loss(shell, controller, config["lost"])
     # Its own choice shows nothing in a JupyterLab that has no Plotly beside it: its part for JupyterLab is not there.
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype+notebook")
     kills = 0
@@ -62,6 +65,20 @@ def serve_client(shell: Any, controller: str, config: dict[str, Any]) -> None:
             say("the host is not in allow_hosts, a setting of nbagent's, or refused it itself.")
 
     shell.events.register("post_run_cell", after_run)
+
+
+def tell_loss(shell: Any, controller: str, lost: str) -> None:
+    """Have the first cell say how the kernel before was lost, unless the person was told so in the cell that did it."""
+
+    def tell(_: Any) -> None:
+        shell.events.unregister("pre_run_cell", tell)
+        answer: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            answer = ask({"told": True}, controller)
+        if not answer.get("told"):
+            say(f"the kernel before this one {lost}")
+
+    shell.events.register("pre_run_cell", tell)
 
 
 def say(text: str) -> None:

@@ -34,7 +34,7 @@ from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nbagent.sandbox.contract import CommandHook, InstallHook
     from nbagent.sandbox.results.receiver import Receiver
@@ -75,7 +75,7 @@ class Handoff:
         *,
         install: InstallHook | None = None,
         install_module: InstallHook | None = None,
-        kills: Callable[[], int] = lambda: 0,
+        known: Mapping[str, Callable[[], int]] | None = None,
         ran: CommandHook | None = None,
         results: Receiver | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class Handoff:
         self.shared = self.folder / "in"
         self.install = install
         self.install_module = install_module
-        self.kills = kills
+        self.known = known or {}
         self.ran = ran
         self.results = results
         self._hearing: socket.socket | None = None
@@ -283,7 +283,8 @@ class Handoff:
                     stack.pop_all()
                     self.results.receive(caller, request["save"], request.get("size"))
                 else:
-                    answer = {"kills": self.kills()} if "kills" in request else self._install(request)
+                    said = {name: look() for name, look in self.known.items() if name in request}
+                    answer = said or self._install(request)
                     caller.sendall(json.dumps(answer).encode() + b"\n")
         return []
 

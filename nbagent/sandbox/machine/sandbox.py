@@ -32,7 +32,7 @@ from nbagent.sandbox.limits import cgroup
 from nbagent.sandbox.machine import reaper, supervisor
 from nbagent.sandbox.machine.handoff import Handoff
 from nbagent.sandbox.machine.instance import Instance, InstancePlan
-from nbagent.sandbox.machine.userland import client_notice, config_inside
+from nbagent.sandbox.machine.userland import client_loss, client_notice, config_inside
 from nbagent.sandbox.paths import RUN
 from nbagent.sandbox.registry import missing, unenforceable
 from nbagent.sandbox.spec import SandboxSpec, has_egress
@@ -133,7 +133,10 @@ class MachineSandbox(Sandbox):
                 lease,
                 install=self._install,
                 install_module=module,
-                kills=lambda: used.oom_kills() if (used := self.usage()) else 0,
+                known={
+                    "kills": lambda: used.oom_kills() if (used := self.usage()) else 0,
+                    "told": lambda: self._before is not None and self._hooks.is_told(self._before),
+                },
                 ran=self._tell_command,
                 results=self._hooks.results,
             )
@@ -265,11 +268,12 @@ class MachineSandbox(Sandbox):
         trust = self.spec.trust
         watched = trust.log_all_commands and trust.allow_subprocess and "commands" in self._controls
         linked = self.spec.plain_names and self.instance.mirrors
-        told = client_notice(self._before, self.data.left_out, trust.limits) if self._hooks.is_client else ""
+        told = client_notice(self.data.left_out) if self._hooks.is_client else ""
         config = config_inside(trust, uid=self.lease.terms.uid, watched=watched, notice=told, linked=linked)
         results = self._hooks.results
         saving = {"label": results.label, "files": results.files} if results is not None else None
-        client = {"hosts": trust.network is not Network.NONE, "memory_mb": trust.limits.memory_mb}
+        lost = client_loss(self._before, trust.limits)
+        client = {"hosts": trust.network is not Network.NONE, "memory_mb": trust.limits.memory_mb, "lost": lost}
         hooked = {"kernel": self._hooks.connection_file, "results": saving}
         return config | hooked | {"client": client if self._hooks.is_client else None} | self.instance.inside(plan)
 

@@ -136,13 +136,16 @@ def config_inside(trust: Trust, *, uid: int | None, watched: bool, notice: str, 
     }
 
 
-def client_notice(before: Exit | None, left_out: LeftOut, limits: Limits) -> str:
-    """What the first cell says where nobody else can: why the kernel before is gone, what of the folder is hidden.
+def client_notice(left_out: LeftOut) -> str:
+    """What of the folder is hidden, which the first cell of a client's kernel says.
 
     Names that begin with a dot are not mentioned: nearly every folder has some.
     """
-    lost = ""
-    if before is not None and (before.out_of_memory or before.overuse):
-        lost = f"the kernel before this one {before.loss(limits.memory_mb)}"
     mentioned: LeftOut = {why: paths for why, paths in left_out.items() if why is not HiddenReason.HIDDEN}
-    return "\n".join([*([lost] if lost else []), *(each.text for each in facts(mentioned))])
+    return "\n".join(each.text for each in facts(mentioned))
+
+
+def client_loss(before: Exit | None, limits: Limits) -> str:
+    """Why the kernel before is gone, if it took too much, as the rest of a sentence; for the first cell, too."""
+    took_too_much = before is not None and (before.out_of_memory or before.overuse)
+    return before.loss(limits.memory_mb) if before is not None and took_too_much else ""
