@@ -22,7 +22,7 @@ _attack = GROUP.attack
 @_attack(
     "32",
     "Take locks of files without end, whose memory Linux counts for nobody",
-    expected="none is taken where there are no programs; elsewhere the sandbox is ended for them",
+    expected="none is taken where there are no programs; elsewhere nbagent ends the sandbox",
     may_kill=True,
 )
 def take_locks(host: Any) -> object:
@@ -44,7 +44,7 @@ def take_locks(host: Any) -> object:
 @_attack(
     "32",
     "Take more pseudo-terminals than a sandbox needs, of those that the whole machine has",
-    expected="none is there without a shell; elsewhere the sandbox is ended for them",
+    expected="none is there without a shell; elsewhere nbagent ends the sandbox",
     may_kill=True,
 )
 def take_terminals(host: Any) -> object:
@@ -64,7 +64,7 @@ def take_terminals(host: Any) -> object:
     return f"{len(taken) // 2} terminals"
 
 
-@_attack("+", "Open tens of thousands of files", expected="refused after some thousand")
+@_attack("+", "Open tens of thousands of files in one process", expected="refused after some thousand")
 def open_files(host: Any) -> object:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -101,7 +101,7 @@ def make_timers(host: Any) -> object:
 @_attack(
     "32",
     "Take the files in flight over sockets that Linux lets all programs of a user have",
-    expected="the sandbox is ended for them",
+    expected="nbagent ends the sandbox",
     may_kill=True,
 )
 def take_files_in_flight(host: Any) -> object:
@@ -129,7 +129,7 @@ def make_message_queues(host: Any) -> object:
 @_attack(
     "32",
     "Take the watches of files (epoll) that Linux has for all programs of a user",
-    expected="the sandbox is ended for them",
+    expected="nbagent ends the sandbox",
     may_kill=True,
 )
 def take_watches(host: Any) -> object:
@@ -166,8 +166,8 @@ def open_files_in_a_thread(host: Any) -> object:
 
 @_attack(
     "32",
-    "Have more open files than the machine has for a sandbox, in many processes",
-    expected="the sandbox is ended for them",
+    "Start processes that together hold 120,000 files open, of which the whole machine has one supply",
+    expected="nbagent counts those of all processes, and ends the sandbox",
     levels=WITH_PROGRAMS,
     may_kill=True,
 )
@@ -220,7 +220,7 @@ def take_requests(host: Any) -> object:
 @_attack(
     "32",
     "Hide memory from the limit in connections to itself that nobody accepts",
-    expected="no such sockets, or the sandbox is ended for them",
+    expected="no such sockets, or nbagent ends the sandbox",
     levels=BELOW_TRUSTED,
     may_kill=True,
 )
@@ -249,7 +249,7 @@ def take_memory_by_unaccepted_connections(host: Any) -> object:
 @_attack(
     "32",
     "Hide memory from the limit in connections to Unix sockets that nobody accepts",
-    expected="the sandbox is ended for them",
+    expected="nbagent ends the sandbox",
     levels=BELOW_TRUSTED,
     may_kill=True,
 )
@@ -371,7 +371,7 @@ def take_memory_by_socket_options(host: Any) -> object:
 @_attack(
     "32",
     "Hide memory from the limit in what Linux keeps for sockets: errors, datagrams that are never complete",
-    expected="no such sockets, or the sandbox is ended for them",
+    expected="no such sockets, or nbagent ends the sandbox",
     levels=BELOW_TRUSTED,
     may_kill=True,
 )

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from nbagent.core.events import Cell
 from nbagent.core.policy import TrustLevel
+from nbagent.kernel.recovery import LOST_NOTE
 from nbagent.sandbox.untrusted import parse
 
 Host = Mapping[str, Any]
@@ -174,7 +175,8 @@ def judge(probe: Probe, cell: Cell) -> Finding:
     """Judge a probe by the cell that ran its attack."""
     if cell.status == "died":
         by_limit = probe.may_kill and any(each in cell.note for each in ("out of memory", "took of the machine"))
-        return _finding(probe, ProbeVerdict.HELD if by_limit else ProbeVerdict.UNCLEAR, cell.note.partition(";")[0])
+        seen = cell.note.partition(LOST_NOTE)[0].partition(";")[0]
+        return _finding(probe, ProbeVerdict.HELD if by_limit else ProbeVerdict.UNCLEAR, seen)
     try:
         found = read_result(cell)
         if "error" in found:

@@ -14,6 +14,7 @@ from msgspec import structs
 from nbagent.core.events import Cell
 from nbagent.faces.selfcheck.check import AFTERWARDS, GROUPS, PROBES
 from nbagent.faces.selfcheck.probe import Finding, Probe, ProbeVerdict, excuse, judge
+from nbagent.kernel.recovery import LOST_NOTE
 
 PROBE = Probe(name="try_it", threat="1", group="tests", title="Try it", expected="nothing")
 
@@ -86,6 +87,14 @@ def test_only_an_attack_on_memory_may_end_the_kernel() -> None:
     assert judge(memory, at_limit).verdict is ProbeVerdict.HELD
     assert judge(memory, crashed).verdict is ProbeVerdict.UNCLEAR
     assert judge(PROBE, at_limit).verdict is ProbeVerdict.UNCLEAR
+
+
+def test_a_row_ends_with_why_the_kernel_is_gone() -> None:
+    """What is lost with every kernel isn't said in each row, and leaves the reason whole."""
+    why = (
+        "The kernel was ended for what it took of the machine: it had 12,892 open files, of which a sandbox may have 9."
+    )
+    assert judge(replace(PROBE, may_kill=True), cell("", "died", f"{why} {LOST_NOTE}")).seen == why
 
 
 def test_a_reason_excuses_what_is_broken_only() -> None:
