@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -27,8 +28,10 @@ from agent.stubs.transport import Say, Stub, python
 from program import Forks, environment
 from starlette.testclient import TestClient
 
-from nbagent.core import options, settings
+from nbagent.core import errors, options, settings
+from nbagent.faces.cli import EXIT_STOPPED
 from nbagent.faces.cli.app import app
+from nbagent.faces.cli.work import EXIT_NOT_DELIVERED
 from nbagent.faces.magic.request import FLAGS
 from nbagent.mcp import servers
 
@@ -249,9 +252,37 @@ def test_what_is_named_is_there(page: Path) -> None:
     foreign = {"--without", "--execute", "--to", "--help"}  # pytest's, nbconvert's, Click's own
     assert named - flags() - FLAGS.keys() - foreign == set()
     variables = {f"NBAGENT_{name.upper()}" for name in options.fields()}
-    assert set(re.findall(r"NBAGENT_[A-Z_]*[A-Z]", text)) - variables == set()
+    assert set(re.findall(r"NBAGENT_[A-Z_]*[A-Z]", text)) - variables - {"NBAGENT_PANEL"} == set()
     for path in re.findall(r"^(?:[\w.*-]+/)+[\w.*-]*$", text, re.MULTILINE):
         assert [*ROOT.glob(path), *(ROOT / "nbagent").rglob(path.rstrip("/"))] or path in NO_PATHS, path
+
+
+def test_every_setting_and_variable_is_named() -> None:
+    """By its name, its flag or its variable; but for variables of tests, and those that one part tells another."""
+    text = "".join(page.read_text() for page in PAGES)
+    for name, (_, option) in options.fields().items():
+        words = (name, f"NBAGENT_{name.upper()}", option.flags.partition(" ")[0])
+        assert not option.setting or any(
+            re.search(rf"(?<![\w-]){re.escape(each)}\b", text) for each in words if each
+        ), name
+    sources = [*(ROOT / "nbagent").rglob("*.py"), ROOT / "panel" / "hatch_build.py"]
+    read = {name for path in sources for name in re.findall(r"\bNBAGENT_[A-Z0-9_]*[A-Z0-9]\b", path.read_text())}
+    settings_ = {f"NBAGENT_{name.upper()}" for name in options.fields()}
+    own = {"NBAGENT_LEASE", "NBAGENT_NEIGHBOUR", "NBAGENT_SELF_CHECK", "NBAGENT_SELF_CHECK_SECRET", "NBAGENT_TEST"}
+    assert {name for name in read - settings_ - own if name not in text} == set()
+
+
+def test_every_exit_code_is_named() -> None:
+    """In the table, and no other."""
+    page = (ROOT / "docs" / "settings.md").read_text().partition("## Exit codes")[2]
+    named = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    kinds, codes = [errors.NbagentError], {0, EXIT_NOT_DELIVERED, EXIT_STOPPED}
+    while kinds:
+        codes.add((kind := kinds.pop()).exit_code)
+        kinds += kind.__subclasses__()
+    assert named == codes | {128 + signal.SIGHUP, 128 + signal.SIGTERM}
+    said = (ROOT / "README.md").read_text().partition("It ends with ")[2].partition("`sys.exit`")[0]
+    assert {int(code) for code in re.findall(r"\b\d+\b", said)} == codes
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: page.stem)
