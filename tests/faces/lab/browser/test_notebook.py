@@ -151,3 +151,16 @@ def test_a_cell_that_took_its_kernel_with_it_says_so(lab: Lab, panel: Panel) -> 
     panel.page.get_by_role("dialog").get_by_role("button", name="Ok").click()
     panel.page.locator(".jp-OutputArea-output").get_by_text("the kernel was killed by SIGKILL").wait_for()
     assert [len(each["outputs"]) for each in cells(panel)] == [1, 1, 0]
+
+
+def test_out_of_memory_is_told_once(lab: Lab, panel: Panel) -> None:
+    """In the cell that took it, and not by the next one, too."""
+    beside(lab, panel, "full.ipynb", "x = bytearray(5 * 10**9)", "2 + 2", kernel="nbagent-bubblewrap")
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell-and-select-next")
+    panel.page.get_by_role("dialog").get_by_role("button", name="Ok").click()
+    panel.page.locator(".jp-OutputArea-output").get_by_text("the kernel ran out of memory").wait_for()
+    panel.page.wait_for_function(IDLE)
+    panel.command("notebook:run-cell")
+    panel.page.wait_for_function(f"() => {CELLS}[1].outputs.length")
+    assert ["out of memory" in str(each["outputs"]) for each in cells(panel)] == [True, False]
