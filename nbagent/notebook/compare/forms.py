@@ -64,7 +64,7 @@ def text_of(value: Any) -> str:
 def json_of(value: Any) -> str:
     """JSON, a value a line, however deep it is nested."""
     try:
-        return json.dumps(value, indent=0, sort_keys=True)
+        return json.dumps(value, indent=0, sort_keys=True, ensure_ascii=False)
     except RecursionError:
         return "\n".join(_flat(value))
 
@@ -76,7 +76,7 @@ def _flat(value: Any) -> Iterator[str]:
         each, is_sign = rest.pop()
         pairs = sorted(each.items()) if isinstance(each, dict) else each if isinstance(each, list) else None
         if pairs is None:
-            yield each if is_sign else json.dumps(each)
+            yield each if is_sign else json.dumps(each, ensure_ascii=False)
             continue
         signs = "{}" if isinstance(each, dict) else "[]"
         parts = [part for pair in pairs for part in pair] if isinstance(each, dict) else pairs

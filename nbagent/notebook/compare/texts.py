@@ -21,7 +21,7 @@ from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
 """Kinds of tokens that a clock may have made."""
-LARGE = 64 * 1024
+LARGE = 16 * 1024
 """Characters of a text from which on only what differs is masked and taken apart."""
 MOST = 20
 """Findings of a cell that are kept."""

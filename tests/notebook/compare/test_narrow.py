@@ -66,3 +66,15 @@ def test_lines_that_stood_apart_do_not_meet() -> None:
     assert not compared(stored.replace("9/3", "3/3"), fresh).differences
     one, other = narrowed(["a\nb\n" + "c" * 3_000 + " d", "a\nB\n" + "c" * 3_000 + " e"])
     assert (one.numbers, one.text, other.text) == ([2, 3], "b\nd\n", "B\ne\n")
+
+
+def test_what_was_added_to_a_drawing_that_tells_its_date_has_not_the_dates_cause() -> None:
+    """Between the two stands more than is aligned token by token."""
+    path = "".join(f"<path d='M {number} 0 L {number} 9'/>\n" for number in range(1_500))
+    dates = ("2026-10-14T14:03:22.5", "2026-11-23T14:03:22.5", "2026-11-23T14:03:28.5")
+    shown = [f"<dc:date>{date}</dc:date>\n{path}<g/>{{}}</svg>" for date in dates]
+    drawings = [each.format("<set to='hidden'/>" if each is shown[0] else "") for each in shown]
+    stored, fresh, again = ([result(**{"image_svg+xml": each})] for each in drawings)
+    found = compare(stored, fresh, Context(moments=MOMENTS), again=[again])
+    assert [(each.where, each.cause) for each in found.differences] == [("line 1502", "")]
+    assert found.excused == {"date"}

@@ -139,3 +139,14 @@ def test_a_widget_of_another_program_is_compared_and_the_page_named_as_a_cause()
         ran = Ran(outputs={1: view}, moments={1: (0.0, 1.0)}, models=state(zoom))
         (comparison,) = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness()).values()
         assert [(each.what, each.cause) for each in comparison.differences] == told
+
+
+def test_a_progress_bar_in_widgets_is_none_of_a_result() -> None:
+    """What tqdm says of time in there, between signs as wide as figures."""
+    view = [result() | {"data": {VIEW_MIME: {"model_id": "w"}}}]
+    one, other, third = (
+        {"w": {"state": {"value": f"\u2007{count}/4\u2007[00:00&lt;00:00,\u2007{rate}it/s]"}}}
+        for count, rate in ((4, "47.1"), (4, "\u20079.8"), (3, "9.8"))
+    )
+    assert apart(view, view, (one, other)).differences == []
+    assert apart(view, view, (third, other)).differences
