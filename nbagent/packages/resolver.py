@@ -227,7 +227,7 @@ def explain(error: str, asked: list[Requirement]) -> InstallError | None:
     if "No solution found" not in text:
         kind = IndexUnreachableError if uv.unreachable(text) else InstallError
         return kind(f"The package index can't be read: {shorten(error)}", mend=uv.way_out(text))
-    if unknown := re.search(r"([\w.-]+) was not found in the package registry", text):
+    if unknown := re.search(r"(?<![\w.-])([\w.-]++) was not found in the package registry", text):
         name = unknown[1]
         if name in {canonicalize_name(requirement.name) for requirement in asked}:
             return InstallRefused(

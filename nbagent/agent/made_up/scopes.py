@@ -24,7 +24,7 @@ _CONDITION = re.compile(
 )
 """What a condition of a query compares a column with, or a text beside it."""
 CODED = re.compile(r"=|\bdef ")
-_DEFINES = re.compile(r"(?m)^\s*def \w+\(")
+_DEFINES = re.compile(r"(?m)^[^\S\n]*+def \w+\(")
 _UNROLLED, _DEEP = 1_000, 3
 """Steps within loops that are read turn by turn, and loops in loops that are read twice."""
 COMMON = "?"
