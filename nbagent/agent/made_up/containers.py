@@ -61,6 +61,7 @@ def _pairs(own: Calls, whole: Value) -> list[tuple[Value, Value]]:
     if not isinstance(whole.parts, dict):
         raise TypeError("it is no dictionary")
     own.leaves([whole])  # takes steps as there are many
+    own.pay(2 * len(whole.parts))
     return [(Value((key,), frozenset((CODE,))), each) for key, each in whole.parts.items()]
 
 
