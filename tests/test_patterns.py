@@ -7,12 +7,11 @@ said over and over, and that end as it doesn't expect.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import itertools
 import random
 import re
-import re._constants as sre
-import re._parser as parser
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,8 @@ import pytest
 
 import nbagent
 
+sre: Any = importlib.import_module("re._constants")
+parser: Any = importlib.import_module("re._parser")
 PACKAGE = Path(nbagent.__file__).parent
 SHORT, LONG = 1_000, 8_000
 """Characters of the texts: eight times as long takes eight times as long, or 64 times if it grows squarely."""
@@ -131,8 +132,8 @@ class Texts:
     def __init__(self, tree: Any, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - the same each time
         self._tree = tree
-        self.own = [*dict.fromkeys(map(chr, literals(tree)))]
-        self._signs = [*dict.fromkeys([*self.own, *SIGNS, "Z", "é", "0"])]
+        self.own: list[str] = [*dict.fromkeys(map(chr, literals(tree)))]
+        self._signs: list[str] = [*dict.fromkeys([*self.own, *SIGNS, "Z", "é", "0"])]
 
     def one(self, nodes: Any, sign: str | None = None) -> str:
         """A text that nodes of a pattern match, mostly; of a sign, wherever it fits."""
@@ -142,7 +143,8 @@ class Texts:
         if op in (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN):
             if sign is not None and fits(sign, (op, given)):
                 return sign
-            return self._chance.choice([each for each in self._signs if fits(each, (op, given))] or ["\u20ac"])
+            fitting: list[str] = [each for each in self._signs if fits(each, (op, given))]
+            return self._chance.choice(fitting or ["\u20ac"])
         if op in REPEATS:
             least, most, inner = given
             count = least if self._chance.random() < 0.6 else min(most, least + 2)
@@ -219,6 +221,12 @@ def literals(nodes: Any) -> Iterator[int]:
             yield from literals(given[1])
 
 
+def said(before: str, bodies: list[str], end: str, length: int) -> str:
+    """A text of so many characters in which the first and the last of several parts are said often."""
+    first, last = (each * (length // min(2, len(bodies)) // len(each)) for each in (bodies[0], bodies[-1]))
+    return before + first + ("".join(bodies[1:-1]) + last if len(bodies) > 1 else "") + end
+
+
 def hostile(pattern: re.Pattern[Any]) -> list[Callable[[int], str]]:
     """What makes hostile texts of so many characters for a pattern."""
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
@@ -228,19 +236,10 @@ def hostile(pattern: re.Pattern[Any]) -> list[Callable[[int], str]]:
     ends = dict.fromkeys([*ENDS, *texts.own[:6], *(texts.one([each]) for each in [*tree][:4])])
     for before, *bodies in texts.parts():
         for end in ends if len(bodies) == 1 else ENDS[:2]:
-            found[before, *bodies, end] = lambda n, before=before, bodies=bodies, end=end: (
-                before
-                + bodies[0] * (n // len(bodies) // len(bodies[0]))
-                + "".join(bodies[1:-1])
-                + "".join(each * (n // len(bodies) // len(each)) for each in bodies[1:][-1:])
-                + end
-            )
-        units = before + bodies[0] * 2
-        found["", units, "again"] = lambda n, units=units: units * (n // len(units)) + "!"
+            found[before, *bodies, end] = functools.partial(said, before, bodies, end)
+        found["", before + bodies[0] * 2, "!"] = functools.partial(said, "", [before + bodies[0] * 2], "!")
         if before:
-            found[before, bodies[0], "both"] = lambda n, before=before, body=bodies[0]: (
-                before * (n // 2 // len(before)) + body * (n // 2 // len(body)) + "!"
-            )
+            found["", before, bodies[0], "!"] = functools.partial(said, "", [before, bodies[0]], "!")
     several = [*found.values()]
     random.Random(0).shuffle(several)  # noqa: S311 - the same each time
     return several

@@ -1,4 +1,4 @@
-"""What the reading of code costs that was written to cost much: its time and memory grow with the code, and no faster."""
+"""What it costs to read code that was written to cost much: time and memory grow with the code, and no faster."""
 
 from __future__ import annotations
 

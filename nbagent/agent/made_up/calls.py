@@ -13,8 +13,20 @@ from typing import Any, ClassVar
 
 from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
-from nbagent.agent.made_up.scopes import NOTHING, Function, bounds_of, queried, reading
-from nbagent.agent.made_up.values import CODE, DATA, LISTS, MAKES, PURE_MODULES, VAGUE, Value, made
+from nbagent.agent.made_up.scopes import NOTHING, Function
+from nbagent.agent.made_up.values import (
+    CODE,
+    DATA,
+    LISTS,
+    MAKES,
+    PURE_MODULES,
+    VAGUE,
+    Value,
+    bounds_of,
+    made,
+    queried,
+    reading,
+)
 from nbagent.core.syntax import UNREADABLE, parse
 
 _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")

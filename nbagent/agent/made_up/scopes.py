@@ -13,16 +13,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbagent.agent.made_up.computing import FAILS, MOST, size
-from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, is_large, joined, told_apart, vague
+from nbagent.agent.made_up.values import (
+    CODE,
+    DATA,
+    NOWHERE,
+    TOLD,
+    VAGUE,
+    Value,
+    is_large,
+    joined,
+    looked_for,
+    queried,
+    reading,
+    told_apart,
+    vague,
+)
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
-_SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
-_CONDITION = re.compile(
-    r"""(?ix) (?P<column> [\w"\])] \s* (?: [<>=!]=? | <> | \b(?:like|between|and)\b ) ) \s* (?: '[^']*' | -?[\d.]+ )
-    | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
-)
-"""What a condition of a query compares a column with, or a text beside it."""
 CODED = re.compile(r"=|\bdef ")
 _DEFINES = re.compile(r"(?m)^[^\S\n]*+def \w+\(")
 _UNROLLED, _DEEP = 1_000, 3
@@ -282,7 +290,7 @@ class Scopes(ABC):
             found += each.leaves(seen, pay=self.pay) if each.parts is not None else (each,)
         long = sum(len(one) for leaf in found for one in leaf.constants if isinstance(one, str | bytes))
         names = sum(len(leaf.sources) for leaf in found)
-        self._spend(len(found) + len(seen) + names // 2 + (_looked_for(long) if read else long // 50))
+        self._spend(len(found) + len(seen) + names // 2 + (looked_for(long) if read else long // 50))
         if read:
             self.pay(sum(map(reading, (one for leaf in found for one in leaf.constants))))
         return found
@@ -325,7 +333,7 @@ class Scopes(ABC):
         """From where a constant comes; its numbers are looked for once in a cell."""
         key = type(constant), told_apart(constant)
         if key not in self._constants:
-            self._spend(_looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
+            self._spend(looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
             self.pay(3 + reading(constant))
             self._constants[key] = self._source_of(constant)
         return self._constants[key]
@@ -345,28 +353,3 @@ class Scopes(ABC):
     def _read(self) -> int:
         """The steps that are left, but for what was paid."""
         return self.left + self._paid
-
-
-def reading(constant: Any) -> int:
-    """The steps that it takes besides to look for the numbers in a constant, again and again."""
-    if isinstance(constant, str | bytes):
-        return 1 + len(constant) // 8
-    return 1 + constant.bit_length() // 16 if isinstance(constant, int) else 1
-
-
-def _looked_for(characters: int) -> int:
-    """The steps that it takes to look for the numbers in a text."""
-    return max(0, characters - 200) // 4
-
-
-def queried(constant: Any) -> Any:
-    """A constant; a query without what its conditions compare columns with, which only data can make it show."""
-    if isinstance(constant, str) and _SQL.match(constant):
-        return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
-    return constant
-
-
-def bounds_of(constant: Any) -> list[str]:
-    """What the conditions of a query compare columns with."""
-    is_query = isinstance(constant, str) and _SQL.match(constant)
-    return [found[0] for found in _CONDITION.finditer(constant)] if is_query else []

@@ -49,6 +49,13 @@ LISTS = frozenset(
 """Those that hold what they are given as it is."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
+_SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
+_CONDITION = re.compile(
+    r"""(?ix) (?P<column> [\w"\])] \s* (?: [<>=!]=? | <> | \b(?:like|between|and)\b ) ) \s* (?: '[^']*' | -?[\d.]+ )
+    | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
+)
+"""What a condition of a query compares a column with, or a text beside it."""
+
 
 class Value:
     """What an expression is, as far as that is known without data.
@@ -209,3 +216,28 @@ def absorbed(kind: type, left: Value, right: Value, *, same: bool) -> Any:
     if (kind is ast.Mult and any(zero)) or (kind is ast.Mod and one) or (same and kind in (ast.Sub, ast.BitXor)):
         return 0
     return 1 if (kind is ast.Pow and zero[1]) or (same and kind in (ast.Div, ast.FloorDiv)) else None
+
+
+def reading(constant: Any) -> int:
+    """The steps that it takes besides to look for the numbers in a constant, again and again."""
+    if isinstance(constant, str | bytes):
+        return 1 + len(constant) // 8
+    return 1 + constant.bit_length() // 16 if isinstance(constant, int) else 1
+
+
+def looked_for(characters: int) -> int:
+    """The steps that it takes to look for the numbers in a text."""
+    return max(0, characters - 200) // 4
+
+
+def queried(constant: Any) -> Any:
+    """A constant; a query without what its conditions compare columns with, which only data can make it show."""
+    if isinstance(constant, str) and _SQL.match(constant):
+        return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
+    return constant
+
+
+def bounds_of(constant: Any) -> list[str]:
+    """What the conditions of a query compare columns with."""
+    is_query = isinstance(constant, str) and _SQL.match(constant)
+    return [found[0] for found in _CONDITION.finditer(constant)] if is_query else []
