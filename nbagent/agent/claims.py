@@ -40,11 +40,11 @@ MAX_NEAR = 1000
 SMALL = 10
 """Whole numbers from -1 to this one are mostly words: the first, two of them, a top 10, a scale from -1 to 1."""
 
-_FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*(?P<language>\S*+)[^\n]*+\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
+_FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*+(?P<language>\S*+)[^\n]*+\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", "output"))
 """Languages of fenced blocks that may show results."""
-_NUMBER_ALONE = re.compile(r"[^A-Za-z=(]*\d[^A-Za-z=(]*(?:[A-Za-z%°€]{1,5})?")
+_NUMBER_ALONE = re.compile(r"(?=[^A-Za-z=(\d]*+\d)[^A-Za-z=(]*+[A-Za-z%°€]{0,5}")
 _PER_HUNDRED = re.compile(
     r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in) (?:every 100\b|"
     r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
@@ -93,7 +93,7 @@ _LEVELS = re.compile(
     rf"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{{0,2}}=?\s{{0,2}}(?:0?[.,]\d+\b|{_LEVEL}\s?%)"
 )
 """The levels of tests and intervals, which are agreed on, not found out."""
-_BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?:[.,\u202f\u00a0 ]?000)*0*(?!\d)")
+_BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?:[.,\u202f\u00a0 ]?000)*+0*+(?!\d)")
 """What rates are stated by: per 100,000."""
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"

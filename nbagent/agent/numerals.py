@@ -96,23 +96,35 @@ _SAID = {
 }
 _POWERS = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 _WORDS = re.compile(
-    rf"\b(?:{'|'.join(_SAID)})(?:(?:\s|-|\sand\s)(?:{'|'.join((*_SAID, *_POWERS))}))*\b"
-    r"(?!-?(?:first|second|third|\w{3,8}th\b|[a-z]))",
-    re.IGNORECASE,
+    rf"\b(?:{'|'.join(_SAID)})\b(?:(?:\s|-|\sand\s)(?:{'|'.join((*_SAID, *_POWERS))})\b)*+", re.IGNORECASE
 )
+_GOES_ON = re.compile(r"-?(?:first|second|third|\w{3,8}th\b|[a-z])", re.IGNORECASE)
+"""Behind words that are part of a longer one, or of another number: twenty-first, two-thirds, one-sided."""
+_LAST = re.compile(r"(?:\sand)?\s\S+\Z", re.IGNORECASE)
+"""The last of several words, with the others that a hyphen joins with it."""
 MOST_WORDS = 12
 """What is said in one word up to this number is mostly no result."""
 
 
 def in_digits(text: str) -> str:
     """A text whose English numbers in words stand in digits, if they are larger than `MOST_WORDS`."""
-    return _WORDS.sub(lambda found: _in_digits(found[0]), text)
+
+    def whole(found: re.Match[str]) -> str:
+        words = found[0]
+        if _GOES_ON.match(text, found.end()):
+            cut = _LAST.search(words)
+            words = words[: cut.start()] if cut else ""
+        return (_in_digits(words) if words else "") + found[0][len(words) :]
+
+    return _WORDS.sub(whole, text)
 
 
 def _in_digits(words: str) -> str:
     whole = part = last = 0
-    for word in re.split(r"[\s-]+", words.lower().replace(" and ", " ")):
+    for word in re.split(r"[\s-]+(?:and\s+)?", words.lower()):
         power = _POWERS.get(word, 0)
+        if not power and word not in _SAID:
+            return words  # with a letter of others that only looks like one of ours
         if not power and last and not (_SAID[word] < 10 and last % 10 == 0 and last > 10):
             return words  # nineteen ninety-five, fifty-fifty
         if power == 100:

@@ -892,3 +892,27 @@ def test_empty_lines_are_read_once() -> None:
     """Whoever writes code can write very many of them."""
     code = {1: "\n" * 20_000 + "print(1)"}
     assert not machine.within(20, lambda: claims("It is 127.", printed("x"), code=code))[0].supported
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("There are twenty\nand\nfive, and 41.", ["25", "41"]),
+        ("There are \u017fixteen, and 41.", ["41"]),
+        ("The twenty-one-sided shape has 41.", ["41"]),
+        ("One hundred twenty-firsts, and 41.", ["about 100", "41"]),
+        ("Wages per 1.0005 are 41.", ["1.0005", "41"]),
+    ],
+)
+def test_numbers_in_words_end_where_the_words_do(answer: str, wanted: list[str]) -> None:
+    """Whatever white space, letters or hyphens stand between and behind them."""
+    assert [each.text for each in claims(answer, printed("x"))] == [each.removeprefix("about ") for each in wanted]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["```" + " " * 20_000 + "\n" * 20_000, f"`{'1' * 40_000}=`", f"per 1{'0' * 40_000}5", "one-" * 10_000 + "a"],
+)
+def test_an_answer_is_read_in_one_pass(answer: str) -> None:
+    """However long a fence, a number in backticks, one behind `per` or one in words is."""
+    machine.within(6, lambda: claims(answer, printed("x"), given=["x"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import machine
 import pytest
 
 from nbagent.faces.terminal.shell import MAX_STRING, Screen
@@ -37,3 +38,13 @@ def test_an_endless_string_takes_no_memory() -> None:
         assert screen.clean(b"x" * 1000) == b""
     assert len(screen._held) <= MAX_STRING + 1000
     assert screen.clean(b"\x07shown") == b"shown"
+
+
+def test_what_is_left_around_a_string_makes_no_other_one() -> None:
+    """An ESC before a string that is taken out would begin a new one with what follows it."""
+    assert Screen().clean(b"a\x1b\x1b]x\x07]52;c;aGVsbG8=\x07b") == b"a]52;c;aGVsbG8=\x07b"
+
+
+def test_many_strings_that_never_end_take_no_time() -> None:
+    """Each is looked for once, in what was printed together."""
+    machine.within(2, lambda: Screen().clean(b"\x1b]" * 32_768))

@@ -62,7 +62,7 @@ TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
 """Files with the same content that are told, and files that have it."""
-_LABEL = re.compile(r"(?=.*\d).*[^\W\d_]|\d\s?[\u2013-]\s?\d")
+_LABEL = re.compile(r"[^\W\d_]|\d\s?[\u2013-]\s?\d")
 """What has a letter beside its digits, or is a range: an age of 60 - 69, 80 and over."""
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
 """Where a link of Markdown leads."""
@@ -107,7 +107,7 @@ class DataView:
                 texts = [*column.values, *column.top, *map(str, [*column.sample, *column.rows])]
                 found.update((column.name, *(texts if column.dtype == "String" and not column.form else ())))
             found.update(table.name for _, table in group.tables)
-        return {each for each in found if _LABEL.search(each)}
+        return {each for each in found if any(map(str.isdecimal, each)) and _LABEL.search(each)}
 
     def section(self, question: str = "") -> str:
         """The section, for a question whose words say what matters."""

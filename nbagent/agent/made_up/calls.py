@@ -13,8 +13,20 @@ from typing import Any, ClassVar
 
 from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
-from nbagent.agent.made_up.scopes import NOTHING, Function, bounds_of, queried
-from nbagent.agent.made_up.values import CODE, DATA, LISTS, MAKES, PURE_MODULES, VAGUE, Value, made
+from nbagent.agent.made_up.scopes import NOTHING, Function
+from nbagent.agent.made_up.values import (
+    CODE,
+    DATA,
+    LISTS,
+    MAKES,
+    PURE_MODULES,
+    VAGUE,
+    Value,
+    bounds_of,
+    made,
+    queried,
+    reading,
+)
 from nbagent.core.syntax import UNREADABLE, parse
 
 _SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")
@@ -86,6 +98,7 @@ class Calls(Expressions):
         if called.code and not isinstance(called.code, str):
             return self.call_made(called, values, named)
         path = called.code or name
+        self.pay(len(path) // 8)
         name = path.rpartition(".")[2]
         if name in SHOWS and _SHOWING.match(path):
             return self._shows(name, receiver, values, named)
@@ -111,7 +124,9 @@ class Calls(Expressions):
         self._begun = ""
         with suppress(*FAILS):
             sep, end = (self.plain(named[each]) if each in named else by for each, by in (("sep", " "), ("end", "\n")))
-            line += sep.join(str(self.plain(each)) for each in values)
+            texts = [self.kept(str(self.plain(each))) for each in values]
+            self.pay(len(sep) * len(texts) // 20)
+            line += sep.join(texts)
             self._begun = "" if end.endswith("\n") else self.kept(line + end)
             if sources <= {CODE} and (len(values) > 1 or line != str(self.plain(values[0]))):
                 return [Value((self.kept(line),), sources)]
@@ -178,7 +193,9 @@ class Calls(Expressions):
         if _SAVES.search(name):
             self._save([*receivers, *given])
         constants = [each for leaf in self.leaves(given) for each in leaf.constants]
-        self.bounds += constants if name in _BOUNDS else [bound for each in constants for bound in bounds_of(each)]
+        bounds = constants if name in _BOUNDS else [bound for each in constants for bound in bounds_of(each)]
+        self.pay(sum(map(reading, bounds)))
+        self.bounds += bounds
         if name not in _PASSES_ON:
             self._use(named.values(), named=True)
         if name not in _PASSES_ON or name in _RENAMES:
@@ -217,6 +234,7 @@ class Calls(Expressions):
         if self._calls >= _DEEP:
             given = self.joined(*values, *named.values())
             return given if DATA in given.sources else self.vague(given)
+        self.pay(2 + len(function.scope.maps) // 4)
         outer, self._scope = self._scope, function.scope.new_child()
         under, self._under = self._under, []
         self._calls += 1
@@ -232,6 +250,7 @@ class Calls(Expressions):
             self._scope, self._under = outer, under
             self._calls -= 1
         if any(each.code == "yield" for each in found):
+            self.pay(sum(len(each.parts) for each in found if isinstance(each.parts, list)))
             return Value(parts=[item for each in found if isinstance(each.parts, list) for item in each.parts])
         return found[0] if len(found) == 1 else self.joined(*found)
 
@@ -251,11 +270,13 @@ class Calls(Expressions):
 
     def _instance(self, called: Value, values: Sequence[Value], named: Named) -> Value:
         parts = dict(called.parts) if isinstance(called.parts, dict) else {}
+        self.pay(2 + len(parts))
         instance = Value((), frozenset(), parts, called.code)
         if "__init__" in parts and isinstance(parts["__init__"].code, Function):
             self.call_made(Value(code=replace(parts["__init__"].code, self=instance)), values, named)
         else:
             fields = [each.target for each in called.code.node.body if isinstance(each, ast.AnnAssign)]
+            self.pay(len(called.code.node.body))
             parts |= dict(zip((getattr(each, "id", "") for each in fields), values, strict=False)) | named
         return instance
 
@@ -276,6 +297,7 @@ class Calls(Expressions):
     def parsed(self, code: str) -> list[ast.stmt]:
         """The statements of code within code; raises what `parse` raises."""
         self._spend(len(code) // 5)
+        self.pay(2 * len(code))
         return parse(code).body
 
     def applied(self, function: Value, values: list[Value]) -> Value:
@@ -299,6 +321,7 @@ class Calls(Expressions):
         """Add values to a list."""
         if not isinstance(whole.parts, list):
             raise TypeError("it is no list")
+        self.pay(len(values))
         whole.parts += map(self._beneath, values)
         return made(None)
 

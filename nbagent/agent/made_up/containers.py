@@ -27,6 +27,7 @@ def _zipped(own: Calls, values: list[Value], _: Named) -> Value:
     """Items beside each other; of a value whose items aren't known, any of them."""
     known = [own.known_items(each) for each in values]
     count = min(len(each) for each in known if each is not None)  # a ValueError if none is
+    own.pay(count * (1 + len(values) // 8))
     sides = [[own.element(one)] * count if each is None else each for one, each in zip(values, known, strict=True)]
     return Value(parts=[Value(parts=[*each]) for each in zip(*sides, strict=False)])
 
@@ -60,6 +61,7 @@ def _pairs(own: Calls, whole: Value) -> list[tuple[Value, Value]]:
     if not isinstance(whole.parts, dict):
         raise TypeError("it is no dictionary")
     own.leaves([whole])  # takes steps as there are many
+    own.pay(2 * len(whole.parts))
     return [(Value((key,), frozenset((CODE,))), each) for key, each in whole.parts.items()]
 
 

@@ -33,6 +33,7 @@ class Expressions(Scopes):
         """What an expression is."""
         self._spend()
         value = self._eval(node)
+        self.pay(len(value.sources) // 8)
         is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._unstated
         is_small = len(value.constants) == 1 and isinstance(value.constants[0], int) and abs(value.constants[0]) < 1000
         if is_made and value.parts is None and value.constants and not is_small and DATA not in value.sources:
@@ -272,6 +273,7 @@ class Expressions(Scopes):
     def attribute(self, whole: Value, attr: str) -> Value:
         """What an attribute of a value is."""
         if isinstance(whole.code, str) and whole.parts is None:
+            self.pay((len(whole.code) + len(attr)) // 8)
             value = self._of_module(f"{whole.code}.{attr}")
             return Value(whole.constants, whole.sources, None, value.code) if value.code and whole.constants else value
         if isinstance(whole.parts, dict) and attr in whole.parts:
@@ -289,6 +291,7 @@ class Expressions(Scopes):
 
     def _function(self, node: Any, arguments: ast.arguments) -> Value:
         defaults = tuple(map(self.eval, [*arguments.defaults, *(each for each in arguments.kw_defaults if each)]))
+        self.pay(3 + len(defaults))
         value = Value(code=Function(node, self._scope, defaults))
         self._waiting[id(node)] = value
         return value

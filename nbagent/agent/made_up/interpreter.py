@@ -72,11 +72,13 @@ class Interpreter(Calls):
                 outer, self._scope = self._scope, self._scope.new_child()
                 self._block(body)
                 inner, self._scope = self._scope, outer
+                self.pay(len(inner.maps[0]))
                 self._bind(name, Value((), NOWHERE, dict(inner.maps[0]), Function(node, inner)))
             case ast.Import() | ast.ImportFrom():
                 self._import(node)
             case ast.Global(names=names):
                 own = self._scope.maps[0]
+                self.pay(len(names))
                 own[GLOBAL] = Value((*own.get(GLOBAL, Value()).constants, *names))
             case _:
                 return self._compound(node)
@@ -103,6 +105,7 @@ class Interpreter(Calls):
             case ast.Match(subject=subject, cases=cases):
                 value = self.eval(subject)
                 for part in (part for case in cases for part in ast.walk(case.pattern)):
+                    self.pay(1)
                     if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
                         self._bind(part.name, value)
                 condition = self.joined(value)
@@ -130,6 +133,7 @@ class Interpreter(Calls):
             with suppress(*UNREADABLE):
                 self._block(self.parsed(each))
         inner, self._scope = self._scope, outer
+        self.pay(len(inner.maps[0]))
         return Value((), frozenset((DATA,)), dict(inner.maps[0]), name)
 
     def _branch(self, test: Value, ways: Sequence[Sequence[ast.stmt]]) -> bool:
@@ -161,11 +165,11 @@ class Interpreter(Calls):
             while self.plain(condition):
                 if self._unrolled <= 0:
                     break
-                before = self.left
+                before = self._read
                 if self._block(body):
                     return
                 condition = self.eval(test)
-                self._unrolled -= before - self.left
+                self._unrolled -= before - self._read
             else:
                 return
         bounds = [self.eval(each) for each in ast.walk(test) if isinstance(each, ast.Name | ast.Constant)]

@@ -18,8 +18,8 @@ from typing import Any
 
 from nbagent.agent.made_up.interpreter import Interpreter
 from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
-from nbagent.agent.made_up.scopes import TooLongError, queried
-from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value
+from nbagent.agent.made_up.scopes import TooLongError
+from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, queried
 from nbagent.agent.names import MAGICS, recent
 from nbagent.agent.numerals import numerals, ways
 from nbagent.core.errors import contained

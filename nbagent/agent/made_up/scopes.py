@@ -13,18 +13,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbagent.agent.made_up.computing import FAILS, MOST, size
-from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, is_large, joined, told_apart, vague
+from nbagent.agent.made_up.values import (
+    CODE,
+    DATA,
+    NOWHERE,
+    TOLD,
+    VAGUE,
+    Value,
+    is_large,
+    joined,
+    looked_for,
+    queried,
+    reading,
+    told_apart,
+    vague,
+)
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
-_SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
-_CONDITION = re.compile(
-    r"""(?ix) (?P<column> [\w"\])] \s* (?: [<>=!]=? | <> | \b(?:like|between|and)\b ) ) \s* (?: '[^']*' | -?[\d.]+ )
-    | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
-)
-"""What a condition of a query compares a column with, or a text beside it."""
 CODED = re.compile(r"=|\bdef ")
-_DEFINES = re.compile(r"(?m)^\s*def \w+\(")
+_DEFINES = re.compile(r"(?m)^[^\S\n]*+def \w+\(")
 _UNROLLED, _DEEP = 1_000, 3
 """Steps within loops that are read turn by turn, and loops in loops that are read twice."""
 COMMON = "?"
@@ -81,7 +89,7 @@ class Scopes(ABC):
 
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
-        self.left, self._unrolled = steps, _UNROLLED
+        self.left, self._unrolled, self._paid = steps, _UNROLLED, 0
         self._scope = ChainMap(self._scope.maps[-1])
         self._under: list[Value] = []
         self._loops = self._calls = self._unstated = self._told = 0
@@ -107,6 +115,7 @@ class Scopes(ABC):
         """A value that comes from the conditions too under which it is read."""
         if not self._under and not self._told:
             return value
+        self.pay(sum(len(each.sources) for each in (value, *self._under)) // 8)
         sources = NOWHERE.union(*(each.sources for each in self._under), {TOLD} if self._told else ())
         if value.parts is not None or value.code:
             return Value(value.constants, value.sources | (sources & {DATA}), value.parts, value.code)
@@ -122,10 +131,10 @@ class Scopes(ABC):
             if self._unrolled <= 0:
                 items = None
                 break
-            before = self.left
+            before = self._read
             self._store(target, item)
             turn()
-            self._unrolled -= before - self.left + 1
+            self._unrolled -= before - self._read + 1
         self._loops -= 1
         self._told -= is_told
         if items is None:
@@ -147,6 +156,8 @@ class Scopes(ABC):
 
     def known_items(self, over: Value) -> list[Value] | None:
         """The items of a value, if they are known and not too many."""
+        if over.parts is not None:
+            self.pay(len(over.parts) * (1 + len(over.sources) // 8))
         if isinstance(over.parts, dict) and not over.code and DATA not in over.sources:
             self._spend(len(over.parts))
             return [over.item(Value((key,), self._source(key))) for key in over.parts]
@@ -156,6 +167,7 @@ class Scopes(ABC):
         with suppress(*FAILS):
             whole = self.plain(over)
             if isinstance(whole, str | bytes | range) and len(whole) < _UNROLLED:
+                self.pay(len(whole))
                 return [Value((each,), over.sources) for each in whole]
         return None
 
@@ -215,6 +227,7 @@ class Scopes(ABC):
     def _bind(self, name: str, value: Value) -> None:
         """Give a name a value; numbers of the code are the name's from now on."""
         value = self._beneath(value)
+        self.pay(3 + len(value.sources) // 8)
         scope = self._scope
         if name in getattr(scope.maps[0].get(GLOBAL), "constants", ()):
             scope = ChainMap(scope.maps[-1])
@@ -224,12 +237,12 @@ class Scopes(ABC):
                 bounds = [each for each in self._under if DATA not in each.sources]
                 value = self.joined(old, value, *bounds)
         if value.parts is not None and not value.code:
-            value = Value(value.constants, value.sources | {f"{name}@{next(self._names)}"}, value.parts, value.code)
+            value = Value(value.constants, value.sources | {f"@{next(self._names)}"}, value.parts, value.code)
         elif CODE in value.sources:
-            key = f"{name}@{next(self._names)}"
+            key = f"@{next(self._names)}"
             value = self._given[key] = Value(value.constants, value.sources - {CODE} | {key}, None, value.code)
         elif not value.sources and value.parts is None and value.constants and type(value.constants[0]) in (int, float):
-            key = f"{name}@{next(self._names)}{COMMON}"
+            key = f"@{next(self._names)}{COMMON}"
             value = self._given[key] = Value(value.constants, frozenset((key,)))
         scope.maps[0][name] = value
 
@@ -272,10 +285,14 @@ class Scopes(ABC):
             read: Whether all numbers in them will be looked for.
         """
         seen: set[int] = set()
-        found = [leaf for each in values for leaf in (each.leaves(seen) if each.parts is not None else (each,))]
+        found: list[Value] = []
+        for each in values:
+            found += each.leaves(seen, pay=self.pay) if each.parts is not None else (each,)
         long = sum(len(one) for leaf in found for one in leaf.constants if isinstance(one, str | bytes))
         names = sum(len(leaf.sources) for leaf in found)
-        self._spend(len(found) + len(seen) + names // 2 + (_looked_for(long) if read else long // 50))
+        self._spend(len(found) + len(seen) + names // 2 + (looked_for(long) if read else long // 50))
+        if read:
+            self.pay(sum(map(reading, (one for leaf in found for one in leaf.constants))))
         return found
 
     def joined(self, *values: Value, sources: frozenset[str] = NOWHERE) -> Value:
@@ -284,7 +301,9 @@ class Scopes(ABC):
 
     def vague(self, *values: Value) -> Value:
         """What is made of constants in a way that isn't known: any of them, or all of them together."""
-        return vague(*self.leaves(values))
+        whole = vague(*self.leaves(values))
+        self.pay(sum(len(each) for each in whole.constants[:3] if isinstance(each, str)) // 20)
+        return whole
 
     def plain(self, value: Value) -> Any:
         """The one constant that a value is; raises a ValueError if it is none, or not known, or too large."""
@@ -307,13 +326,15 @@ class Scopes(ABC):
         """A constant that was computed; steps are taken as it is long, so that what is kept grows no faster."""
         is_text = isinstance(constant, str | bytes)
         self._spend(0 if isinstance(constant, range) else len(constant) // 20 if is_text else size(constant) // 2)
+        self.pay(0 if is_text or isinstance(constant, range) else size(constant))
         return constant
 
     def _source(self, constant: Any) -> frozenset[str]:
         """From where a constant comes; its numbers are looked for once in a cell."""
         key = type(constant), told_apart(constant)
         if key not in self._constants:
-            self._spend(_looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
+            self._spend(looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
+            self.pay(3 + reading(constant))
             self._constants[key] = self._source_of(constant)
         return self._constants[key]
 
@@ -323,20 +344,12 @@ class Scopes(ABC):
         if self.left < 0:
             raise TooLongError
 
+    def pay(self, steps: int) -> None:
+        """Take steps for what is made or kept, as these are many and long: in loops, only those of reading count."""
+        self._paid += steps
+        self._spend(steps)
 
-def _looked_for(characters: int) -> int:
-    """The steps that it takes to look for the numbers in a text."""
-    return max(0, characters - 200) // 4
-
-
-def queried(constant: Any) -> Any:
-    """A constant; a query without what its conditions compare columns with, which only data can make it show."""
-    if isinstance(constant, str) and _SQL.match(constant):
-        return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
-    return constant
-
-
-def bounds_of(constant: Any) -> list[str]:
-    """What the conditions of a query compare columns with."""
-    is_query = isinstance(constant, str) and _SQL.match(constant)
-    return [found[0] for found in _CONDITION.finditer(constant)] if is_query else []
+    @property
+    def _read(self) -> int:
+        """The steps that are left, but for what was paid."""
+        return self.left + self._paid

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -49,6 +49,13 @@ LISTS = frozenset(
 """Those that hold what they are given as it is."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
+_SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
+_CONDITION = re.compile(
+    r"""(?ix) (?P<column> [\w"\])] \s* (?: [<>=!]=? | <> | \b(?:like|between|and)\b ) ) \s* (?: '[^']*' | -?[\d.]+ )
+    | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
+)
+"""What a condition of a query compares a column with, or a text beside it."""
+
 
 class Value:
     """What an expression is, as far as that is known without data.
@@ -74,21 +81,37 @@ class Value:
         )
         self.sources, self.parts, self.code = sources, parts, code
 
-    def leaves(self, seen: set[int] | None = None, *, keys: bool = True) -> Iterator[Value]:
-        """The values in it that have no others in them, each with the variables of what it is in."""
+    def leaves(
+        self, seen: set[int] | None = None, *, keys: bool = True, pay: Callable[[int], None] = lambda _: None
+    ) -> Iterator[Value]:
+        """The values in it that have no others in them, each with the variables of what it is in.
+
+        Args:
+            seen: The containers that are not looked into again.
+            keys: Whether keys that say a number are values, too.
+            pay: Is told how many parts a container has before they are looked at.
+        """
         seen = set() if seen is None else seen
-        if self.parts is None:
-            yield self
-        elif id(self.parts) not in seen:
-            seen.add(id(self.parts))
-            if DATA in self.sources or self.constants:
-                yield Value(self.constants, self.sources)
-            for key, each in (
-                [*self.parts.items()] if isinstance(self.parts, dict) else ((None, x) for x in [*self.parts])
-            ):
-                if keys and _says(key) and not (isinstance(key, str) and self.code):
-                    yield Value((key,), self.sources | {CODE})
-                yield from map(self.item, each.leaves(seen, keys=keys))
+        # Each with what all that it is in makes of what comes from the code, and whether any of that is data.
+        waiting: list[tuple[Value, Value]] = [(self, Value())]
+        while waiting:
+            each, within = waiting.pop()
+            if each.parts is None:
+                yield within.item(each)
+            elif id(each.parts) not in seen:
+                seen.add(id(each.parts))
+                inner = _within(within, each)
+                pay(len(each.parts) * (4 + len(inner.sources)) // 8)
+                if DATA in each.sources or each.constants:
+                    yield within.item(Value(each.constants, each.sources))
+                says: list[tuple[Value, Value]] = []
+                for key, part in (
+                    [*each.parts.items()] if isinstance(each.parts, dict) else ((None, x) for x in each.parts)
+                ):
+                    if keys and _says(key) and not (isinstance(key, str) and each.code):
+                        says.append((Value((key,), each.sources | {CODE}), within))
+                    says.append((part, inner))
+                waiting += reversed(says)
 
     def key(self) -> Any:
         """What tells it from others as a constant; 1 is another one than 1.0 and True."""
@@ -98,9 +121,11 @@ class Value:
         """A part of it, which comes from where it comes: a number of the code from the variable that has it."""
         if not self.sources or (CODE not in part.sources and DATA not in self.sources):
             return part
-        sources = (
-            part.sources - {CODE} | self.sources if CODE in part.sources else part.sources | (self.sources & {DATA})
-        )
+        if CODE in part.sources:
+            rest = part.sources - {CODE}
+            sources = rest | self.sources if rest else self.sources
+        else:
+            sources = part.sources | {DATA} if DATA not in part.sources else part.sources
         return Value(part.constants, sources, part.parts, part.code)
 
     def plain(self, room: list[int] | None = None) -> Any:
@@ -121,6 +146,13 @@ class Value:
         if isinstance(self.parts, dict):
             return {key: each.plain(room) for key, each in self.parts.items()}
         return self.constants[0] if self.parts is None else [each.plain(room) for each in self.parts]
+
+
+def _within(outer: Value, inner: Value) -> Value:
+    """What stands for two containers, of which one is in the other: `item` makes of a part what both make of it."""
+    if not inner.sources:
+        return outer
+    return outer.item(Value((), inner.sources)) if outer.sources else Value((), inner.sources)
 
 
 def told_apart(constant: Any) -> Any:
@@ -151,8 +183,9 @@ def joined(*values: Value, sources: frozenset[str] = NOWHERE) -> Value:
     if len(values) == 1 and values[0].parts is None and not sources:
         return Value(values[0].constants, values[0].sources)
     constants: dict[Any, Any] = {}
-    for leaf in (leaf for each in values for leaf in each.leaves()):
-        sources |= leaf.sources
+    leaves = [leaf for each in values for leaf in each.leaves()]
+    sources = sources.union(*(leaf.sources for leaf in leaves))
+    for leaf in leaves:
         for each in leaf.constants if len(constants) < ALTERNATIVES else ():
             if isinstance(each, str | bytes | int | float | complex | range | None):
                 constants[type(each), each] = each
@@ -183,3 +216,28 @@ def absorbed(kind: type, left: Value, right: Value, *, same: bool) -> Any:
     if (kind is ast.Mult and any(zero)) or (kind is ast.Mod and one) or (same and kind in (ast.Sub, ast.BitXor)):
         return 0
     return 1 if (kind is ast.Pow and zero[1]) or (same and kind in (ast.Div, ast.FloorDiv)) else None
+
+
+def reading(constant: Any) -> int:
+    """The steps that it takes besides to look for the numbers in a constant, again and again."""
+    if isinstance(constant, str | bytes):
+        return 1 + len(constant) // 8
+    return 1 + constant.bit_length() // 16 if isinstance(constant, int) else 1
+
+
+def looked_for(characters: int) -> int:
+    """The steps that it takes to look for the numbers in a text."""
+    return max(0, characters - 200) // 4
+
+
+def queried(constant: Any) -> Any:
+    """A constant; a query without what its conditions compare columns with, which only data can make it show."""
+    if isinstance(constant, str) and _SQL.match(constant):
+        return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
+    return constant
+
+
+def bounds_of(constant: Any) -> list[str]:
+    """What the conditions of a query compare columns with."""
+    is_query = isinstance(constant, str) and _SQL.match(constant)
+    return [found[0] for found in _CONDITION.finditer(constant)] if is_query else []

@@ -53,10 +53,10 @@ CHECK = (
 _SAME = re.compile(r"\W*(?:all )?the same\W*", re.IGNORECASE)
 """The reply that leaves an answer as it is."""
 _LISTS = re.compile(
-    r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.[A-Za-z]|/\*|\bf[\"'][^\"'\n]*\{[^\"'\n]*\.\w{2,7}[\"']"
+    r"glob|iterdir|listdir|scandir|\bwalk\(|\*\.[A-Za-z]|/\*|\bf[\"'][^\"'\n{]*+\{[^\"'\n]*\.\w{2,7}[\"']"
 )
 """Code that reads whichever files there are, or makes their names."""
-_READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query|sql)|File\b|^\s*(?:!|%%)")
+_READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query|sql)|File\b|^[^\S\n]*+(?:!|%%)")
 """Code that may read a file."""
 
 
@@ -137,8 +137,8 @@ async def reads_several(turn: Turn, paths: Sequence[str], ran: Mapping[int, str]
 
     def look() -> bool:
         code = "\n".join([*own.values(), *(earlier if reused([*own.values()], earlier) else ())])
-        names = (re.escape(path.rpartition("/")[2]) for path in paths)
-        named = sum(re.search(rf"(?<![\w.-]){name}(?!\.?\w)", code) is not None for name in names)
+        names = (name for path in paths if (name := path.rpartition("/")[2]) in code)
+        named = sum(re.search(rf"(?<![\w.-]){re.escape(name)}(?!\.?\w)", code) is not None for name in names)
         return named > 1 or bool(_LISTS.search(code)) or (not named and bool(_READS.search(code)))
 
     several = False

@@ -24,13 +24,13 @@ from pathlib import Path
 from nbagent.sandbox.machine import supervisor
 
 _CHUNK_BYTES = 65536
-_STRINGS = re.compile(rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f]).*?(?:\x07|\x1b\\|\xc2\x9c)", re.DOTALL)
-"""Control strings of ECMA-48, section 5.6: operating system command, device control, start of string, and so on; each
-begins with ESC or with one character of its own, here in UTF-8."""
-_BEGINNING = re.compile(
-    rb"(?:\x1b|\xc2|(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])(?:[^\x07\x1b\xc2]|\x1b(?!\\)|\xc2(?!\x9c))*)\Z",
-    re.DOTALL,
+_STRINGS = re.compile(
+    rb"(?<![\x1b\xc2])(?P<start>[\x1b\xc2]++(?:(?<=\x1b)[\]PX^_]|(?<=\xc2)[\x90\x98\x9d-\x9f]|\Z))"
+    rb"(?:[^\x07\x1b\xc2]|\x1b(?!\\)|\xc2(?!\x9c))*+(?:(?P<end>\x07|\x1b\\|\xc2\x9c)|\Z)"
 )
+"""Control strings of ECMA-48, section 5.6: operating system command, device control, start of string, and so on; each
+begins with ESC or with one character of its own, here in UTF-8. No ESC may be left before one: with what follows, it
+would begin another. The last one may not have ended yet, or hardly begun."""
 MAX_STRING = 8192
 """Bytes of a control string that may be waited for; a longer one is thrown away as it comes."""
 
@@ -107,12 +107,14 @@ class Screen:
 
     def clean(self, data: bytes) -> bytes:
         """The bytes that may be shown now; the beginning of a control string waits for its end."""
-        data = _STRINGS.sub(b"", self._held + data)
-        begun = _BEGINNING.search(data)
-        self._held = data[begun.start() :] if begun else b""
-        if len(self._held) > MAX_STRING:
-            self._held = self._held[:2]
-        return data[: begun.start()] if begun else data
+        data, self._held = self._held + data, b""
+
+        def hold(found: re.Match[bytes]) -> bytes:
+            if found["end"] is None:
+                self._held = found[0] if len(found[0]) <= MAX_STRING else found["start"][-2:]
+            return b""
+
+        return _STRINGS.sub(hold, data)
 
 
 @contextlib.contextmanager

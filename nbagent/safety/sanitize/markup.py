@@ -82,7 +82,7 @@ _CERTAIN = re.compile(
 )
 """Markup whose tags end where they seem to."""
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
-_ELEMENT = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z]+)(?P<rest>[^<>]*)>")
+_ELEMENT = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z]++)(?P<rest>[^<>]*+)>")
 _NAMED = re.compile(r'\sid="([^"]+)"')
 _LONG_REFERENCE = re.compile(r"&#\d{300,};?")
 _STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)

@@ -27,7 +27,7 @@ PIXELS = 20_000
 
 _TEXTUAL = {"stream": ("name", "text"), "error": ("ename", "evalue", "traceback")}
 """The outputs that are text, with their fields."""
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*+(?:=++\s*+)?")
 
 
 def clean_output(output: Output, *, widgets: Container[str] = (), rest: str = IN_LOG) -> Output:
