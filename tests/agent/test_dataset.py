@@ -637,3 +637,49 @@ def test_a_fall_of_names_into_one_another_by_chance_is_no_key() -> None:
                  for at, each in enumerate(columns)]  # fmt: skip
         kept.append(len(DataView(Profiles(files)).keys))
     assert kept == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("stateplane.csv", "How many zones of stateplane.csv has the EPSG?"),
+        ("stateplane.csv", "How many of the state plane zones has the EPSG?"),
+        ("of_all.dta", "How many has EPSG in of_all.dta?"),
+        ("murder.dta", "What EPSG is most frequent in the data set murder?"),
+    ],
+)
+def test_a_file_that_the_question_names_is_told_before_others(name: str, question: str) -> None:
+    """Whatever words the columns and values of others have in common with it, and however its words are parted."""
+    others = [
+        table(f"/tmp/data/{n}.csv", "EPSG", "state zones", f"c{n}", values={"EPSG": 2, "frequent": 1})
+        for n in range(20)
+    ]
+    told = section([*others, table(f"/tmp/data/{name}", "x", "y")], question)
+    assert told.index(f'- "/tmp/data/{name}"') < told.index('- "/tmp/data/0.csv"')
+
+
+def test_what_words_are_abbreviated_to_finds_files_only() -> None:
+    """Columns have short names, which meet any letters: "act" is no "also count them"."""
+    files = [table(f"/tmp/data/{n}.csv", f"c{n}", "murders" if n == 12 else "act") for n in range(13)]
+    told = section(files, "Of all murders, also count the few unsolved.")
+    assert told.index('- "/tmp/data/12.csv"') < told.index('- "/tmp/data/0.csv"')
+
+
+def test_a_note_is_linked_to_the_table_of_its_name() -> None:
+    """It comes first if the question names that, also where the names of notes differ in numbers only."""
+    files = [table(f"/tmp/data/{name}.csv", f"in {name}") for name in ("crime1", "crime2", "crime3", *"abcdefgh")]
+    files += [
+        FileProfile(f"/tmp/data/about/{name}.txt", kind="text", text=f"{name} has rates {name}", is_note=True, size=9)
+        for name in ("crime1", "crime2", "crime3", "README_a", *"bcdefgh")
+    ]
+    told = section(files, "What rates has crime3?")
+    assert told.index("crime3 has rates") < told.index('- "/tmp/data/crime3.csv"')
+    assert "crime1 has rates" not in told
+    where = told[told.index('- "/tmp/data/crime3.csv"') :].splitlines()[1]
+    assert where == '    explained in: "crime3.txt"'
+    assert '    explained in: "README_a.txt"' in section(files, "a.csv")
+    database = FileProfile("/tmp/data/all.db", kind="SQLite database", tables=[Table("crime2"), Table("b")])
+    for each in database.tables:
+        each.columns, each.rows = [Column("x", dtype="TEXT"), Column(each.name)], 3
+    view = DataView(Profiles([database, *files[11:]]))
+    assert [each.notes for each in view.groups] == [["/tmp/data/about/crime2.txt"], ["/tmp/data/about/b.txt"]]

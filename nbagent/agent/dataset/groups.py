@@ -65,12 +65,14 @@ class Group:
         tables: Each table, with its file.
         columns: The columns, by the values of all tables.
         sides: Of each column, those of the tables.
+        notes: The paths of texts that are called as its files or tables are.
     """
 
     families: list[Family]
     tables: list[tuple[FileProfile, Table]]
     columns: list[Column] = field(default_factory=list)
     sides: list[list[Column]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -35,6 +35,8 @@ WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
 BESIDE, STACKED_TOUCHED = 3, 1
 """Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
+NOTES = 2
+"""Notes on a table that are named."""
 FULL, BRIEF = 2, 1
 SCALED = 3
 """Columns with other scales that are told."""
@@ -112,6 +114,8 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     facts.append(f"{width:,} columns")
     many = f" ×{len(group.tables)}" if len(group.tables) > 1 else ""
     lines = [f"- {', '.join(names)}{more}{many} ({', '.join(facts)})"]
+    if group.notes:
+        lines.append(f"    explained in: {', '.join(quote(base_name(each), limit=90) for each in group.notes[:NOTES])}")
     told = folded(group.columns)
     left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
@@ -239,7 +243,7 @@ def column_line(column: Column) -> str:
     if column.form:
         facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
     if column.label:
-        facts.append(f"header goes on {quote(column.label)}")
+        facts.append(f"label {quote(column.label)}")
     if column.unit and f"({column.unit})" not in column.name:
         facts.append(f"unit {quote(column.unit)}")
     is_number = column.dtype.startswith(("Int", "UInt"))
