@@ -41,7 +41,7 @@ NOT_LISTED = "could not be read in time"
 UNREAD = ("not profiled", "took too long", NOT_LISTED)
 """How notes begin of files and sheets for which there was no time (`profile_inside.py`, `documents_inside.py`)."""
 _TYPED = re.compile(
-    r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|db|sqlite|gpkg)$"
+    r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|dta|db|sqlite|gpkg)$"
 )
 """Files that are read in one way, whatever notes say."""
 

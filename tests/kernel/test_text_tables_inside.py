@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zipfile
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import machine
 import pandas as pd
@@ -442,3 +445,44 @@ def test_yaml_without_keys_is_described_too(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.yml"
     path.write_text(text)
     assert machine.within(20, lambda: one(str(path), Clock(float("inf"), 2**20)))["kind"] == "YAML"
+
+
+def test_a_drawn_table_of_variables_is_a_note_and_another_one_a_table(tmp_path: Path) -> None:
+    """Of any length: a long one has so many rows that it looks like a table, too."""
+    rule = "+----------+-----------------+\n"
+    rows = "".join(f"| v{at:<7} | what {at:<10} is |\n" for at in range(60))
+    for head in ("| variable | label |", "| v0 | what it is |"):
+        path = tmp_path / "x.txt"
+        path.write_text(f"name of dataset: x\n\n{rule}{head}\n{rule}{rows}{rule}")
+        found = one(str(path), Clock(float("inf"), 2**20))
+        assert (found["kind"], found.get("is_note", False)) == (("text", True) if "label" in head else ("CSV", False))
+
+
+@pytest.mark.parametrize("module", [bz2, lzma])
+def test_a_packed_file_is_described_as_if_it_lay_there_unpacked(tmp_path: Path, module: Any) -> None:
+    """With a call that unpacks it; what is no table or is cut has none."""
+    path = tmp_path / f"x.csv.{module.__name__}"
+    path.write_bytes(module.compress(b"a;b\n" + b"1;2,5\n" * 9))
+    found = one(str(path), Clock(float("inf"), 2**20))
+    (table,) = found["tables"]
+    assert (found["kind"], table["rows"], [each["name"] for each in table["columns"]]) == ("CSV", 9, ["a", "b"])
+    read = eval(table["call"], {"pl": pl, module.__name__: module})  # noqa: S307 - made by us
+    assert read.schema == {"a": pl.Int64, "b": pl.Float64}
+    path.write_bytes(module.compress(b"a,b\n" + b"1,2\n" * 9)[:-9])
+    assert "tables" not in one(str(path), Clock(float("inf"), 2**20))
+    path.write_bytes(module.compress(bytes(2**22)))
+    assert one(str(path), Clock(float("inf"), 2**20))["note"] == "too large to be read whole"
+
+
+def test_a_data_set_of_stata_has_its_labels(tmp_path: Path) -> None:
+    """Also where two values of a variable have the same one, so that pandas can't read these."""
+    path = tmp_path / "x.dta"
+    frame = pd.DataFrame({"state": ["AL", "AK"], "kind": [1, 2]})
+    labels = {"kind": "what it is"}
+    for values in ({1: "one", 2: "two"}, {1: "one", 2: "one"}):
+        frame.to_stata(path, write_index=False, variable_labels=labels, value_labels={"kind": values})
+        found = one(str(path), Clock(float("inf"), 2**20))
+        (table,) = found["tables"]
+        assert (found["kind"], table["rows"]) == ("Stata", 2)
+        assert [each.get("label") for each in table["columns"]] == [None, "what it is"]
+        assert eval(table["call"], {"pl": pl, "pd": pd}).height == 2  # noqa: S307 - made by us

@@ -13,11 +13,11 @@ import time
 from typing import Any
 
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import archive, database, scanned, workbook
+from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
 from nbagent.kernel.inside.layouts_inside import laid_out
-from nbagent.kernel.inside.notes_inside import is_note, may_be_note, notes_beside
+from nbagent.kernel.inside.notes_inside import draws_dictionary, is_note, may_be_note, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
 from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
@@ -26,7 +26,7 @@ from nbagent.kernel.inside.yaml_inside import yaml_file
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
 MIN_PAGE_SECONDS = 8.0
-"""The same for a page of HTML: pandas takes long to be imported."""
+"""The same for what pandas reads, which takes long to be imported."""
 SEND_SECONDS = 1.0
 """For what is published to be under way; it takes less than a thousandth of that."""
 MAX_LATE = 3
@@ -36,6 +36,10 @@ NO_TIME_NOTE = "not profiled: there was no time left"
 TEXT_BYTES = 300
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
+PACKED = {b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
+"""How files begin that are packed, each alone, by the module that unpacks it."""
+PANDAS = (".html", ".htm", ".xhtml", ".dta")
+"""Endings of files that are read by pandas."""
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -50,7 +54,7 @@ def main(paths: list[str], seconds: float, piece: int) -> int:
     late = 0
     for number, path in enumerate(paths):
         left = end - time.monotonic()
-        least = MIN_PAGE_SECONDS if path.lower().endswith((".html", ".htm", ".xhtml")) else MIN_FILE_SECONDS
+        least = MIN_PAGE_SECONDS if path.lower().endswith(PANDAS) else MIN_FILE_SECONDS
         share = max(left / (len(paths) - number), min(left, least))
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
@@ -114,6 +118,11 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
         return {"kind": "empty file", "note": "0 bytes"}
     if start.startswith(b"SQLite format 3\0"):
         return database(path, clock)
+    for magic, module in PACKED.items():
+        if start.startswith(magic):
+            return compressed(path, module, clock, kind_of)
+    if ending == ".dta" and size < clock.whole:
+        return {"kind": "Stata", **stata(path)}
     if start.startswith(b"PAR1"):
         return {"kind": "Parquet", **scanned("Parquet", path, clock)}
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
@@ -151,14 +160,15 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     """A note, nearly whole; a table by another name; or how a text begins."""
     ending = os.path.splitext(path.lower())[1]
     whole = start if size <= len(start) else start[: start.rfind(b"\n") + 1]
-    if not is_note(path) and ending != ".md" and (separator := table_separator(whole)):
+    text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
+    explains = is_note(path) or (may_be_note(path) and draws_dictionary(text))
+    if not explains and ending != ".md" and (separator := table_separator(whole)):
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
-    if not is_note(path) and size < clock.whole:
+    if not explains and size < clock.whole:
         table = laid_out(path, size, start, notes_beside(os.path.dirname(path))) or spaced_table(path, start)
         if table:
             return {"kind": "text", "tables": [table]}
     is_one = may_be_note(path)
-    text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
     lines = text.splitlines()[1:-1]
     if not is_one and len(lines) >= LEAST_LINES and lines[0].strip() and len(set(map(len, lines))) == 1:
