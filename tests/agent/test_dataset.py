@@ -683,3 +683,15 @@ def test_a_note_is_linked_to_the_table_of_its_name() -> None:
         each.columns, each.rows = [Column("x", dtype="TEXT"), Column(each.name)], 3
     view = DataView(Profiles([database, *files[11:]]))
     assert [each.notes for each in view.groups] == [["/tmp/data/about/crime2.txt"], ["/tmp/data/about/b.txt"]]
+
+
+def test_a_table_without_names_is_told_by_its_first_lines() -> None:
+    """Also where it is told briefly, unless something above it says what its columns are."""
+    file = table("/tmp/data/x.dat", "column_0", "column_1")
+    (told,) = file.tables
+    told.raw = ["of us", "in h", "1,2", "3,4"]
+    (group,) = DataView(Profiles([file])).groups
+    shown = '    first lines: "in h" "1,2" "3,4"'
+    assert table_lines(group, BRIEF)[-2:] == ['    columns: "column_0", "column_1"', shown]
+    told.columns[0].label = "half time"
+    assert table_lines(group, BRIEF)[-1] == '    columns: "column_0" ("half time"), "column_1"'

@@ -175,6 +175,32 @@ TRACES = "".join(f"{city},{at},{at + 1},{at + 2}\n" for at, city in enumerate(["
         ("alice,2050\nbob,310\ncarol,45\ndave,777\nerin,12\n", 0, [], ""),
         ("2000\n310\n45\n777\n", 0, [], ""),
         ("state,2021\nAL,1.5\nAK,2.5\nAZ,-0.5\n", 0, ["state", "2021"], ""),
+        # Parts of names that stand above each other, none of them above each column; a row of few numbers follows.
+        (
+            "\tof the\t\t\t\t\n\tatom\t\thalf\tin\t\n"
+            + "".join(f"H\t{at}\tH-{at}\t{at}.5\t\t{at % 3} h\n" for at in range(1, 20)),
+            2,
+            [],
+            "of the atom",
+        ),
+        # What stands where numbers follow is a word of digits, as it comes again below.
+        (
+            "0-n-1,618 S,1/2,-3(6)\n" + "".join(f"1-H-{at},{at}.5,{at % 3 + 1}/2,{at}(1)\n" for at in range(20)),
+            0,
+            [],
+            "",
+        ),
+        # The first value is missing.
+        ("1.5,NaN\n" + "2.5,3.5\n" * 20, 0, [], ""),
+        # Codes in order; a header of as many letters would not come first.
+        ("AAA\tAvo Ltd\n" + "".join(f"AA{each}\t{each} Ltd\n" for each in "BCDEFGHIJKL"), 0, [], ""),
+        ("FAA\tname\n" + "".join(f"AA{each}\t{each} Ltd\n" for each in "BCDEFGHIJKL"), 0, ["FAA", "name"], ""),
+        # The header is a comment, with a last field that most rows lack.
+        ("# of us\n#Z\tname\tnote\n" + "1\tH\t\n2\tHe\tg\n3\tLi\t\n" * 9, 1, ["#Z", "name", "note"], ""),
+        # Only the column that numbers the rows has no name.
+        (",x\n" + "".join(f"{at},{at / 7}\n" for at in range(9)), 0, ["", "x"], ""),
+        # Names with digits, of which one is that of a group, too.
+        ("id,q1,q2,2019\n" + "".join(f"{at},q{at % 3},{at},{at * 7}\n" for at in range(1, 20)), 0, ["id", "q1"], ""),
     ],
 )
 def test_a_table_begins_below_the_words_on_it(text: str, skipped: int, header: list[str], labels: str) -> None:

@@ -144,7 +144,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 if not table.columns:
                     continue
                 # What no header names is the same only in one place.
-                nameless = all(_NAMELESS.fullmatch(each.name) for each in table.columns)
+                nameless = all(map(is_nameless, table.columns))
                 where = family.folder if nameless else ""
                 key = _signature(table), file.path if len(table.columns) < 2 else where
                 if is_record(file, table):
@@ -159,6 +159,11 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
         for column, side in zip(group.columns, group.sides, strict=True):
             column.empty += len(group.tables) - len(side)  # records without it
     return list(found.values())
+
+
+def is_nameless(column: Column) -> bool:
+    """Whether no header names a column, nor does anything above the table."""
+    return _NAMELESS.fullmatch(column.name) is not None and not column.label
 
 
 def is_record(file: FileProfile, table: Table) -> bool:

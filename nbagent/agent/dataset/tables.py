@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty
+from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty, is_nameless
 from nbagent.agent.dataset.keys import ROW_NUMBERS
 from nbagent.agent.dataset.words import common, words
 from nbagent.core.text import visible
@@ -37,6 +37,8 @@ BESIDE, STACKED_TOUCHED = 3, 1
 """Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
 NOTES = 2
 """Notes on a table that are named."""
+SHOWN = 3
+"""Lines that are shown of a table without names that is told briefly."""
 FULL, BRIEF = 2, 1
 SCALED = 3
 """Columns with other scales that are told."""
@@ -129,6 +131,7 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
         more = f" and {left_out:,} more" if left_out else ""
         lines += [*_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
         beside = _stacked(group)
+        lines += [_first_lines(table.raw[-SHOWN:])] * all(map(is_nameless, group.columns)) if table.raw else []
         return [*lines, *beside, *(f"    note: {quote(file.note, limit=NOTE // 2)}" for _ in beside if file.note)]
     lines += [*_calls(group), *_stacked(group)]
     rows = _rows(group)
@@ -140,8 +143,12 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
     if table.raw:
-        lines.append(f"    first lines: {' '.join(quote(each, limit=100) for each in table.raw)}")
+        lines.append(_first_lines(table.raw))
     return lines
+
+
+def _first_lines(raw: Sequence[str]) -> str:
+    return f"    first lines: {' '.join(quote(each, limit=100) for each in raw)}"
 
 
 def _rows(group: Group) -> list[str]:

@@ -358,7 +358,7 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
             f"{size / 1e6:,.0f} MB were read; rows are estimated, types and values are of what was read"
         )
     if table.layout.is_odd or _is_renamed(tallies):
-        header = table.lines[: table.skipped_lines + table.layout.more + 3]
+        header = table.lines[: table.skipped_lines + table.layout.more + 2 + table.layout.has_header]
         # Before a table stands what it is; right above its rows, what their columns are.
         header = header if len(header) <= RAW_LINES else [*header[:2], *header[2 - RAW_LINES :]]
         if not all(each.name.strip() for each in tallies):  # perhaps there are several tables, or none
