@@ -512,3 +512,23 @@ def test_a_data_set_of_stata_has_its_labels(tmp_path: Path) -> None:
         assert (found["kind"], table["rows"]) == ("Stata", 2)
         assert [each.get("label") for each in table["columns"]] == [None, "what it is"]
         assert eval(table["call"], {"pl": pl, "pd": pd}).height == 2  # noqa: S307 - made by us
+
+
+def test_a_word_of_the_shape_of_all_codes_is_one_of_them(tmp_path: Path) -> None:
+    """Na is sodium where each row has another element; of countries in many rows, nobody knows; else it is missing."""
+    signs = [f"{a}{b}" for a in "BCD" for b in "aeioulr"]
+    path = tmp_path / "x.csv"
+    rows = [f"{sign},{sign.upper()},{sign * 3},{at % 9},{at / 7}" for at, sign in enumerate([*signs, "Na"])]
+    path.write_text("sign,country,name,grade,n\n" + "\n".join([*rows, ",NA,Na,NA,NA", ",CA,x,3,1.5"]) + "\n")
+    (table,) = one(str(path), Clock(float("inf"), 2**20))["tables"]
+    told = {each["name"]: (each.get("missing"), each.get("sentinels")) for each in table["columns"]}
+    assert told == {
+        "sign": (None, None),
+        "country": (None, {"NA": 2}),
+        "name": ({"Na": 1}, None),
+        "grade": ({"NA": 1}, None),
+        "n": ({"NA": 1}, None),
+    }
+    read = eval(table["call"], {"pl": pl})  # noqa: S307 - made by us
+    assert read["country"].to_list().count("NA") == 2
+    assert read["n"].null_count() == 1

@@ -219,8 +219,11 @@ def _nulls(typed: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[st
     """
     by_column = {each["name"]: sorted({*each.get("missing", ()), *_words(each)}) for each in typed}
     words = {word for several in by_column.values() for word in several}
-    texts = {text for each in others for part in ("values", "top", "missing") for text in each.get(part, ())}
-    told = ({*each.get("values", ()), *each.get("top", ())} - {*each.get("missing", ())} for each in others)
+    texts = {text for each in others for part in ("values", "top", "missing", "codes") for text in each.get(part, ())}
+    told = (
+        {*each.get("values", ()), *each.get("top", ()), *each.get("codes", ())} - {*each.get("missing", ())}
+        for each in others
+    )
     values = set[str]().union(*told)
     if kept := {each for each in words & texts if each in values or (each.isalpha() and each.lower() not in NULLS)}:
         single = {name: several[0] for name, several in by_column.items() if several}
