@@ -26,7 +26,7 @@ from nbagent.kernel.inside.value_forms_inside import (
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
     UNIT,
-    shape,
+    outline,
     without_zeros,
 )
 
@@ -158,7 +158,7 @@ class Tally:
         self.filled += int(counts.filter(~is_word).sum())
         if self.are_codes and (codes := looked.filter(~is_word)).height:
             self.are_codes = codes["is_code"].all()
-            self.shapes.update(codes.select(shape(pl.col("text"))).to_series().unique() if self.are_codes else ())
+            self.shapes.update(codes.select(outline(pl.col("text"))).to_series().unique() if self.are_codes else ())
         self._list(found, counts)
         self._thin(looked["hash"], looked["folded"])
         numbers = looked.filter(is_number)
@@ -303,7 +303,7 @@ class Tally:
         """The words that usually mean a missing value, but are of the shape of all values, which are codes."""
         if not self.are_codes or 10 * self.numbers > self.filled or len(self.hashes) << self.level < CODES:
             return {}
-        shapes = pl.DataFrame({"text": list(self.missing)}, schema={"text": pl.String}).select(shape(pl.first()))
+        shapes = pl.DataFrame({"text": list(self.missing)}, schema={"text": pl.String}).select(outline(pl.first()))
         several = zip(self.missing.items(), shapes.to_series(), strict=True)
         return {word: count for (word, count), each in several if word.isalpha() and each in self.shapes}
 

@@ -63,7 +63,7 @@ def without_zeros(text: Any) -> Any:
     return pl.when(text.str.contains(LEADING_ZERO)).then(text.str.strip_chars_start("0")).otherwise(text)
 
 
-def shape(text: Any) -> Any:
+def outline(text: Any) -> Any:
     """An expression for where a code has capitals, small letters and digits."""
     return text.str.replace_all("[A-Z]", "A").str.replace_all("[a-z]", "a").str.replace_all("[0-9]", "0")
 
