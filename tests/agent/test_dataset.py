@@ -695,3 +695,12 @@ def test_a_table_without_names_is_told_by_its_first_lines() -> None:
     assert table_lines(group, BRIEF)[-2:] == ['    columns: "column_0", "column_1"', shown]
     told.columns[0].label = "half time"
     assert table_lines(group, BRIEF)[-1] == '    columns: "column_0" ("half time"), "column_1"'
+
+
+def test_of_a_file_that_was_not_read_in_time_its_siblings_tell() -> None:
+    """By their names but for numbers and endings; what is known of none is told without."""
+    files = [table(f"/tmp/data/flights_2013-{n:02}.csv", "carrier", "hour") for n in range(1, 10)]
+    late = [FileProfile(f"/tmp/data/{name}", note="took too long to read") for name in ("flights_2013-10.csv.zip", "x")]
+    told = section([*files, *late], "Which carrier?")
+    like = '"/tmp/data/flights_2013-10.csv.zip": "took too long to read"; probably like "flights_2013-{01…09}.csv"'
+    assert {like, '"/tmp/data/x": "took too long to read"'} <= set(told.splitlines())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from time import monotonic
@@ -532,3 +535,24 @@ def test_a_word_of_the_shape_of_all_codes_is_one_of_them(tmp_path: Path) -> None
     read = eval(table["call"], {"pl": pl})  # noqa: S307 - made by us
     assert read["country"].to_list().count("NA") == 2
     assert read["n"].null_count() == 1
+
+
+def test_what_others_take_of_the_processors_counts_for_a_part() -> None:
+    """A wait for nothing counts whole, and so does what a process does itself."""
+    code = (
+        "import time; from nbagent.kernel.inside.text_tables_inside import Watch\n"
+        "watch, began = Watch(), time.monotonic()\n"
+        "while time.process_time() < 3: pass\n"
+        "print(time.monotonic() - began, watch.now())\nhere = watch.now(); time.sleep(0.5); print(watch.now() - here)"
+    )
+    (allowed,) = sorted(os.sched_getaffinity(0))[:1]
+    pinned = ["taskset", "-c", str(allowed), sys.executable, "-c"]
+    others = [subprocess.Popen([*pinned, "while True: pass"]) for _ in range(3)]
+    try:
+        whole, own, asleep = map(float, subprocess.check_output([*pinned, code], text=True).split())
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
+    assert whole / 3.5 < own < 0.75 * whole
+    assert asleep > 0.4

@@ -131,6 +131,12 @@ def _pattern(name: str) -> str:
     return repr(_NUMBER.split(name))
 
 
+def likeness(path: str) -> str:
+    """What paths have in common that differ in numbers and endings only."""
+    folder, _, name = path.rpartition("/")
+    return _pattern(f"{folder}/{name.partition('.')[0]}")
+
+
 def _signature(table: Table) -> tuple[str, ...]:
     return (_pattern(table.name), *(column.name for column in table.columns))
 

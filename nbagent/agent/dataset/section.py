@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
-from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups
+from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups, likeness
 from nbagent.agent.dataset.keys import Key, alike, keys
 from nbagent.agent.dataset.notes import explained_by, link_notes, note_lines
 from nbagent.agent.dataset.tables import (
@@ -29,8 +29,9 @@ from nbagent.agent.dataset.tables import (
 )
 from nbagent.agent.dataset.words import calls, initials, is_named, names, touch_file, touches, words
 from nbagent.core.text import share
-from nbagent.kernel.describe import Profiles
+from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.inside.notes_inside import ENDINGS
+from nbagent.kernel.profile import FileProfile
 
 ALL, TREE, NOTES, KEYS = 7_700, 2_600, 2_300, 600
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
@@ -259,21 +260,31 @@ class DataView:
         tableless = [each for each in self.families if id(each.files[0]) not in shown]
         others = [line for each in self.families for line in undescribed(each)]
         if not in_tree:
-            return [*others, *(line for each in tableless for line in file_lines(each))]
+            told = [line for each in tableless if not was_late(each.files[0]) for line in file_lines(each)]
+            return [*others, *told, *self._unread(was_late)]
         texts = [each for each in tableless if each.files[0].text and not each.files[0].is_note]
         notes = [each.files[0].text for each in tableless if each.files[0].is_note]
         fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
         texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
         lines = [*others[:TEXTS], *(line for each in texts[:TEXTS] for line in file_lines(each))]
-        unread: dict[str, list[Family]] = {}
+        return [*lines, *self._unread(lambda file: file.note.startswith("can't be read") or was_late(file))]
+
+    def _unread(self, is_unread: Callable[[FileProfile], bool]) -> list[str]:
+        """Files that were not read, each kind on a line; what is in those that are called like others is probable."""
+        read: dict[str, str] = {}
+        unread: dict[tuple[str, str], list[str]] = {}
         for each in self.families:
-            if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):
-                unread.setdefault(each.files[0].note, []).append(each)
-        for note, alike_files in list(unread.items())[:10]:
-            more = f" and {len(alike_files) - 3} more" if len(alike_files) > 3 else ""
-            paths = ", ".join(quote(each.files[0].path, limit=200) for each in alike_files[:3])
-            lines.append(f"{paths}{more}: {quote(note, limit=NOTE)}")
-        return lines
+            if any(table.columns for table in each.files[0].tables):
+                read.setdefault(likeness(each.files[0].path), each.name)
+        for file in (file for each in self.families for file in each.files if is_unread(file) and not file.tables):
+            like = read.get(likeness(file.path), "")
+            probable = f"; probably like {quote(like, limit=90)}" if like else ""
+            unread.setdefault((file.note, probable), []).append(quote(file.path, limit=200))
+        return [
+            f"{', '.join(paths[:3])}{f' and {len(paths) - 3} more' if len(paths) > 3 else ''}: "
+            f"{quote(note, limit=NOTE)}{probable}"
+            for (note, probable), paths in list(unread.items())[:10]
+        ]
 
     def _keys(self, scores: Mapping[int, float]) -> list[str]:
         """Columns with common values, those of the tables that the question touches first."""

@@ -9,7 +9,6 @@ import json
 import os
 import stat
 import threading
-import time
 from typing import Any
 
 from nbagent.kernel.inside.columns_inside import brief
@@ -20,13 +19,15 @@ from nbagent.kernel.inside.layouts_inside import laid_out
 from nbagent.kernel.inside.notes_inside import draws_dictionary, is_note, may_be_note, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
-from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
+from nbagent.kernel.inside.text_tables_inside import Clock, Watch, encoding_of, table_separator, text_table
 from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
 MIN_PAGE_SECONDS = 8.0
 """The same for what pandas reads, which takes long to be imported."""
+JOIN_SECONDS = 0.5
+"""Seconds until it is looked again what others have taken of the time for a file."""
 SEND_SECONDS = 1.0
 """For what is published to be under way; it takes less than a thousandth of that."""
 MAX_LATE = 3
@@ -50,28 +51,30 @@ def main(paths: list[str], seconds: float, piece: int) -> int:
         How many they are. Each is published when it is begun and when it is there, so that what is there is known even
         if this never comes to its end.
     """
-    end = time.monotonic() + seconds
+    watch = Watch()
     late = 0
     for number, path in enumerate(paths):
-        left = end - time.monotonic()
+        left = seconds - watch.now()
         least = MIN_PAGE_SECONDS if path.lower().endswith(PANDAS) else MIN_FILE_SECONDS
         share = max(left / (len(paths) - number), min(left, least))
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
         publish({**name, "note": LATE_NOTE})
-        found = within(path, share, piece) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
+        found = within(path, share, piece, watch) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
         late += found.get("note") == LATE_NOTE
         publish({**name, **found})
     return len(paths)
 
 
-def within(path: str, seconds: float, piece: int) -> dict[str, Any]:
+def within(path: str, seconds: float, piece: int, watch: Watch) -> dict[str, Any]:
     """One profile; a library that takes too long is left behind, since nothing can stop it."""
     box: list[dict[str, Any]] = []
-    clock = Clock(time.monotonic() + seconds * 0.6, piece)
+    end = watch.now() + seconds
+    clock = Clock(end - seconds * 0.4, piece, watch.now)
     reader = threading.Thread(target=lambda: box.append(one(path, clock)), daemon=True)
     reader.start()
-    reader.join(seconds)
+    while reader.is_alive() and (left := end - watch.now()) > 0:
+        reader.join(min(left, JOIN_SECONDS))
     return box[0] if box else {"note": LATE_NOTE}
 
 
