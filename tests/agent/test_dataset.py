@@ -704,3 +704,17 @@ def test_of_a_file_that_was_not_read_in_time_its_siblings_tell() -> None:
     told = section([*files, *late], "Which carrier?")
     like = '"/tmp/data/flights_2013-10.csv.zip": "took too long to read"; probably like "flights_2013-{01…09}.csv"'
     assert {like, '"/tmp/data/x": "took too long to read"'} <= set(told.splitlines())
+
+
+def test_codes_of_three_letters_meet_by_chance() -> None:
+    """Of another name, they need more in common than names of things do."""
+    codes = [f"{a}{b}{c}" for a in "ABC" for b in "DEF" for c in "GHI"]
+    for name, same, is_key in (("vendor", 10, False), ("vendor", 20, True), ("alpha_3", 10, True)):
+        several = codes[:same] + [f"Z{at:02}" for at in range(27 - same)]
+        files = []
+        for path, column, values in (("a", "alpha_3", codes), ("b", name, several)):
+            file = table(f"/tmp/data/{path}.csv", column, f"of {path}")
+            (told,) = file.tables
+            told.columns[0].distinct, told.columns[0].sketch, told.columns[0].sample = 27, sketch(values), ["ABC"]
+            files.append(file)
+        assert bool(DataView(Profiles(files)).keys) is is_key

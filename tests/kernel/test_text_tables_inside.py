@@ -556,3 +556,28 @@ def test_what_others_take_of_the_processors_counts_for_a_part() -> None:
             each.wait()
     assert whole / 3.5 < own < 0.75 * whole
     assert asleep > 0.4
+
+
+def test_a_long_listing_is_data_and_comments_may_begin_with_an_exclamation_mark(tmp_path: Path) -> None:
+    """A text of a megabyte explains nothing, unless its name says so."""
+    block = "28-36-38   (hex)\t\tAnn, Inc.\n\t\t\t\tRoad 1\n\t\t\t\tUS\n\n"
+    for name, count, is_note in (("x.txt", 9999, False), ("README.txt", 9999, True), ("x.txt", 9, True)):
+        (tmp_path / name).write_text("Range        Organization\n\n" + block * count)
+        assert one(str(tmp_path / name), Clock(float("inf"), 2**20))["is_note"] is is_note
+    path = tmp_path / "ellips.txt"
+    path.write_text("!\n! By mail, of us, to all\n!\n" + '"E009","Airy 1830",6377563.396,6356256.91\n' * 9)
+    (table,) = one(str(path), Clock(float("inf"), 2**20))["tables"]
+    assert table["rows"] == 9
+    assert "skip_lines=3, has_header=False" in table["call"]
+
+
+def test_sentences_are_no_null_words_and_years_may_stand_among_dates(tmp_path: Path) -> None:
+    """Words below a table are those of a note; what is sometimes a year and else a day is told as both."""
+    path = tmp_path / "x.csv"
+    rows = "".join(f"{at},{1975 + at if at % 3 else f'{1975 + at}-05-01'},x\n" for at in range(1, 12))
+    path.write_text(f"n,withdrawn,k\n{rows}All figures are as of then.,1990,x\n")
+    (table,) = one(str(path), Clock(float("inf"), 2**20))["tables"]
+    number, date, _ = table["columns"]
+    assert "null_values" not in table["call"]
+    assert number["others"] == {"All figures are as of then.": 1}
+    assert (date["form"], date.get("others")) == ("%Y or %Y-%m-%d", None)

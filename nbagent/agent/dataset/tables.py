@@ -44,6 +44,9 @@ SCALED = 3
 """Columns with other scales that are told."""
 SCALE = 8
 """How many times as great the greatest value of some files is where another unit is likely."""
+BEGIN = 400
+"""Characters of how a text begins."""
+_BLANKS = re.compile(r"[ \t]{3,}")
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
@@ -65,7 +68,7 @@ def file_lines(family: Family) -> list[str]:
     if file.note:
         lines.append(f"    note: {quote(file.note, limit=NOTE)}")
     if file.text and not file.is_note:
-        lines.append(f"    begins with: {quote(file.text, limit=200)}")
+        lines.append(f"    begins with: {quote(_BLANKS.sub('  ', file.text), limit=BEGIN)}")
     return lines
 
 

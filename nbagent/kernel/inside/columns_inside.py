@@ -38,14 +38,17 @@ SKETCHED = 2048
 """Hashes that leave the sandbox, by which columns of different files are compared."""
 MIN_POINTED = 5
 """Different values with a point and three digits behind it, from which that may be one of thousands."""
+YEARS = 1000, 2999
+"""Whole numbers that are years where all other values are dates."""
 CODES = 20
 """Different codes from which a word of their shape is rather one of them than a missing value."""
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
 _NO_NULL = re.compile(
-    r"\d|^(?:grand )?(?:total|sum|summe|gesamt|insgesamt|somme|suma|totale|mean|average)\b", re.IGNORECASE
+    r"\d|\S+(?:\s+\S+){3}|^(?:grand )?(?:total|sum|summe|gesamt|insgesamt|somme|suma|totale|mean|average)\b",
+    re.IGNORECASE,
 )
-"""What a word among numbers has in it if it is no missing value: below 10, or the line of a sum."""
+"""What a word among numbers has in it if it is no missing value: below 10, a sentence, or the line of a sum."""
 TOP = 20
 """The most frequent values of a piece that are remembered."""
 OTHERS = 5
@@ -379,6 +382,11 @@ class Tally:
             rest = {form: count for form, count in self.forms.items() if count and form not in found["form"]}
             few = ordered(self.others)[:OTHERS]
             found["others"] = {brief(value): count for value, count in [*rest.items(), *few]}
+        are_years = self.integers == self.numbers and all(
+            YEARS[0] <= each <= YEARS[1] for each in self.bounds if not isinstance(each, str)
+        )
+        if are_years and list(found.get("others", ())) == ["%Y-%m-%d"]:
+            found |= {"form": "%Y or %Y-%m-%d", "others": {}}
         return found
 
     def sketch(self, hashes: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ MAX_LATE = 3
 """Files that may take too long, each of which still occupies the kernel."""
 LATE_NOTE = "took too long to read"
 NO_TIME_NOTE = "not profiled: there was no time left"
-TEXT_BYTES = 300
+TEXT_BYTES = 1_500
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
 PACKED = {b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
@@ -171,7 +171,8 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
         table = laid_out(path, size, start, notes_beside(os.path.dirname(path))) or spaced_table(path, start)
         if table:
             return {"kind": "text", "tables": [table]}
-    is_one = may_be_note(path)
+    # What is too long to be read by anybody is data, such as a listing, unless its name says that it explains some.
+    is_one = is_note(path) or ending == ".md" or (may_be_note(path) and size <= NOTE_BYTES)
     found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
     lines = text.splitlines()[1:-1]
     if not is_one and len(lines) >= LEAST_LINES and lines[0].strip() and len(set(map(len, lines))) == 1:

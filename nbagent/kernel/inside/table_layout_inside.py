@@ -11,7 +11,7 @@ from collections import Counter
 
 from nbagent.kernel.inside.value_forms_inside import MISSING, NUMBER
 
-COMMENTS = ("#", "//", "%", "--", "* ")
+COMMENTS = ("#", "//", "%", "--", "* ", "!")
 """How lines begin that say something of the table and are no part of it."""
 FEW = 8
 """Rows without words where numbers are, from which it is known that a table has begun."""
