@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -25,6 +26,8 @@ from nbagent.sandbox.untrusted import UnreadableError, parse
 
 ALL_FILES_SECONDS = 20.0
 """Seconds for all files together; a file that got too little of them has a note that says so."""
+MOST_BUSY = 3.0
+"""How many times as long it may take while other programs have the processors."""
 MAX_WORDS = 300
 """Words of a question that are looked for in the files' names."""
 MAX_FILES = 5_000
@@ -41,7 +44,7 @@ NOT_LISTED = "could not be read in time"
 UNREAD = ("not profiled", "took too long", NOT_LISTED)
 """How notes begin of files and sheets for which there was no time (`profile_inside.py`, `documents_inside.py`)."""
 _TYPED = re.compile(
-    r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|db|sqlite|gpkg)$"
+    r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|dta|db|sqlite|gpkg)$"
 )
 """Files that are read in one way, whatever notes say."""
 
@@ -97,7 +100,9 @@ async def describe(
     if wanted:
         piece = max(1, min(32, kernel.spec.trust.limits.memory_mb // 64)) * MIB
         arguments = [wanted, ALL_FILES_SECONDS * 0.8, piece]
-        await kernel.evaluate(source, arguments, seconds=ALL_FILES_SECONDS, chunks=taken.take)
+        # Inside, what other programs have taken of the time doesn't count (`Watch` in `text_tables_inside.py`).
+        busy = min(MOST_BUSY, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+        await kernel.evaluate(source, arguments, seconds=ALL_FILES_SECONDS * busy, chunks=taken.take)
     if cache is not None and kernel.is_owned and not kernel.last_cell:
         # Once a cell has run, a profile may be what its code says.
         for path, key in listing.keys(made_with).items():

@@ -637,3 +637,84 @@ def test_a_fall_of_names_into_one_another_by_chance_is_no_key() -> None:
                  for at, each in enumerate(columns)]  # fmt: skip
         kept.append(len(DataView(Profiles(files)).keys))
     assert kept == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("stateplane.csv", "How many zones of stateplane.csv has the EPSG?"),
+        ("stateplane.csv", "How many of the state plane zones has the EPSG?"),
+        ("of_all.dta", "How many has EPSG in of_all.dta?"),
+        ("murder.dta", "What EPSG is most frequent in the data set murder?"),
+    ],
+)
+def test_a_file_that_the_question_names_is_told_before_others(name: str, question: str) -> None:
+    """Whatever words the columns and values of others have in common with it, and however its words are parted."""
+    others = [
+        table(f"/tmp/data/{n}.csv", "EPSG", "state zones", f"c{n}", values={"EPSG": 2, "frequent": 1})
+        for n in range(20)
+    ]
+    told = section([*others, table(f"/tmp/data/{name}", "x", "y")], question)
+    assert told.index(f'- "/tmp/data/{name}"') < told.index('- "/tmp/data/0.csv"')
+
+
+def test_what_words_are_abbreviated_to_finds_files_only() -> None:
+    """Columns have short names, which meet any letters: "act" is no "also count them"."""
+    files = [table(f"/tmp/data/{n}.csv", f"c{n}", "murders" if n == 12 else "act") for n in range(13)]
+    told = section(files, "Of all murders, also count the few unsolved.")
+    assert told.index('- "/tmp/data/12.csv"') < told.index('- "/tmp/data/0.csv"')
+
+
+def test_a_note_is_linked_to_the_table_of_its_name() -> None:
+    """It comes first if the question names that, also where the names of notes differ in numbers only."""
+    files = [table(f"/tmp/data/{name}.csv", f"in {name}") for name in ("crime1", "crime2", "crime3", *"abcdefgh")]
+    files += [
+        FileProfile(f"/tmp/data/about/{name}.txt", kind="text", text=f"{name} has rates {name}", is_note=True, size=9)
+        for name in ("crime1", "crime2", "crime3", "README_a", *"bcdefgh")
+    ]
+    told = section(files, "What rates has crime3?")
+    assert told.index("crime3 has rates") < told.index('- "/tmp/data/crime3.csv"')
+    assert "crime1 has rates" not in told
+    where = told[told.index('- "/tmp/data/crime3.csv"') :].splitlines()[1]
+    assert where == '    explained in: "crime3.txt"'
+    assert '    explained in: "README_a.txt"' in section(files, "a.csv")
+    database = FileProfile("/tmp/data/all.db", kind="SQLite database", tables=[Table("crime2"), Table("b")])
+    for each in database.tables:
+        each.columns, each.rows = [Column("x", dtype="TEXT"), Column(each.name)], 3
+    view = DataView(Profiles([database, *files[11:]]))
+    assert [each.notes for each in view.groups] == [["/tmp/data/about/crime2.txt"], ["/tmp/data/about/b.txt"]]
+
+
+def test_a_table_without_names_is_told_by_its_first_lines() -> None:
+    """Also where it is told briefly, unless something above it says what its columns are."""
+    file = table("/tmp/data/x.dat", "column_0", "column_1")
+    (told,) = file.tables
+    told.raw = ["of us", "in h", "1,2", "3,4"]
+    (group,) = DataView(Profiles([file])).groups
+    shown = '    first lines: "in h" "1,2" "3,4"'
+    assert table_lines(group, BRIEF)[-2:] == ['    columns: "column_0", "column_1"', shown]
+    told.columns[0].label = "half time"
+    assert table_lines(group, BRIEF)[-1] == '    columns: "column_0" ("half time"), "column_1"'
+
+
+def test_of_a_file_that_was_not_read_in_time_its_siblings_tell() -> None:
+    """By their names but for numbers and endings; what is known of none is told without."""
+    files = [table(f"/tmp/data/flights_2013-{n:02}.csv", "carrier", "hour") for n in range(1, 10)]
+    late = [FileProfile(f"/tmp/data/{name}", note="took too long to read") for name in ("flights_2013-10.csv.zip", "x")]
+    told = section([*files, *late], "Which carrier?")
+    like = '"/tmp/data/flights_2013-10.csv.zip": "took too long to read"; probably like "flights_2013-{01…09}.csv"'
+    assert {like, '"/tmp/data/x": "took too long to read"'} <= set(told.splitlines())
+
+
+def test_codes_of_three_letters_meet_by_chance() -> None:
+    """Of another name, they need more in common than names of things do."""
+    codes = [f"{a}{b}{c}" for a in "ABC" for b in "DEF" for c in "GHI"]
+    for name, same, is_key in (("vendor", 10, False), ("vendor", 20, True), ("alpha_3", 10, True)):
+        several = codes[:same] + [f"Z{at:02}" for at in range(27 - same)]
+        files = []
+        for path, column, values in (("a", "alpha_3", codes), ("b", name, several)):
+            file = table(f"/tmp/data/{path}.csv", column, f"of {path}")
+            (told,) = file.tables
+            told.columns[0].distinct, told.columns[0].sketch, told.columns[0].sample = 27, sketch(values), ["ABC"]
+            files.append(file)
+        assert bool(DataView(Profiles(files)).keys) is is_key

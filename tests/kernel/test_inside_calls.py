@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import machine
@@ -124,3 +126,20 @@ async def test_hostile_results_stall_nobody(kernel: Kernel) -> None:
     await kernel.run(HOSTILE)
     assert await kernel.evaluate(source, [1]) is None
     assert await longest_pause(kernel, source, 10) < 10 * honest + 5 * machine.pace()
+
+
+@pytest.mark.parametrize("name", ["profile_inside.py", "find_inside.py", "listing_inside.py"])
+async def test_modules_that_are_sent_as_one_share_no_name(name: str) -> None:
+    """Else the later one would take the place of the earlier one, and of its callers."""
+    defined = [
+        each
+        for node in ast.parse(inside_calls.source_of(name)).body
+        for each in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            else [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            else []
+        )
+    ]
+    assert [each for each, count in Counter(defined).items() if count > 1] == []

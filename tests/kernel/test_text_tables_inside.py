@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import machine
 import pandas as pd
@@ -172,6 +178,32 @@ TRACES = "".join(f"{city},{at},{at + 1},{at + 2}\n" for at, city in enumerate(["
         ("alice,2050\nbob,310\ncarol,45\ndave,777\nerin,12\n", 0, [], ""),
         ("2000\n310\n45\n777\n", 0, [], ""),
         ("state,2021\nAL,1.5\nAK,2.5\nAZ,-0.5\n", 0, ["state", "2021"], ""),
+        # Parts of names that stand above each other, none of them above each column; a row of few numbers follows.
+        (
+            "\tof the\t\t\t\t\n\tatom\t\thalf\tin\t\n"
+            + "".join(f"H\t{at}\tH-{at}\t{at}.5\t\t{at % 3} h\n" for at in range(1, 20)),
+            2,
+            [],
+            "of the atom",
+        ),
+        # What stands where numbers follow is a word of digits, as it comes again below.
+        (
+            "0-n-1,618 S,1/2,-3(6)\n" + "".join(f"1-H-{at},{at}.5,{at % 3 + 1}/2,{at}(1)\n" for at in range(20)),
+            0,
+            [],
+            "",
+        ),
+        # The first value is missing.
+        ("1.5,NaN\n" + "2.5,3.5\n" * 20, 0, [], ""),
+        # Codes in order; a header of as many letters would not come first.
+        ("AAA\tAvo Ltd\n" + "".join(f"AA{each}\t{each} Ltd\n" for each in "BCDEFGHIJKL"), 0, [], ""),
+        ("FAA\tname\n" + "".join(f"AA{each}\t{each} Ltd\n" for each in "BCDEFGHIJKL"), 0, ["FAA", "name"], ""),
+        # The header is a comment, with a last field that most rows lack.
+        ("# of us\n#Z\tname\tnote\n" + "1\tH\t\n2\tHe\tg\n3\tLi\t\n" * 9, 1, ["#Z", "name", "note"], ""),
+        # Only the column that numbers the rows has no name.
+        (",x\n" + "".join(f"{at},{at / 7}\n" for at in range(9)), 0, ["", "x"], ""),
+        # Names with digits, of which one is that of a group, too.
+        ("id,q1,q2,2019\n" + "".join(f"{at},q{at % 3},{at},{at * 7}\n" for at in range(1, 20)), 0, ["id", "q1"], ""),
     ],
 )
 def test_a_table_begins_below_the_words_on_it(text: str, skipped: int, header: list[str], labels: str) -> None:
@@ -442,3 +474,110 @@ def test_yaml_without_keys_is_described_too(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.yml"
     path.write_text(text)
     assert machine.within(20, lambda: one(str(path), Clock(float("inf"), 2**20)))["kind"] == "YAML"
+
+
+def test_a_drawn_table_of_variables_is_a_note_and_another_one_a_table(tmp_path: Path) -> None:
+    """Of any length: a long one has so many rows that it looks like a table, too."""
+    rule = "+----------+-----------------+\n"
+    rows = "".join(f"| v{at:<7} | what {at:<10} is |\n" for at in range(60))
+    for head in ("| variable | label |", "| v0 | what it is |"):
+        path = tmp_path / "x.txt"
+        path.write_text(f"name of dataset: x\n\n{rule}{head}\n{rule}{rows}{rule}")
+        found = one(str(path), Clock(float("inf"), 2**20))
+        assert (found["kind"], found.get("is_note", False)) == (("text", True) if "label" in head else ("CSV", False))
+
+
+@pytest.mark.parametrize("module", [bz2, lzma])
+def test_a_packed_file_is_described_as_if_it_lay_there_unpacked(tmp_path: Path, module: Any) -> None:
+    """With a call that unpacks it; what is no table or is cut has none."""
+    path = tmp_path / f"x.csv.{module.__name__}"
+    path.write_bytes(module.compress(b"a;b\n" + b"1;2,5\n" * 9))
+    found = one(str(path), Clock(float("inf"), 2**20))
+    (table,) = found["tables"]
+    assert (found["kind"], table["rows"], [each["name"] for each in table["columns"]]) == ("CSV", 9, ["a", "b"])
+    read = eval(table["call"], {"pl": pl, module.__name__: module})  # noqa: S307 - made by us
+    assert read.schema == {"a": pl.Int64, "b": pl.Float64}
+    path.write_bytes(module.compress(b"a,b\n" + b"1,2\n" * 9)[:-9])
+    assert "tables" not in one(str(path), Clock(float("inf"), 2**20))
+    path.write_bytes(module.compress(bytes(2**22)))
+    assert one(str(path), Clock(float("inf"), 2**20))["note"] == "too large to be read whole"
+
+
+def test_a_data_set_of_stata_has_its_labels(tmp_path: Path) -> None:
+    """Also where two values of a variable have the same one, so that pandas can't read these."""
+    path = tmp_path / "x.dta"
+    frame = pd.DataFrame({"state": ["AL", "AK"], "kind": [1, 2]})
+    labels = {"kind": "what it is"}
+    for values in ({1: "one", 2: "two"}, {1: "one", 2: "one"}):
+        frame.to_stata(path, write_index=False, variable_labels=labels, value_labels={"kind": values})
+        found = one(str(path), Clock(float("inf"), 2**20))
+        (table,) = found["tables"]
+        assert (found["kind"], table["rows"]) == ("Stata", 2)
+        assert [each.get("label") for each in table["columns"]] == [None, "what it is"]
+        assert eval(table["call"], {"pl": pl, "pd": pd}).height == 2  # noqa: S307 - made by us
+
+
+def test_a_word_of_the_shape_of_all_codes_is_one_of_them(tmp_path: Path) -> None:
+    """Na is sodium where each row has another element; of countries in many rows, nobody knows; else it is missing."""
+    signs = [f"{a}{b}" for a in "BCD" for b in "aeioulr"]
+    path = tmp_path / "x.csv"
+    rows = [f"{sign},{sign.upper()},{sign * 3},{at % 9},{at / 7}" for at, sign in enumerate([*signs, "Na"])]
+    path.write_text("sign,country,name,grade,n\n" + "\n".join([*rows, ",NA,Na,NA,NA", ",CA,x,3,1.5"]) + "\n")
+    (table,) = one(str(path), Clock(float("inf"), 2**20))["tables"]
+    told = {each["name"]: (each.get("missing"), each.get("sentinels")) for each in table["columns"]}
+    assert told == {
+        "sign": (None, None),
+        "country": (None, {"NA": 2}),
+        "name": ({"Na": 1}, None),
+        "grade": ({"NA": 1}, None),
+        "n": ({"NA": 1}, None),
+    }
+    read = eval(table["call"], {"pl": pl})  # noqa: S307 - made by us
+    assert read["country"].to_list().count("NA") == 2
+    assert read["n"].null_count() == 1
+
+
+def test_what_others_take_of_the_processors_counts_for_a_part() -> None:
+    """A wait for nothing counts whole, and so does what a process does itself."""
+    code = (
+        "import time; from nbagent.kernel.inside.text_tables_inside import Watch\n"
+        "watch, began = Watch(), time.monotonic()\n"
+        "while time.process_time() < 3: pass\n"
+        "print(time.monotonic() - began, watch.now())\nhere = watch.now(); time.sleep(0.5); print(watch.now() - here)"
+    )
+    (allowed,) = sorted(os.sched_getaffinity(0))[:1]
+    pinned = ["taskset", "-c", str(allowed), sys.executable, "-c"]
+    others = [subprocess.Popen([*pinned, "while True: pass"]) for _ in range(3)]
+    try:
+        whole, own, asleep = map(float, subprocess.check_output([*pinned, code], text=True).split())
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
+    assert whole / 3.5 < own < 0.75 * whole
+    assert asleep > 0.4
+
+
+def test_a_long_listing_is_data_and_comments_may_begin_with_an_exclamation_mark(tmp_path: Path) -> None:
+    """A text of a megabyte explains nothing, unless its name says so."""
+    block = "28-36-38   (hex)\t\tAnn, Inc.\n\t\t\t\tRoad 1\n\t\t\t\tUS\n\n"
+    for name, count, is_note in (("x.txt", 9999, False), ("README.txt", 9999, True), ("x.txt", 9, True)):
+        (tmp_path / name).write_text("Range        Organization\n\n" + block * count)
+        assert one(str(tmp_path / name), Clock(float("inf"), 2**20))["is_note"] is is_note
+    path = tmp_path / "ellips.txt"
+    path.write_text("!\n! By mail, of us, to all\n!\n" + '"E009","Airy 1830",6377563.396,6356256.91\n' * 9)
+    (table,) = one(str(path), Clock(float("inf"), 2**20))["tables"]
+    assert table["rows"] == 9
+    assert "skip_lines=3, has_header=False" in table["call"]
+
+
+def test_sentences_are_no_null_words_and_years_may_stand_among_dates(tmp_path: Path) -> None:
+    """Words below a table are those of a note; what is sometimes a year and else a day is told as both."""
+    path = tmp_path / "x.csv"
+    rows = "".join(f"{at},{1975 + at if at % 3 else f'{1975 + at}-05-01'},x\n" for at in range(1, 12))
+    path.write_text(f"n,withdrawn,k\n{rows}All figures are as of then.,1990,x\n")
+    (table,) = one(str(path), Clock(float("inf"), 2**20))["tables"]
+    number, date, _ = table["columns"]
+    assert "null_values" not in table["call"]
+    assert number["others"] == {"All figures are as of then.": 1}
+    assert (date["form"], date.get("others")) == ("%Y or %Y-%m-%d", None)

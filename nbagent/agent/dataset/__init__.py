@@ -1,6 +1,7 @@
 """What the model is told of the data: which parts of the profiles of files, and where in its prompt.
 
 section      the prompt's section within its budget, as the question's `words` choose
+notes        the texts that explain tables
 folders      the files, folder by folder; `tables` what is in each of them
 groups       files and tables that are alike; `keys` the columns by which they can be joined
 """

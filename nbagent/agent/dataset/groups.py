@@ -65,12 +65,14 @@ class Group:
         tables: Each table, with its file.
         columns: The columns, by the values of all tables.
         sides: Of each column, those of the tables.
+        notes: The paths of texts that are called as its files or tables are.
     """
 
     families: list[Family]
     tables: list[tuple[FileProfile, Table]]
     columns: list[Column] = field(default_factory=list)
     sides: list[list[Column]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -129,6 +131,12 @@ def _pattern(name: str) -> str:
     return repr(_NUMBER.split(name))
 
 
+def likeness(path: str) -> str:
+    """What paths have in common that differ in numbers and endings only."""
+    folder, _, name = path.rpartition("/")
+    return _pattern(f"{folder}/{name.partition('.')[0]}")
+
+
 def _signature(table: Table) -> tuple[str, ...]:
     return (_pattern(table.name), *(column.name for column in table.columns))
 
@@ -142,7 +150,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 if not table.columns:
                     continue
                 # What no header names is the same only in one place.
-                nameless = all(_NAMELESS.fullmatch(each.name) for each in table.columns)
+                nameless = all(map(is_nameless, table.columns))
                 where = family.folder if nameless else ""
                 key = _signature(table), file.path if len(table.columns) < 2 else where
                 if is_record(file, table):
@@ -157,6 +165,11 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
         for column, side in zip(group.columns, group.sides, strict=True):
             column.empty += len(group.tables) - len(side)  # records without it
     return list(found.values())
+
+
+def is_nameless(column: Column) -> bool:
+    """Whether no header names a column, nor does anything above the table."""
+    return _NAMELESS.fullmatch(column.name) is not None and not column.label
 
 
 def is_record(file: FileProfile, table: Table) -> bool:

@@ -15,6 +15,8 @@ LEAST_VALUES = 4
 """Different values that a column must have: yes and no are no key."""
 LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
+SHORT, LEAST_SHORT = 3, 0.6
+"""Letters of codes that others have by chance, and their share that columns of other names must have in common."""
 LEAST_COMMON = 3
 MOST_ALIKE = 0.9
 """The share of values that two columns of other names must have in common but for case, where none is the same."""
@@ -93,6 +95,7 @@ class _Values:
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
         # In a file of many, a column of numbers may be empty, so that its type is another one.
         has_number_type = any(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
+        self.is_short = all(len(str(each)) <= SHORT for each in column.sample)
         self.is_amount = any(each in column.form for each in _AMOUNTS)
         self.is_number = has_number_type or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
 
@@ -147,7 +150,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         exact, folded, count = left.shares(right)
         if exact < LEAST_COMMON / count and folded < MOST_ALIKE and not is_akin:
             continue  # states and regions are called as fires are, by chance
-        if max(exact, folded) >= LEAST_SHARE and count >= (LEAST_VALUES if is_akin else FEW):
+        least = LEAST_SHARE if is_akin or not (left.is_short and right.is_short) else LEAST_SHORT
+        if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW):
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found

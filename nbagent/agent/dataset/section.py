@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
-from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups
+from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups, likeness
 from nbagent.agent.dataset.keys import Key, alike, keys
+from nbagent.agent.dataset.notes import explained_by, link_notes, note_lines
 from nbagent.agent.dataset.tables import (
     BRIEF,
     FULL,
@@ -26,10 +27,11 @@ from nbagent.agent.dataset.tables import (
     table_lines,
     undescribed,
 )
-from nbagent.agent.dataset.words import initials, names, passages, stem, touch_file, touches, words
+from nbagent.agent.dataset.words import calls, initials, is_named, names, touch_file, touches, words
 from nbagent.core.text import share
-from nbagent.kernel.describe import Profiles
+from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.inside.notes_inside import ENDINGS
+from nbagent.kernel.profile import FileProfile
 
 ALL, TREE, NOTES, KEYS = 7_700, 2_600, 2_300, 600
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
@@ -46,8 +48,6 @@ TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
 SINGLE, ONE_TABLE = 3_600, 1_300
 """Bytes on the tables where there is one file, and on a table that is all there is."""
-ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
-"""Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
 LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 SAME = 6
@@ -64,8 +64,6 @@ COPIES = 3
 """Files with the same content that are told, and files that have it."""
 _LABEL = re.compile(r"[^\W\d_]|\d\s?[\u2013-]\s?\d")
 """What has a letter beside its digits, or is a range: an age of 60 - 69, 80 and over."""
-_ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
-"""Where a link of Markdown leads."""
 
 
 class DataView:
@@ -81,6 +79,7 @@ class DataView:
         self.left_out = left_out
         self.families = families(profiles.files)
         self.groups = groups(self.families)
+        link_notes(self.families, self.groups)
         self.keys: list[Key] = keys(self.groups) if len(self.groups) > 1 else []
 
     @property
@@ -113,15 +112,17 @@ class DataView:
         """The section, for a question whose words say what matters."""
         if not self.profiles.files and not self.left_out:
             return "# The data\nThere are no data files."
-        asked = {each for each in words(question) if len(each) > 3 or not each.isdigit()} | initials(question)
+        asked = {each for each in words(question) if len(each) > 3 or not each.isdigit()}
         explained = {
             name: each.files[0].text[:2000]
             for each in self.families
             if each.files[0].is_note
-            for name in (stem(each), each.name.rpartition(".")[2].lower())
+            for name in (*explained_by(each), each.name.rpartition(".")[2].lower())
             if f".{name}" not in ENDINGS  # another ending may be the name of the table that a note explains
         }
-        scores = self._joined(touches(asked, self.groups, explained, names(question)))
+        called = calls(question)
+        touched = touches(asked, self.groups, explained, names(question), initials(question))
+        scores = self._named(called, self._joined(touched))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
         left = ALL - KEYS
         if len(self.profiles.files) == 1:
@@ -133,7 +134,8 @@ class DataView:
         copies = self._copies()
         lines += copies
         left -= _size(copies)
-        notes = self._notes(asked, scores, min(NOTES, max(left - TABLES, FEW_NOTES)))
+        room = min(NOTES, max(left - TABLES, FEW_NOTES))
+        notes = note_lines(self.families, self.groups, scores, called, asked, room)
         lines += notes
         left -= _size(notes) if len(self.profiles.files) > 1 else 0
         shared, _ = fitted(self._keys(scores), KEYS)
@@ -143,6 +145,16 @@ class DataView:
             "instructions. Calls were tried; where none is given, `pl.read_csv(path)` or its like reads it. ×n: in n "
             "rows.\n<data>\n" + "\n".join(lines) + "\n</data>"
         )
+
+    def _named(self, called: Collection[str], scores: dict[int, float]) -> dict[int, float]:
+        """The same, but the best table of each file that a question names comes before all others."""
+        most = max(scores.values(), default=0.0) + 1
+        for family in self.families:
+            own = [each for each in self.groups if family in each.families]
+            if own and is_named(called, family):
+                best = max(own, key=lambda each: scores[id(each)])
+                scores[id(best)] += most if scores[id(best)] < most else 0
+        return scores
 
     def _joined(self, scores: dict[int, float]) -> dict[int, float]:
         """The same, with a part of them for the tables that can be joined to those that are touched more."""
@@ -199,41 +211,6 @@ class DataView:
             room -= len(line) + 1
         return lines
 
-    def _notes(self, asked: set[str], scores: Mapping[int, float], left: int) -> list[str]:
-        """The texts that explain the data, the most fitting first: by their words, and as the tables of their names."""
-        notes = [each for each in self.families if each.files[0].is_note and each.files[0].text]
-        named: dict[str, float] = {}
-        for group in self.groups:
-            for family in group.families:
-                if not family.files[0].is_note:
-                    # A note may explain one table, all of a kind, or all that an instrument has measured.
-                    ending, folder = family.name.rpartition(".")[2].lower(), family.folder.rpartition("/")[2]
-                    for each in {stem(family), ending, folder.lower(), *words(stem(family))}:
-                        named[each] = max(scores[id(group)], named.get(each, 0.0))
-        fitting = {id(each): touch_file(asked, each) + 2 * named.get(stem(each), 0.0) for each in notes}
-        most = max(fitting.values(), default=0.0)
-        notes.sort(key=lambda each: -fitting[id(each)])
-        if len(notes) > LISTED:
-            # Pages on tables of which the question has hardly a word leave the room to what explains the whole folder.
-            notes = [each for each in notes if fitting[id(each)] >= most / 2 or stem(each) not in named]
-        greatest = max(scores.values(), default=0.0)
-        lines: list[str] = []
-        for family in notes:
-            if left < 200:
-                break
-            file = family.files[0]
-            # A page whose tables the question hardly touches is data rather than what explains the data.
-            tables = [scores[id(each)] for each in self.groups if family in each.families]
-            is_aside = file.kind == "HTML" and max(tables, default=greatest) < ASIDE_SCORE * greatest
-            most = min(ASIDE if is_aside else ONE_NOTE, left)
-            text = passages(_ADDRESS.sub("]", file.text.strip()), asked, most)
-            if not text:
-                continue
-            line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most)}"
-            lines.append(line)
-            left -= _size([line])
-        return lines
-
     # -- tables -------------------------------------------------------------------------------------------------
 
     def _tables(self, asked: set[str], scores: Mapping[int, float], room: int) -> list[str]:
@@ -283,21 +260,31 @@ class DataView:
         tableless = [each for each in self.families if id(each.files[0]) not in shown]
         others = [line for each in self.families for line in undescribed(each)]
         if not in_tree:
-            return [*others, *(line for each in tableless for line in file_lines(each))]
+            told = [line for each in tableless if not was_late(each.files[0]) for line in file_lines(each)]
+            return [*others, *told, *self._unread(was_late)]
         texts = [each for each in tableless if each.files[0].text and not each.files[0].is_note]
         notes = [each.files[0].text for each in tableless if each.files[0].is_note]
         fitting = {id(each): touch_file(asked, each) + any(each.name in note for note in notes) for each in texts}
         texts = sorted((each for each in texts if fitting[id(each)]), key=lambda each: -fitting[id(each)])
         lines = [*others[:TEXTS], *(line for each in texts[:TEXTS] for line in file_lines(each))]
-        unread: dict[str, list[Family]] = {}
+        return [*lines, *self._unread(lambda file: file.note.startswith("can't be read") or was_late(file))]
+
+    def _unread(self, is_unread: Callable[[FileProfile], bool]) -> list[str]:
+        """Files that were not read, each kind on a line; what is in those that are called like others is probable."""
+        read: dict[str, str] = {}
+        unread: dict[tuple[str, str], list[str]] = {}
         for each in self.families:
-            if each.files[0].note.startswith(("can't be read", "not profiled", "took too long")):
-                unread.setdefault(each.files[0].note, []).append(each)
-        for note, alike_files in list(unread.items())[:10]:
-            more = f" and {len(alike_files) - 3} more" if len(alike_files) > 3 else ""
-            paths = ", ".join(quote(each.files[0].path, limit=200) for each in alike_files[:3])
-            lines.append(f"{paths}{more}: {quote(note, limit=NOTE)}")
-        return lines
+            if any(table.columns for table in each.files[0].tables):
+                read.setdefault(likeness(each.files[0].path), each.name)
+        for file in (file for each in self.families for file in each.files if is_unread(file) and not file.tables):
+            like = read.get(likeness(file.path), "")
+            probable = f"; probably like {quote(like, limit=90)}" if like else ""
+            unread.setdefault((file.note, probable), []).append(quote(file.path, limit=200))
+        return [
+            f"{', '.join(paths[:3])}{f' and {len(paths) - 3} more' if len(paths) > 3 else ''}: "
+            f"{quote(note, limit=NOTE)}{probable}"
+            for (note, probable), paths in list(unread.items())[:10]
+        ]
 
     def _keys(self, scores: Mapping[int, float]) -> list[str]:
         """Columns with common values, those of the tables that the question touches first."""

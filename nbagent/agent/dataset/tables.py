@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty
+from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty, is_nameless
 from nbagent.agent.dataset.keys import ROW_NUMBERS
 from nbagent.agent.dataset.words import common, words
 from nbagent.core.text import visible
@@ -35,11 +35,18 @@ WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
 BESIDE, STACKED_TOUCHED = 3, 1
 """Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
+NOTES = 2
+"""Notes on a table that are named."""
+SHOWN = 3
+"""Lines that are shown of a table without names that is told briefly."""
 FULL, BRIEF = 2, 1
 SCALED = 3
 """Columns with other scales that are told."""
 SCALE = 8
 """How many times as great the greatest value of some files is where another unit is likely."""
+BEGIN = 400
+"""Characters of how a text begins."""
+_BLANKS = re.compile(r"[ \t]{3,}")
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
@@ -61,7 +68,7 @@ def file_lines(family: Family) -> list[str]:
     if file.note:
         lines.append(f"    note: {quote(file.note, limit=NOTE)}")
     if file.text and not file.is_note:
-        lines.append(f"    begins with: {quote(file.text, limit=200)}")
+        lines.append(f"    begins with: {quote(_BLANKS.sub('  ', file.text), limit=BEGIN)}")
     return lines
 
 
@@ -112,6 +119,8 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     facts.append(f"{width:,} columns")
     many = f" ×{len(group.tables)}" if len(group.tables) > 1 else ""
     lines = [f"- {', '.join(names)}{more}{many} ({', '.join(facts)})"]
+    if group.notes:
+        lines.append(f"    explained in: {', '.join(quote(base_name(each), limit=90) for each in group.notes[:NOTES])}")
     told = folded(group.columns)
     left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
@@ -125,6 +134,7 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
         more = f" and {left_out:,} more" if left_out else ""
         lines += [*_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
         beside = _stacked(group)
+        lines += [_first_lines(table.raw[-SHOWN:])] * all(map(is_nameless, group.columns)) if table.raw else []
         return [*lines, *beside, *(f"    note: {quote(file.note, limit=NOTE // 2)}" for _ in beside if file.note)]
     lines += [*_calls(group), *_stacked(group)]
     rows = _rows(group)
@@ -136,8 +146,12 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
     if table.raw:
-        lines.append(f"    first lines: {' '.join(quote(each, limit=100) for each in table.raw)}")
+        lines.append(_first_lines(table.raw))
     return lines
+
+
+def _first_lines(raw: Sequence[str]) -> str:
+    return f"    first lines: {' '.join(quote(each, limit=100) for each in raw)}"
 
 
 def _rows(group: Group) -> list[str]:
@@ -239,7 +253,7 @@ def column_line(column: Column) -> str:
     if column.form:
         facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
     if column.label:
-        facts.append(f"header goes on {quote(column.label)}")
+        facts.append(f"label {quote(column.label)}")
     if column.unit and f"({column.unit})" not in column.name:
         facts.append(f"unit {quote(column.unit)}")
     is_number = column.dtype.startswith(("Int", "UInt"))

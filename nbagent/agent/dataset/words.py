@@ -7,19 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from nbagent.agent.dataset.groups import Family, Group
+from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.kernel.profile import Column
 
 _WORD = re.compile(r"[^\W_]{2,}")
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{3})(?=\d)")
 """Where a word begins in the middle of a name: MASchools, yearOfBirth, Amsterdam0624."""
+_PARTS = re.compile(r"[^\W_]+")
+TOGETHER = 4
+"""Words of a question that may be one in a file's name."""
 _INITIALS = range(3, 6)
 """Letters of an abbreviation by which a file may be named after words of a question."""
-_OTHERS_SAY = re.compile(
-    r"(?i)permission is hereby granted|copyright (?:\(c\)|©|\d)|without warranty|software is provided|"
-    r"redistribution and use|shall be included in all|issue tracker|pull requests"
-)
-"""What paragraphs have in them that are a licence, or for those who work on the software."""
 _COMMON = frozenset(
     "the of and in to is are was were what which how many much for with by on from per all each at an or as that this "
     "does do did have has between than its it be number average mean total give list show file files data value values "
@@ -27,11 +25,6 @@ _COMMON = frozenset(
     "year month day date time one two three all both together over after before "
     "der die das und in von wie viele welche ist sind im den mit für".split()
 )
-_ASIDE = re.compile(
-    r"(?i)#+\s*(?:usage|examples?|references?|see also|licen[cs]es?|citations?|citing|acknowledge?ments?|contribut\w*|"
-    r"authors?|install\w*|setup|build\w*|versions?|changelog|release\w*)\b"
-)
-"""Headings of what says little of the data."""
 PROPER = 5
 """How many times as much a name says as another word."""
 SAME_LETTERS = 6
@@ -63,8 +56,27 @@ def stem(family: Family) -> str:
     return family.name.partition(".")[0].lower()
 
 
+def calls(question: str) -> set[str]:
+    """What a question may call a file: its words, and several of them in a row as one, without an s at the end."""
+    parts = [each.lower() for each in _PARTS.findall(question[:20_000])]
+    rows = (parts[at : at + size] for size in range(1, TOGETHER + 1) for at in range(len(parts) - size + 1))
+    return {"".join(row).removesuffix("s") for row in rows if not _COMMON.issuperset(row)}
+
+
+def is_named(called: Collection[str], family: Family) -> bool:
+    """Whether files are called by their whole name, with their ending or, if that says something, without it."""
+    own = base_name(family.files[0].path).lower()
+    stem = own.partition(".")[0].rstrip("0123456789_-. ") if len(family.files) > 1 else own.partition(".")[0]
+    names = ["".join(_PARTS.findall(each)).removesuffix("s") for each in (own, stem)]
+    return names[0] in called or (len(names[1]) > 2 and names[1] in called)
+
+
 def touches(
-    question: set[str], groups: Sequence[Group], notes: Mapping[str, str] = {}, proper: Collection[str] = ()
+    question: set[str],
+    groups: Sequence[Group],
+    notes: Mapping[str, str] = {},
+    proper: Collection[str] = (),
+    short: Collection[str] = (),
 ) -> dict[int, float]:
     """How much a question's words touch each group of tables, by the group's id.
 
@@ -76,6 +88,7 @@ def touches(
         groups: The groups.
         notes: What notes say, by the names of the tables that they explain.
         proper: Those of the words that are names; they count more.
+        short: What others may be abbreviated to in the names of files and tables.
     """
     found = {}
     for group in groups:
@@ -92,6 +105,7 @@ def touches(
         columns = [each for each in columns if not each.isdigit()]
         parts = (3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.5, explained), (1.0, told), (0.5, years)
         found[id(group)] = [each for weight, texts in parts for each in _weighed(question, texts, weight, proper)]
+        found[id(group)].append((3.0, words(" ".join([*names, *tables])).intersection(short) - question))
     # The tables of one file have its name's words in common, which say no less about it for that.
     by_file: dict[int, set[str]] = {}
     for group in groups:
@@ -121,11 +135,13 @@ def _weighed(
 
 
 def common(question: set[str], there: set[str]) -> set[str]:
-    """The words of a question that are there, also in a longer or shorter form."""
+    """The words of a question that are there, also in a longer or shorter form, or as a long part of a word."""
     stems = {each[:STEM] for each in there if len(each) >= STEM}
     near = {each for each in question - there if each[:STEM] in stems and len(each) >= STEM}
     long = [each for each in there if len(each) >= STEM]
-    return (question & there) | {word for word in near if any(_is_form(word, each) for each in long)}
+    forms = {word for word in near if any(_is_form(word, each) for each in long)}
+    joined = " ".join(long)
+    return (question & there) | forms | {word for word in question if len(word) >= SAME_LETTERS and word in joined}
 
 
 def _is_form(one: str, other: str) -> bool:
@@ -138,41 +154,3 @@ def touch_file(question: set[str], family: Family) -> float:
     """How much a question's words touch the names and the text of files."""
     text = words(" ".join(f"{each.path} {each.text[:2000]}" for each in family.files[:20]))
     return float(len(common(question, text)))
-
-
-def passages(text: str, question: set[str], room: int) -> str:
-    """A text that is longer than its room: how it begins, its headings, and the passages that a question touches."""
-    text = "\n\n".join(each for each in re.split(r"\n\s*\n", text) if each.strip() and not _OTHERS_SAY.search(each))
-    if len(text) <= room:
-        return text
-    parts = text.split("\n\n")
-    if len(parts) < 3:
-        return _lines(text, question, room)
-    headings = {at for at, each in enumerate(parts) if each.startswith("#") and "\n" not in each.strip()}
-    above = [max((each for each in headings if each <= at), default=-1) for at in range(len(parts))]
-    asides = {at for at, heading in enumerate(above) if heading >= 0 and _ASIDE.match(parts[heading])}
-    order = sorted(range(1, len(parts)), key=lambda at: (at in asides, -len(common(question, words(parts[at]))), at))
-    headings -= asides
-    first = _lines(parts[0], question, room // 3)
-    kept, left = {0: first}, room - len(first)
-    for at in [*sorted(headings - {0})[:20], *order]:
-        part = _lines(parts[at], question, max(room // 2, 400))
-        if at not in kept and len(part) + 3 <= left:
-            kept[at] = part
-            left -= len(part) + 3
-    told = sorted(kept)
-    return "\n".join(kept[at] if at == 0 or at - 1 in kept else f"…\n{kept[at]}" for at in told)
-
-
-def _lines(text: str, question: set[str], room: int) -> str:
-    """A passage that is longer than its room: how it begins, and the lines that a question touches."""
-    if len(text) <= room:
-        return text
-    lines = text.splitlines()
-    order = sorted(range(1, len(lines)), key=lambda at: (-len(common(question, words(lines[at]))), at))
-    kept, left = {0}, room - len(lines[0])
-    for at in order:
-        if len(lines[at]) + 3 <= left:
-            kept.add(at)
-            left -= len(lines[at]) + 3
-    return "\n".join(lines[at][:room] if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept))

@@ -97,8 +97,12 @@ def described(view: DataView, file: str, table: str = "") -> list[str]:
         if not groups:
             lines += file_lines(family)
         lines += [] if table else undescribed(family)
-        if family.files[0].text:
-            lines.append(f"    text: {quote(family.files[0].text, limit=4000)}")
+        texts = {family.files[0].path, *(path for group in groups for path in group.notes)}
+        lines += [
+            f"    text of {quote(each.path, limit=200)}: {quote(each.text, limit=4000)}"
+            for each in view.profiles.files
+            if each.path in texts and each.text
+        ]
     return lines
 
 

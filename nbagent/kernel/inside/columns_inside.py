@@ -26,6 +26,7 @@ from nbagent.kernel.inside.value_forms_inside import (
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
     UNIT,
+    outline,
     without_zeros,
 )
 
@@ -37,12 +38,17 @@ SKETCHED = 2048
 """Hashes that leave the sandbox, by which columns of different files are compared."""
 MIN_POINTED = 5
 """Different values with a point and three digits behind it, from which that may be one of thousands."""
+YEARS = 1000, 2999
+"""Whole numbers that are years where all other values are dates."""
+CODES = 20
+"""Different codes from which a word of their shape is rather one of them than a missing value."""
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
 _NO_NULL = re.compile(
-    r"\d|^(?:grand )?(?:total|sum|summe|gesamt|insgesamt|somme|suma|totale|mean|average)\b", re.IGNORECASE
+    r"\d|\S+(?:\s+\S+){3}|^(?:grand )?(?:total|sum|summe|gesamt|insgesamt|somme|suma|totale|mean|average)\b",
+    re.IGNORECASE,
 )
-"""What a word among numbers has in it if it is no missing value: below 10, or the line of a sum."""
+"""What a word among numbers has in it if it is no missing value: below 10, a sentence, or the line of a sum."""
 TOP = 20
 """The most frequent values of a piece that are remembered."""
 OTHERS = 5
@@ -68,6 +74,8 @@ class Tally:
         self.top: Counter[str] = Counter()
         self.pointed = self.unpointed = 0
         self.first_over_12 = self.second_over_12 = False
+        self.are_codes = True
+        self.shapes: set[str] = set()
         self.hashes = pl.Series(dtype=pl.UInt64)
         self.folded = pl.Series(dtype=pl.UInt64)
         self.level = 0
@@ -151,6 +159,9 @@ class Tally:
         for word, count in zip(looked["text"].filter(is_word), counts.filter(is_word), strict=True):
             self.missing[word] += count
         self.filled += int(counts.filter(~is_word).sum())
+        if self.are_codes and (codes := looked.filter(~is_word)).height:
+            self.are_codes = codes["is_code"].all()
+            self.shapes.update(codes.select(outline(pl.col("text"))).to_series().unique() if self.are_codes else ())
         self._list(found, counts)
         self._thin(looked["hash"], looked["folded"])
         numbers = looked.filter(is_number)
@@ -291,6 +302,14 @@ class Tally:
                 return dtype
         return "String"
 
+    def codes(self) -> dict[str, int]:
+        """The words that usually mean a missing value, but are of the shape of all values, which are codes."""
+        if not self.are_codes or 10 * self.numbers > self.filled or len(self.hashes) << self.level < CODES:
+            return {}
+        shapes = pl.DataFrame({"text": list(self.missing)}, schema={"text": pl.String}).select(outline(pl.first()))
+        several = zip(self.missing.items(), shapes.to_series(), strict=True)
+        return {word: count for (word, count), each in several if word.isalpha() and each in self.shapes}
+
     def found(self) -> dict[str, Any]:
         """All that is known, as JSON has it."""
         dtype, distinct = self.type(), len(self.hashes) << self.level
@@ -332,6 +351,11 @@ class Tally:
         if self.sentinels and ends:
             outside = (each for each in self.sentinels.most_common(3) if not min(ends) < float(each[0]) < max(ends))
             found["sentinels"] = dict(outside)
+        if codes := self.codes():
+            found["codes"] = list(codes)
+            found["missing"] = {word: count for word, count in found["missing"].items() if word not in codes}
+            # Where each row has its own code, it is one; else nobody knows.
+            found["sentinels"] = codes if distinct < self.filled + sum(codes.values()) else {}
         found = {name: value for name, value in found.items() if value not in (0, {}, []) or name in ("low", "high")}
         if len(self.hashes) and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
             found["sketch"] = self.sketch(self.hashes)
@@ -358,6 +382,11 @@ class Tally:
             rest = {form: count for form, count in self.forms.items() if count and form not in found["form"]}
             few = ordered(self.others)[:OTHERS]
             found["others"] = {brief(value): count for value, count in [*rest.items(), *few]}
+        are_years = self.integers == self.numbers and all(
+            YEARS[0] <= each <= YEARS[1] for each in self.bounds if not isinstance(each, str)
+        )
+        if are_years and list(found.get("others", ())) == ["%Y-%m-%d"]:
+            found |= {"form": "%Y or %Y-%m-%d", "others": {}}
         return found
 
     def sketch(self, hashes: Any) -> dict[str, Any]:

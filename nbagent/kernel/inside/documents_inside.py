@@ -5,14 +5,18 @@ Never imported on the host.
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
+import lzma
 import os
 import sqlite3
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -58,6 +62,27 @@ def scanned(kind: str, path: str, clock: Clock) -> dict[str, Any]:
     if sampled:
         found |= {"sampled": True, "note": f"too large to be read whole in the time: {sampled[0]}"}
     return {"tables": [found]}
+
+
+def stata(path: str) -> dict[str, Any]:
+    """A data set of Stata, with the labels of its variables."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    problem: Exception | None = None
+    for more in ("", ", convert_categoricals=False"):  # values may have the same label
+        call = f"pl.from_pandas(pd.read_stata({path!r}{more}))"
+        try:
+            frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+        except Exception as error:
+            problem = error
+            continue
+        found = profiled([frame], call=call)
+        with pd.read_stata(path, iterator=True) as reader:
+            labels = reader.variable_labels()
+        for column in found["columns"]:
+            column |= {"label": brief(label)} if (label := labels.get(column["name"], "").strip()) else {}
+        return {"tables": [found]}
+    raise problem or AssertionError
 
 
 def workbook(path: str, clock: Clock) -> dict[str, Any]:
@@ -198,7 +223,7 @@ def archive(path: str, clock: Clock, name_of: Callable[[int], str], kind_of: Cal
             found: dict[str, Any] = {}
             if 0 < each.file_size < clock.whole and clock.nested < NESTED_ARCHIVES and not clock.is_over():
                 beside = os.path.join(folder, str(number), os.path.basename(each.filename))
-                found = _taken_out(file, each, beside, clock, kind_of)
+                found = _taken_out(partial(file.open, each), each.file_size, beside, clock, kind_of)
                 content = f"zipfile.ZipFile({path!r}).read({each.filename!r})"
                 tables += [_member(each.filename, beside, content, one) for one in found.get("tables", ())]
             if not found.get("tables"):
@@ -212,27 +237,41 @@ def archive(path: str, clock: Clock, name_of: Callable[[int], str], kind_of: Cal
     }
 
 
+def compressed(path: str, module: str, clock: Clock, kind_of: Callable[..., Any]) -> dict[str, Any]:
+    """A file that is packed alone by `bz2` or `lzma`, as if it lay there unpacked."""
+    opened: Callable[[str], Any] = bz2.open if module == "bz2" else lzma.open
+    with opened(path) as file:
+        size = len(file.read(clock.whole))
+    if size == clock.whole or clock.nested >= NESTED_ARCHIVES:
+        return {"kind": f"packed by {module}", "note": "too large to be read whole"}
+    with tempfile.TemporaryDirectory() as folder:
+        beside = os.path.join(folder, "0", Path(path).stem)
+        found = _taken_out(partial(opened, path), size, beside, clock, kind_of)
+    content = f"{module}.open({path!r}).read()"
+    return found | {"tables": [_member("", beside, content, each) for each in found.get("tables", ())]}
+
+
 def _taken_out(
-    file: zipfile.ZipFile, member: zipfile.ZipInfo, beside: str, clock: Clock, kind_of: Callable[..., Any]
+    opened: Callable[[], Any], size: int, beside: str, clock: Clock, kind_of: Callable[..., Any]
 ) -> dict[str, Any]:
-    """The profile of a member of a zip file, by a copy of it at a path; or why there is none, as its kind."""
+    """The profile of what is packed, by a copy of it at a path; or why there is none, as its kind."""
     try:
         os.mkdir(os.path.dirname(beside))
-        with file.open(member) as content, open(beside, "wb") as copy:
-            copy.write(content.read(member.file_size))
+        with opened() as content, open(beside, "wb") as copy:
+            copy.write(content.read(size))
     except Exception as error:  # it needs a password or is damaged, or no file can be called so: the others can be read
         return {"kind": f"can't be read: {brief(getattr(error, 'strerror', None) or error)}"}
     found: dict[str, Any] = {}
     clock.nested += 1
     with suppress(Exception):
-        found = kind_of(beside, member.file_size, clock)
+        found = kind_of(beside, size, clock)
     clock.nested -= 1
     os.unlink(beside)
     return found
 
 
 def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict[str, Any]:
-    """A table of a member of a zip file, with a call that takes the member's content in place of a file beside it."""
+    """A table of what is packed, with a call that takes its content in place of a file beside it."""
     call = table.get("call", "")
     for opened, by in (
         (f"json.load(open({beside!r}, encoding='utf-8-sig'))", f"json.loads({content})"),
@@ -243,6 +282,6 @@ def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict
         call = call.replace(opened, by)
     if call.startswith("pl.read_csv(") and "infer_schema" not in call:
         call = f"{call[:-1]}, infer_schema_length=None)"
-    within = f", {table['name']}" if table.get("name") else ""
-    given = {"zipfile": zipfile, "io": io, "json": json}
-    return {**table, "name": brief(f"{name}{within}"), "call": works(call, **given) if call else ""}
+    given = {"zipfile": zipfile, "io": io, "json": json, "bz2": bz2, "lzma": lzma}
+    named = ", ".join(filter(None, (name, table.get("name"))))
+    return {**table, "name": brief(named), "call": works(call, **given) if call else ""}

@@ -6,6 +6,7 @@ The host imports it, too: the profile of a text is remembered under the notes be
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 
 NAMES = (
@@ -23,6 +24,12 @@ NAMES = (
 """What is in the names of notes, whatever their ending."""
 ENDINGS = frozenset(".md .txt .rst .text .me".split())
 """Endings of texts, which may be notes whatever their names."""
+_RULE = re.compile(r"(?m)^[ \t]*[+|][-=:+| ]{3,}[+|]?[ \t]*$")
+"""A line between the rows of a table that is drawn with signs."""
+_DRAWN = re.compile(r"(?m)^[ \t]*\|(.{1,300})\|[ \t]*$")
+_OF_VARIABLES = re.compile(
+    r"(?i)variables?|columns?|fields?|labels?|descriptions?|meanings?|definitions?|explanations?"
+)
 MAX_NOTES, MAX_NAMES = 20, 2_000
 """Notes of a folder and the one above it that are read, and names in a folder that are looked at."""
 
@@ -36,6 +43,12 @@ def is_note(path: str) -> bool:
 def may_be_note(path: str) -> bool:
     """Whether a file is one by its name, or a text that may be one."""
     return os.path.splitext(path)[1].lower() in ENDINGS or is_note(path)
+
+
+def draws_dictionary(text: str) -> bool:
+    """Whether a text has a table drawn with signs, `| variable | label |`, that explains the columns of another one."""
+    head = _DRAWN.search(text) if _RULE.search(text) else None
+    return head is not None and any(_OF_VARIABLES.fullmatch(each.strip()) for each in head[1].split("|"))
 
 
 @lru_cache(maxsize=64)

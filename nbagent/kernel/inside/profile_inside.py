@@ -9,33 +9,38 @@ import json
 import os
 import stat
 import threading
-import time
 from typing import Any
 
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import archive, database, scanned, workbook
+from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
 from nbagent.kernel.inside.layouts_inside import laid_out
-from nbagent.kernel.inside.notes_inside import is_note, may_be_note, notes_beside
+from nbagent.kernel.inside.notes_inside import draws_dictionary, is_note, may_be_note, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
-from nbagent.kernel.inside.text_tables_inside import Clock, encoding_of, table_separator, text_table
+from nbagent.kernel.inside.text_tables_inside import Clock, Watch, encoding_of, table_separator, text_table
 from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0
 """Seconds that a file gets at least, while there are any: the first table waits for its library to be imported."""
 MIN_PAGE_SECONDS = 8.0
-"""The same for a page of HTML: pandas takes long to be imported."""
+"""The same for what pandas reads, which takes long to be imported."""
+JOIN_SECONDS = 0.5
+"""Seconds until it is looked again what others have taken of the time for a file."""
 SEND_SECONDS = 1.0
 """For what is published to be under way; it takes less than a thousandth of that."""
 MAX_LATE = 3
 """Files that may take too long, each of which still occupies the kernel."""
 LATE_NOTE = "took too long to read"
 NO_TIME_NOTE = "not profiled: there was no time left"
-TEXT_BYTES = 300
+TEXT_BYTES = 1_500
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
+PACKED = {b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
+"""How files begin that are packed, each alone, by the module that unpacks it."""
+PANDAS = (".html", ".htm", ".xhtml", ".dta")
+"""Endings of files that are read by pandas."""
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
@@ -46,28 +51,30 @@ def main(paths: list[str], seconds: float, piece: int) -> int:
         How many they are. Each is published when it is begun and when it is there, so that what is there is known even
         if this never comes to its end.
     """
-    end = time.monotonic() + seconds
+    watch = Watch()
     late = 0
     for number, path in enumerate(paths):
-        left = end - time.monotonic()
-        least = MIN_PAGE_SECONDS if path.lower().endswith((".html", ".htm", ".xhtml")) else MIN_FILE_SECONDS
+        left = seconds - watch.now()
+        least = MIN_PAGE_SECONDS if path.lower().endswith(PANDAS) else MIN_FILE_SECONDS
         share = max(left / (len(paths) - number), min(left, least))
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
         publish({**name, "note": LATE_NOTE})
-        found = within(path, share, piece) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
+        found = within(path, share, piece, watch) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
         late += found.get("note") == LATE_NOTE
         publish({**name, **found})
     return len(paths)
 
 
-def within(path: str, seconds: float, piece: int) -> dict[str, Any]:
+def within(path: str, seconds: float, piece: int, watch: Watch) -> dict[str, Any]:
     """One profile; a library that takes too long is left behind, since nothing can stop it."""
     box: list[dict[str, Any]] = []
-    clock = Clock(time.monotonic() + seconds * 0.6, piece)
+    end = watch.now() + seconds
+    clock = Clock(end - seconds * 0.4, piece, watch.now)
     reader = threading.Thread(target=lambda: box.append(one(path, clock)), daemon=True)
     reader.start()
-    reader.join(seconds)
+    while reader.is_alive() and (left := end - watch.now()) > 0:
+        reader.join(min(left, JOIN_SECONDS))
     return box[0] if box else {"note": LATE_NOTE}
 
 
@@ -114,6 +121,11 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
         return {"kind": "empty file", "note": "0 bytes"}
     if start.startswith(b"SQLite format 3\0"):
         return database(path, clock)
+    for magic, module in PACKED.items():
+        if start.startswith(magic):
+            return compressed(path, module, clock, kind_of)
+    if ending == ".dta" and size < clock.whole:
+        return {"kind": "Stata", **stata(path)}
     if start.startswith(b"PAR1"):
         return {"kind": "Parquet", **scanned("Parquet", path, clock)}
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
@@ -151,14 +163,16 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     """A note, nearly whole; a table by another name; or how a text begins."""
     ending = os.path.splitext(path.lower())[1]
     whole = start if size <= len(start) else start[: start.rfind(b"\n") + 1]
-    if not is_note(path) and ending != ".md" and (separator := table_separator(whole)):
+    text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
+    explains = is_note(path) or (may_be_note(path) and draws_dictionary(text))
+    if not explains and ending != ".md" and (separator := table_separator(whole)):
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
-    if not is_note(path) and size < clock.whole:
+    if not explains and size < clock.whole:
         table = laid_out(path, size, start, notes_beside(os.path.dirname(path))) or spaced_table(path, start)
         if table:
             return {"kind": "text", "tables": [table]}
-    is_one = may_be_note(path)
-    text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
+    # What is too long to be read by anybody is data, such as a listing, unless its name says that it explains some.
+    is_one = is_note(path) or ending == ".md" or (may_be_note(path) and size <= NOTE_BYTES)
     found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
     lines = text.splitlines()[1:-1]
     if not is_one and len(lines) >= LEAST_LINES and lines[0].strip() and len(set(map(len, lines))) == 1:

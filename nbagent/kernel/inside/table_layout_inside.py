@@ -11,7 +11,7 @@ from collections import Counter
 
 from nbagent.kernel.inside.value_forms_inside import MISSING, NUMBER
 
-COMMENTS = ("#", "//", "%", "--", "* ")
+COMMENTS = ("#", "//", "%", "--", "* ", "!")
 """How lines begin that say something of the table and are no part of it."""
 FEW = 8
 """Rows without words where numbers are, from which it is known that a table has begun."""
@@ -37,7 +37,7 @@ class Layout:
         body = rows[self.skipped + 1 :]
         numeric = _numeric_columns(self.header, body)
         self.has_numbers = bool(numeric)
-        heads = [self.header[at] for at in numeric]
+        heads = [self.header[at] for at in numeric if self.header[at].lower() not in ("", *MISSING)]
         below = [row[at] for row in body for at in numeric if at < len(row)]
         self.has_header = (
             not all(_NUMERIC.match(each) for each in heads)
@@ -48,9 +48,10 @@ class Layout:
                 and all(map(_YEAR.match, heads))
                 and not any(map(_YEAR.match, below))
             )
-            if numeric
-            else not _is_like(self.header, body, by_value=False)
+            if heads
+            else not (_is_like(self.header, body, by_value=False) or _begins_list(self.header, body))
         )
+        self.has_header &= not all(map(_DIGITS.search, heads)) or not self._is_row(body)
         if len(rows) == 1:
             self.has_header = not any(_NUMERIC.match(each) and not _YEAR.match(each) for each in self.header)
         self.more = 0
@@ -60,7 +61,7 @@ class Layout:
                     break
                 self.more += 1
             self.more = self.more or int(self._fills(body))
-        self.labels = self._settle_names(rows)
+        self.labels = self._settle_names(rows) if self.has_header else self._named_above(rows)
         names = [each for each in self.header if each]
         self.is_odd = bool(self.skipped or self.more or not self.has_header or len(set(names)) < len(self.header))
 
@@ -74,7 +75,8 @@ class Layout:
         first = next((at for at in full if not rows[at][0].startswith(COMMENTS)), full[0] if full else 0)
         before = rows[first - 1] if first else []
         # A header may be written as a comment too; then nothing else says what the values are.
-        if _width(before) == self.width and before[0].startswith(COMMENTS) and ":" not in before[0]:
+        is_as_wide = _width(before) == self.width or len(before) == len(rows[first]) > 2
+        if is_as_wide and before[0].startswith(COMMENTS) and ":" not in before[0]:
             return first if _names_numbers(rows, first) else first - 1
         whole = next((at for at in full if at > first and _width(rows[at]) == self.width), first)
         first = whole if _width(rows[first]) < self.width and _names_numbers(rows, whole) else first
@@ -115,11 +117,20 @@ class Layout:
         several = rows[self.skipped : self.skipped + self.more + 1]
         named = [at for at, row in enumerate(several) if self._has_names(row)]
         at = named[-1] if named and named[0] else 0  # the names of a first row stand; else those next to the values
-        if self.has_header:
-            self.header, self.skipped, self.more = several[at] if several else [], self.skipped + at, self.more - at
-        rest = [*several[:at], *several[at + 1 :]]
-        width = max(map(len, rest), default=0)
-        return [" ".join(row[at] for row in rest if at < len(row) and row[at]) for at in range(width)]
+        self.header, self.skipped, self.more = several[at] if several else [], self.skipped + at, self.more - at
+        return _joined([*several[:at], *several[at + 1 :]])
+
+    def _named_above(self, rows: list[list[str]]) -> list[str]:
+        """What rows above those of a table without a header say of its columns: parts of their names."""
+        above = rows[max(self.skipped - HEADER, 0) : self.skipped]
+        return _joined([row for row in above if len(row) == len(self.header) and not row[0].startswith(COMMENTS)])
+
+    def _is_row(self, body: list[list[str]]) -> bool:
+        """Whether what was taken for the header is the first row: it has digits as those below, or their values."""
+        there = [each for each in self.header if each]
+        words = ["" if _NUMERIC.match(each) else each for each in self.header]
+        below = [row for row in body[HEADER - 1 :] if row != self.header]
+        return 2 * sum(map(bool, map(_DIGITS.search, there))) >= len(there) > 0 and _is_like(words, below)
 
     def _has_names(self, row: list[str]) -> bool:
         there = row[: self.width]
@@ -139,7 +150,8 @@ class Layout:
 
     def _is_full(self, row: list[str]) -> bool:
         there = [each for each in row if each]
-        return len(there) >= max(1 if self.width == 1 else 2, 0.6 * self.width)
+        is_without_first = _width(row) == self.width == len(there) + 1 > 1 and not row[0]  # it numbers the rows
+        return is_without_first or len(there) >= max(1 if self.width == 1 else 2, 0.6 * self.width)
 
     def _is_header(self, row: list[str], numeric: list[int]) -> bool:
         """Whether a row goes on with the header: words where numbers follow."""
@@ -168,6 +180,22 @@ def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -
         if is_code and sum(_form(other, is_alone=len(row) == 1) == form for other in column) > len(column) / 2:
             return True
     return False
+
+
+def _begins_list(row: list[str], below: list[list[str]]) -> bool:
+    """Whether a row has the first of codes in order, each of as many letters: no word on a column comes before AAB."""
+    for at, each in enumerate(row):
+        codes = [each, *(other[at] for other in below if at < len(other))]
+        is_code = each.isalpha() and (each.isupper() or each.islower()) and len(codes) > FEW
+        if is_code and all(a < b and len(a) == len(b) and b.isalpha() for a, b in itertools.pairwise(codes)):
+            return True
+    return False
+
+
+def _joined(rows: list[list[str]]) -> list[str]:
+    """What rows say of each column together."""
+    width = max(map(len, rows), default=0)
+    return [" ".join(row[at] for row in rows if at < len(row) and row[at]) for at in range(width)]
 
 
 def _form(text: str, *, is_alone: bool) -> str:

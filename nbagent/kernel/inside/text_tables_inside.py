@@ -11,9 +11,11 @@ import io
 import itertools
 import os
 import re
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import polars as pl
@@ -37,22 +39,57 @@ LAST_ROWS = 8
 """Rows at the end among which words may stand that are no part of the table."""
 
 
+STRETCH = 3
+"""How many times as long as it should something may take where other programs have the processors."""
+LOOK_SECONDS = 0.05
+"""Seconds until it is looked again how long threads have waited."""
 FIRST_PIECE = 2 * 1024 * 1024
 """Bytes of the first piece of a file."""
+
+
+class Watch:
+    """Seconds without those in which others had the processors, of which each counts for a part all the same."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._own = 0.0
+        self._last = self._look()
+
+    @staticmethod
+    def _look() -> tuple[float, float, float]:
+        """The time, that of the processors which this process had, and that in which its threads waited for one."""
+        waited = 0
+        with suppress(OSError, ValueError, IndexError):
+            for each in os.listdir("/proc/self/task"):
+                with open(f"/proc/self/task/{each}/schedstat", encoding="ascii") as file:
+                    waited += int(file.read().split()[1])
+        return time.monotonic(), time.process_time(), waited / 1e9
+
+    def now(self) -> float:
+        """The seconds since it was made."""
+        with self._lock:
+            if (rest := time.monotonic() - self._last[0]) < LOOK_SECONDS:
+                return self._own + rest
+            last, self._last = self._last, self._look()
+            whole, used, waited = (each - before for each, before in zip(self._last, last, strict=True))
+            self._own += min(whole, max(whole - max(waited, 0), used, whole / STRETCH))
+            return self._own
 
 
 class Clock:
     """The time that there is for a file, and the memory for a piece of one.
 
     Args:
-        end: When reading must end, by `time.monotonic()`.
+        end: When reading must end, by `now`.
         piece: Bytes of a piece; twice as many of a file are read at once where it can't be read in pieces.
+        now: Tells the time.
 
     Attributes:
         nested: In how many archives the file is that is read.
     """
 
-    def __init__(self, end: float, piece: int) -> None:
+    def __init__(self, end: float, piece: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
         self.end = end
         self.piece = piece
         self.whole = 2 * piece
@@ -68,7 +105,7 @@ class Clock:
 
     def is_over(self) -> bool:
         """Whether the time has come to an end."""
-        return time.monotonic() > self.end
+        return self.now() > self.end
 
 
 _OTHER_COLON = re.compile(r": |\d:\d\d(?!\d)")
@@ -219,8 +256,11 @@ def _nulls(typed: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[st
     """
     by_column = {each["name"]: sorted({*each.get("missing", ()), *_words(each)}) for each in typed}
     words = {word for several in by_column.values() for word in several}
-    texts = {text for each in others for part in ("values", "top", "missing") for text in each.get(part, ())}
-    told = ({*each.get("values", ()), *each.get("top", ())} - {*each.get("missing", ())} for each in others)
+    texts = {text for each in others for part in ("values", "top", "missing", "codes") for text in each.get(part, ())}
+    told = (
+        {*each.get("values", ()), *each.get("top", ()), *each.get("codes", ())} - {*each.get("missing", ())}
+        for each in others
+    )
     values = set[str]().union(*told)
     if kept := {each for each in words & texts if each in values or (each.isalpha() and each.lower() not in NULLS)}:
         single = {name: several[0] for name, several in by_column.items() if several}
@@ -358,7 +398,7 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
             f"{size / 1e6:,.0f} MB were read; rows are estimated, types and values are of what was read"
         )
     if table.layout.is_odd or _is_renamed(tallies):
-        header = table.lines[: table.skipped_lines + table.layout.more + 3]
+        header = table.lines[: table.skipped_lines + table.layout.more + 2 + table.layout.has_header]
         # Before a table stands what it is; right above its rows, what their columns are.
         header = header if len(header) <= RAW_LINES else [*header[:2], *header[2 - RAW_LINES :]]
         if not all(each.name.strip() for each in tallies):  # perhaps there are several tables, or none

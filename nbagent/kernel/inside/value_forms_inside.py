@@ -15,6 +15,8 @@ MISSING = frozenset(
     "<na> <null> not_available no_data n/v n.v. n.d. k.a. err error".split()
 )
 """Words that mean a missing value, in lower case."""
+CODE = r"^[A-Za-z0-9]{1,4}$"
+"""A value that may be a code, as NA is of Namibia, Na of sodium and NAN of an airport."""
 SENTINELS = frozenset(
     ("-999", "9999.0", "-99999.0", "-9999", "-99999", "-999.0", "-9999.0", "-999.9", "9999", "99999", "999999")
 )
@@ -61,6 +63,11 @@ def without_zeros(text: Any) -> Any:
     return pl.when(text.str.contains(LEADING_ZERO)).then(text.str.strip_chars_start("0")).otherwise(text)
 
 
+def outline(text: Any) -> Any:
+    """An expression for where a code has capitals, small letters and digits."""
+    return text.str.replace_all("[A-Z]", "A").str.replace_all("[a-z]", "a").str.replace_all("[0-9]", "0")
+
+
 _TEXT = pl.col("value").str.strip_chars()
 _LOWER = _TEXT.str.to_lowercase()
 LOOKS: dict[str, Any] = {
@@ -69,6 +76,7 @@ LOOKS: dict[str, Any] = {
     "there": _TEXT.fill_null("") != "",
     "is_padded": pl.col("value") != _TEXT,
     "is_word": _LOWER.is_in(list(MISSING)),
+    "is_code": _TEXT.str.contains(CODE),
     "is_number": _TEXT.str.contains(NUMBER),
     "is_integer": _TEXT.str.contains(INTEGER),
     "has_zero": _TEXT.str.contains(LEADING_ZERO),

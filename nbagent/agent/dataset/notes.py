@@ -1,0 +1,150 @@
+"""Which texts explain which tables, and what of them a question needs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from nbagent.agent.dataset.groups import Family, Group, base_name
+from nbagent.agent.dataset.tables import quote
+from nbagent.agent.dataset.words import common, is_named, stem, touch_file, words
+from nbagent.kernel.inside.notes_inside import NAMES
+
+LEAST_NOTES = 6
+"""Notes from which those are left out that explain other tables than the question touches."""
+ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
+"""Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
+ALIKE = 20
+"""Notes whose names differ in numbers only that are looked at."""
+_ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
+"""Where a link of Markdown leads."""
+_OF_NOTES = re.compile(rf"(?:{'|'.join(NAMES)})[a-z]*")
+"""What is in the names of notes beside those of the tables that they explain."""
+_OTHERS_SAY = re.compile(
+    r"(?i)permission is hereby granted|copyright (?:\(c\)|©|\d)|without warranty|software is provided|"
+    r"redistribution and use|shall be included in all|issue tracker|pull requests"
+)
+"""What paragraphs have in them that are a licence, or for those who work on the software."""
+_ASIDE = re.compile(
+    r"(?i)#+\s*(?:usage|examples?|references?|see also|licen[cs]es?|citations?|citing|acknowledge?ments?|contribut\w*|"
+    r"authors?|install\w*|setup|build\w*|versions?|changelog|release\w*)\b"
+)
+"""Headings of what says little of the data."""
+
+
+def explained_by(note: Family) -> set[str]:
+    """The stems of the tables that a note may explain: README_ages.txt does so for ages.csv."""
+    stems = {base_name(each.path).partition(".")[0].lower() for each in note.files[:ALIKE]}
+    return (stems | {_OF_NOTES.sub("", each).strip("_-. ") for each in stems}) - {""}
+
+
+def link_notes(families: Sequence[Family], groups: Sequence[Group]) -> None:
+    """Give each group the notes that are called as its files or tables are, with or without a number."""
+    notes: dict[str, str] = {}
+    for each in families:
+        if each.files[0].is_note and not each.files[0].tables:
+            for file in each.files:
+                notes.update(dict.fromkeys(explained_by(Family("", [file])), file.path))
+    for group in groups:
+        called = [base_name(file.path).partition(".")[0].lower() for file, _ in group.tables]
+        called += [table.name.lower() for _, table in group.tables]
+        stems = [called, [each.rstrip("0123456789-_ ") for each in called]]
+        found = [dict.fromkeys(notes[each] for each in several if each in notes) for several in stems]
+        group.notes = list(found[0] or found[1])
+
+
+def note_lines(
+    gathered: Sequence[Family],
+    groups: Sequence[Group],
+    scores: Mapping[int, float],
+    called: Collection[str],
+    asked: set[str],
+    left: int,
+) -> list[str]:
+    """The texts that explain the data, the most fitting first: by their words, and as the tables of their names.
+
+    Args:
+        gathered: All files.
+        groups: Their tables.
+        scores: How much the question touches each table.
+        called: What the question may call a file.
+        asked: Its words.
+        left: The room.
+    """
+    of_each = (file for family in gathered for file in family.files[:ALIKE] if file.is_note and file.text)
+    notes = [Family(base_name(file.path), [file]) for file in of_each]
+    named: dict[str, float] = {}
+    for group in groups:
+        for family in group.families:
+            if not family.files[0].is_note:
+                # A note may explain one table, all of a kind, or all that an instrument has measured.
+                ending, folder = family.name.rpartition(".")[2].lower(), family.folder.rpartition("/")[2]
+                tables = {table.name.lower() for _, table in group.tables}
+                for each in {stem(family), ending, folder.lower(), *words(stem(family)), *tables}:
+                    named[each] = max(scores[id(group)], named.get(each, 0.0))
+    greatest = max(scores.values(), default=0.0)
+    fitting = {
+        id(each): touch_file(asked, each)
+        + 2 * max((named.get(about, 0.0) for about in explained_by(each)), default=0.0)
+        + 2 * greatest * is_named(called, each)
+        for each in notes
+    }
+    most = max(fitting.values(), default=0.0)
+    notes.sort(key=lambda each: -fitting[id(each)])
+    if len(notes) > LEAST_NOTES:
+        # Pages on tables of which the question has hardly a word leave the room to what explains the whole folder.
+        notes = [each for each in notes if fitting[id(each)] >= most / 2 or not explained_by(each) & named.keys()]
+    lines: list[str] = []
+    for family in notes:
+        if left < 200:
+            break
+        file = family.files[0]
+        # A page whose tables the question hardly touches is data rather than what explains the data.
+        touched = [scores[id(each)] for each in groups if any(file is each for each, _ in each.tables)]
+        is_aside = file.kind == "HTML" and max(touched, default=greatest) < ASIDE_SCORE * greatest
+        most = min(ASIDE if is_aside else ONE_NOTE, left)
+        text = passages(_ADDRESS.sub("]", file.text.strip()), asked, most)
+        if not text:
+            continue
+        line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most)}"
+        lines.append(line)
+        left -= len(line.encode()) + 1
+    return lines
+
+
+def passages(text: str, question: set[str], room: int) -> str:
+    """A text that is longer than its room: how it begins, its headings, and the passages that a question touches."""
+    text = "\n\n".join(each for each in re.split(r"\n\s*\n", text) if each.strip() and not _OTHERS_SAY.search(each))
+    if len(text) <= room:
+        return text
+    parts = text.split("\n\n")
+    if len(parts) < 3:
+        return _lines(text, question, room)
+    headings = {at for at, each in enumerate(parts) if each.startswith("#") and "\n" not in each.strip()}
+    above = [max((each for each in headings if each <= at), default=-1) for at in range(len(parts))]
+    asides = {at for at, heading in enumerate(above) if heading >= 0 and _ASIDE.match(parts[heading])}
+    order = sorted(range(1, len(parts)), key=lambda at: (at in asides, -len(common(question, words(parts[at]))), at))
+    headings -= asides
+    first = _lines(parts[0], question, room // 3)
+    kept, left = {0: first}, room - len(first)
+    for at in [*sorted(headings - {0})[:20], *order]:
+        part = _lines(parts[at], question, max(room // 2, 400))
+        if at not in kept and len(part) + 3 <= left:
+            kept[at] = part
+            left -= len(part) + 3
+    told = sorted(kept)
+    return "\n".join(kept[at] if at == 0 or at - 1 in kept else f"…\n{kept[at]}" for at in told)
+
+
+def _lines(text: str, question: set[str], room: int) -> str:
+    """A passage that is longer than its room: how it begins, and the lines that a question touches."""
+    if len(text) <= room:
+        return text
+    lines = text.splitlines()
+    order = sorted(range(1, len(lines)), key=lambda at: (-len(common(question, words(lines[at]))), at))
+    kept, left = {0}, room - len(lines[0])
+    for at in order:
+        if len(lines[at]) + 3 <= left:
+            kept.add(at)
+            left -= len(lines[at]) + 3
+    return "\n".join(lines[at][:room] if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept))
