@@ -120,7 +120,7 @@ def allows(rule: str, subject: str) -> bool:
 
 
 def in_words(rules: Sequence[str]) -> str:
-    """What rules allow, as a person says it."""
+    """What rules allow, as a person says it, the widest first."""
     found = []
     for rule in rules:
         kind, _, pattern = rule.partition(":")
@@ -135,7 +135,7 @@ def in_words(rules: Sequence[str]) -> str:
         elif not (pattern.endswith(" *") and rule.removesuffix(" *") in rules):
             found.append(f"{one} {subject}")
     # What a bare import is for is told by the calls.
-    told = [each for each in dict.fromkeys(found) if each]
+    told = sorted(filter(None, dict.fromkeys(found)), key=lambda each: not each.startswith("every "))
     return ", ".join(told or ["a cell that imports subprocess"] * bool(found))
 
 

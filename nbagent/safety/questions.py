@@ -16,13 +16,13 @@ import msgspec
 
 from nbagent.core import events
 from nbagent.core.errors import UsageError
-from nbagent.core.text import cut, visible
+from nbagent.core.text import visible
 from nbagent.safety.actions import in_words
 
 ASK_SECONDS: Final = 60.0
 """Seconds in which a person can answer a question about a host; after that, the host is denied."""
-MAX_RULES: Final = 200
-"""Characters of the rules that the choice `session` would add."""
+MAX_RULES: Final = 400
+"""Characters of the rules that the choice `session` would add; that choice isn't offered for more than can be read."""
 Choice = Literal["approve", "once", "session", "edit", "reject", "deny"]
 LABELS: Final[dict[Choice, str]] = {
     "approve": "approve",
@@ -152,7 +152,9 @@ def _place(event: events.HostAsked) -> str:
 
 def _approval(asked: events.ApprovalAsked) -> Question:
     about = "" if asked.kind == "cell" else f": {visible(asked.what)}"
-    offered: dict[Choice, object] = {"approve": True, "session": asked.rules, "edit": asked.code, "reject": True}
+    rules = visible(in_words(asked.rules))
+    for_session = 0 < len(rules) <= MAX_RULES
+    offered: dict[Choice, object] = {"approve": True, "session": for_session, "edit": asked.code, "reject": True}
     return Question(
         id=asked.id,
         kind=asked.kind,
@@ -164,5 +166,5 @@ def _approval(asked: events.ApprovalAsked) -> Question:
         suffix={"python": ".py", "sandbox_exec": ".sh"}.get(asked.tool, ".txt"),
         packages=[visible(each) for each in asked.packages],
         note=visible(asked.note),
-        rules=cut(visible(in_words(asked.rules)), MAX_RULES),
+        rules=rules if for_session else "",
     )

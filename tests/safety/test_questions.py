@@ -55,16 +55,17 @@ def test_an_approval_is_a_value() -> None:
 
 
 def test_what_cannot_be_chosen_is_not_offered() -> None:
-    """Packages can't be edited, and a budget can't be granted for the session."""
-    assert asked(INSTALL).choices == ("approve", "session", "reject")
+    """Packages can't be edited, and a budget can't be granted for the session, nor rules that nobody could read."""
+    assert asked(msgspec.structs.replace(INSTALL, rules=["install:x"])).choices == ("approve", "session", "reject")
+    assert asked(INSTALL).choices == ("approve", "reject")
     assert asked(BUDGET).choices == ("approve", "reject")
 
 
 def test_nothing_is_hidden_in_a_question() -> None:
-    """Its words are on one line each, whatever stands in the event; long rules are cut."""
+    """Its words are on one line each, whatever stands in the event."""
     question = asked(INSTALL)
     assert question.title == "the model wants to install packages (install): x==1\\x0a\\u202e"
-    assert (len(question.rules), question.rules[-1]) == (200, "…")
+    assert question.rules == ""
     assert asked(BUDGET).note == "a\\x0ab"
 
 
@@ -205,3 +206,18 @@ def test_what_a_choice_would_allow_is_in_words(rules: list[str], words: str) -> 
     """A person reads what is allowed; the rules themselves are for settings."""
     question = asked(ApprovalAsked(id="a1", turn=1, kind="cell", tool="python", what="1", code="1", rules=rules))
     assert question.rules == words
+
+
+def test_the_widest_of_what_a_choice_would_allow_is_read_first_and_more_than_can_be_read_is_not_offered() -> None:
+    """A choice that allows every program must not stand behind a long list of commands, or be cut off."""
+    commands = [f"shell:ls -l /tmp/data/{number}; ls" for number in range(4)]
+    every = "every program that code starts after from subprocess import run"
+
+    def question(rules: list[str]) -> Question:
+        return asked(ApprovalAsked(id="a1", turn=1, kind="shell", tool="python", what="1", code="1", rules=rules))
+
+    wide = question([*commands, "shell:python: from subprocess import run"])
+    assert wide.rules.startswith(f"{every}, the command ls")
+    assert "session" in wide.choices
+    long = question([*commands, *(f"shell:cat {'x' * 90}{number}; ls" for number in range(4))])
+    assert (long.rules, "session" in long.choices, "approve" in long.choices) == ("", False, True)
