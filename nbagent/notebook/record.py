@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ from nbagent.core.events import (
     WidgetsChanged,
     left_output,
 )
+from nbagent.safety.sanitize.widgets import MODEL
 from nbagent.sandbox.paths import DATA
 
 
@@ -88,8 +89,8 @@ class Recording:
         files: What reached the host, by path.
         heard: What tools of other programs told the model.
         widgets: The state of the widgets, empty if there are none.
-        widgets_changed: By the name of a widget's model, the last cell at whose end it was another than at an earlier
-            one's.
+        widgets_changed: By the name of a widget's model, the last cell at whose end it, or one that it holds, was another
+            than before.
     """
 
     started: SessionStarted | None = None
@@ -281,11 +282,31 @@ class Recording:
 
     def _take_widgets(self, state: dict[str, Any]) -> None:
         """Take the state that the widgets had at the end of the last cell."""
-        former, last = self.widgets.get("state", {}), max(self._places, default=0)
-        for name, model in state.get("state", {}).items():
-            if name in former and former[name] != model:
-                self.widgets_changed[name] = last
+        former, models = self.widgets.get("state", {}), state.get("state", {})
+        found = {name for name, model in models.items() if name in former and former[name] != model}
+        if found:
+            holders: dict[str, list[str]] = {}
+            for name, model in models.items():
+                for held in _held(model):
+                    holders.setdefault(held, []).append(name)
+            rest = list(found)
+            while rest:
+                others = set(holders.get(rest.pop(), ())) - found
+                found |= others
+                rest += others
+        self.widgets_changed |= dict.fromkeys(found, max(self._places, default=0))
         self.widgets = state
+
+
+def _held(model: Any) -> Iterator[str]:
+    """The names of the models that a widget's model holds."""
+    rest = [model]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict | list):
+            rest += each.values() if isinstance(each, dict) else each
+        elif isinstance(each, str) and (named := MODEL.fullmatch(each)):
+            yield named[1]
 
 
 def _append(outputs: list[Output], output: Output) -> None:

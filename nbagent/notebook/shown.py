@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
-from typing import Any
+from collections.abc import Callable, Container
 
 from nbagent.core.events import Cell, Output
-from nbagent.notebook.compare.widgets import MODEL
 from nbagent.notebook.record import Recording
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
@@ -46,23 +44,7 @@ def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | N
     """The last later cell that changed a widget in an output; None if none did."""
     view = output.get("data", {}).get(VIEW_MIME)
     name = view.get("model_id") if isinstance(view, dict) else None
-    if not recording.widgets_changed or not isinstance(name, str):
+    if not isinstance(name, str):
         return None
-    models = recording.widgets.get("state", {})
-    reached, todo = {name}, [name]
-    while todo:
-        found = set(_models(models.get(todo.pop(), {}))) - reached
-        reached |= found
-        todo += found
-    last = max((recording.widgets_changed.get(each, 0) for each in reached), default=0)
+    last = recording.widgets_changed.get(name, 0)
     return last if last > cell.cell else None
-
-
-def _models(value: Any) -> Iterator[str]:
-    rest = [value]
-    while rest:
-        each = rest.pop()
-        if isinstance(each, dict | list):
-            rest += each.values() if isinstance(each, dict) else each
-        elif isinstance(each, str) and (found := MODEL.fullmatch(each)):
-            yield found[1]

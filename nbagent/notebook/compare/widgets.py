@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from nbagent.core.events import Output
 from nbagent.notebook.compare.forms import json_of
 from nbagent.safety.sanitize import clean_output, clean_widgets
 from nbagent.safety.sanitize.outputs import VIEW_MIME
-from nbagent.safety.sanitize.widgets import OWN_MODULES
+from nbagent.safety.sanitize.widgets import MODEL, OWN_MODULES
 
 WIDGET = "widget"
 """Stands for a MIME type in outputs whose widgets' state is to be compared."""
@@ -23,8 +22,6 @@ ONE = 50
 """Characters of a text that count as one value."""
 BEYOND = "more widgets are shown than are compared"
 """The end of the text of widgets that are not all compared, since nobody knows what else is shown there."""
-MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
-"""The name of a model in another one's state."""
 _State = Mapping[str, Any]
 
 

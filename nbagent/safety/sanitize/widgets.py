@@ -19,6 +19,8 @@ STATE_MIME = "application/vnd.jupyter.widget-state+json"
 """The key in a notebook's `metadata.widgets` whose value is the state."""
 OWN_MODULES = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"})
 """The modules that draw Jupyter's own widgets."""
+MODEL = re.compile(r"IPY_MODEL_([\w-]{1,200})")
+"""How a widget's state names the model of another widget."""
 _VERSION = re.compile(r"[\^~]?\d{1,3}(?:\.\d{1,3}){0,2}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
 _HTML = frozenset({"HTML", "HTMLMath"})
