@@ -344,6 +344,6 @@ export class Conversation {
       this.items.splice(said ? this.items.indexOf(said) : this.items.length, said ? 1 : 0);
       this.items.push({ kind: 'answer', ...base, ...told });
     }
-    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended: %1', event.text.slice(0, 200));
+    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended: %1', event.text.split('\n')[0].slice(0, 200));
   }
 }

@@ -61,6 +61,16 @@ test('words are shown while they are written, and become the answer in their pla
   assert.equal(live.text, 'One.');
 });
 
+test('words stay where they were written when the question is stopped', () => {
+  const conversation = taken(asked);
+  conversation.say(1, 'One, t');
+  const [, live] = conversation.items;
+  conversation.take([record({ type: 'Answered', turn: 1, text: 'Stopped. So far:\n\nOne, t', success: false })]);
+  assert.deepEqual(conversation.items, [conversation.items[0], live]);
+  assert.match(live.text, /One, t$/);
+  assert.equal(conversation.news, 'The question has ended: Stopped. So far:');
+});
+
 test('words before a cell are said once', () => {
   const conversation = taken(asked);
   conversation.say(1, 'Let me');
