@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 
@@ -88,6 +89,24 @@ async def test_words_come_before_the_reply_is_whole(server: Server) -> None:
         for page in (one, two):
             assert page.all_words == ["Let me look.", LONG]
         await one.call("stop")
+
+
+async def test_a_traceback_comes_with_the_persons_own_frames_apart(server: Server) -> None:
+    """Beside the whole, of which a notebook is made; where there is nothing else in it, only the whole comes."""
+    id = await server.session()
+    async with server.page(id) as page:
+        await page.call("run", code="import json\njson.loads('{')")
+        await page.call("run", code="1 +")
+        long, short = (each for each in page.records if each["event"]["type"] == "CellFinished")
+        (error,) = long["event"]["outputs"]
+        assert "raw_decode" in "".join(error["traceback"])
+        own = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(long["own"]["0"]))
+        assert own.startswith("Cell In[1], line 2\n")
+        assert "raw_decode" not in own
+        assert re.search(r"… \d in libraries\n", own)
+        assert own.endswith("(char 1)")
+        assert "own" not in short or "in libraries" not in str(short["own"])
+        await page.call("stop")
 
 
 async def test_two_pages_and_a_terminal_agree(server: Server) -> None:
