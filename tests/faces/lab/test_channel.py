@@ -109,6 +109,31 @@ async def test_a_traceback_comes_with_the_persons_own_frames_apart(server: Serve
         await page.call("stop")
 
 
+async def test_a_host_that_is_not_listed_is_asked_about(server: Server) -> None:
+    """Where hosts can be listed, in a new session and in one that is resumed; without a network nobody is asked."""
+    fetch = "import urllib.request\nurllib.request.urlopen('https://nbagent.invalid')"
+    id = await server.session(trust="sandboxed")
+    async with server.page(id) as page:
+        for number in (1, 2):
+            running = await page.begin("run", code=fetch)
+            await page.until(lambda number=number: len(page.events("HostAsked")) == number)
+            assert await page.call("approve_host", id=page.events("HostAsked")[-1]["id"], allow=False) is True
+            await page.end(running)
+            assert "A person denied nbagent.invalid" in str(page.events("CellFinished")[-1]["outputs"])
+            await page.call("stop")
+            await page.state("ended")
+            if number == 1:
+                await page.call("resume")
+                await page.state("running")
+    id = await server.session(trust="isolated")
+    async with server.page(id) as page:
+        await page.call("run", code=fetch)
+        assert not page.events("HostAsked")
+        assert "has no network" in page.events("CellFinished")[-1]["note"]
+        await page.call("stop")
+        await page.state("ended")
+
+
 async def test_two_pages_and_a_terminal_agree(server: Server) -> None:
     """What one asks and another approves is seen by all; the first answer to a question holds."""
     replies(server.root / "two.jsonl", call("6 * 7"), "It is 42.")
