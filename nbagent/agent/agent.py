@@ -17,7 +17,7 @@ from langgraph.types import Command, Interrupt
 from nbagent.agent.claims import UNCHECKED
 from nbagent.agent.memory import InProcess, Memory
 from nbagent.agent.messages.answer_text import clean_answer
-from nbagent.agent.messages.history import compact, mend
+from nbagent.agent.messages.history import compact, mend, stopped_answer
 from nbagent.agent.messages.reply import ANSWERED_BY, text_of
 from nbagent.agent.middleware.approve import ApprovalMiddleware
 from nbagent.agent.middleware.outgoing import untraced
@@ -41,6 +41,7 @@ class Agent:
         data: The data that the sandbox sees, read-only.
         finished: The results of the last reply's calls so far, by the ids of the reply and the call.
         history: The conversation so far, including an unfinished last turn.
+        stopped: What stands in place of an answer if the last turn was stopped.
         memory: Keeps the conversation between turns.
     """
 
@@ -52,6 +53,7 @@ class Agent:
     data: Sequence[DataSeen] = ()
     finished: Mapping[tuple[str | None, str | None], ToolMessage] = field(default_factory=dict)
     history: list[AnyMessage] = field(default_factory=list)
+    stopped: str = ""
     memory: Memory = field(default_factory=InProcess)
 
     async def answer(self, question: str, *, turn: Turn, more: str = "") -> Answer:
@@ -83,7 +85,7 @@ class Agent:
             if turn.draft is None:
                 turn.phases.converse()
         except asyncio.CancelledError:
-            text = "Stopped."
+            text = self.stopped = stopped_answer(clean_answer(turn.written))
             raise
         except NbagentError as error:
             text = str(error)
@@ -113,8 +115,9 @@ class Agent:
         self.spending.begin()
         if self.approvals is not None:
             self.approvals.begin()
-        history = compact(mend(self.history, finished=self.finished))
+        history = compact(mend(self.history, finished=self.finished, stopped=self.stopped))
         thread = await self.memory.begin()
+        self.stopped = ""
         self.history = [*history, HumanMessage(question.encode("utf-8", "replace").decode())]
         # `exit`: one checkpoint a turn, also if it fails or is cancelled. A checkpoint holds the whole conversation and
         # its figures, so one for each step would fill the memory.

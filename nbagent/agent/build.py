@@ -129,7 +129,7 @@ async def build(
         more_tools=make_data_tools(view, session.find, read) if view.is_large and not model.structured else (),
     )
     if past and await agent.recall():
-        agent.history = with_note(agent.history, note=note)
+        agent.history = with_note(agent.history, note=note, stopped=past[-1][1])
     else:
         agent.history = remember(past, note=note)
     return agent

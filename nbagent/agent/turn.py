@@ -163,13 +163,26 @@ class Turn:
     reused: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        self._written: list[str] = []
         self._started = time.monotonic()
         self.phases = Phases(self.number, self.send)
+
+    def write(self, words: str) -> None:
+        """Take the next words of the reply that the model writes."""
+        self._written.append(words)
+        self.say(words)
+
+    @property
+    def written(self) -> str:
+        """The words so far of a reply that isn't whole."""
+        return "".join(self._written)
 
     def emit(self, event: Event) -> None:
         """Send an event of this turn, and add the model's usage in it to the turn's."""
         if isinstance(event, ModelReplied | ModelFailed | Reflected):
             self.usage += event.usage
+        if isinstance(event, ModelReplied | ModelFailed):
+            self._written.clear()
         self.send(event)
         self.phases.on_event(event)
 

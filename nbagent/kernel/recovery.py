@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from nbagent.core.errors import KernelDied, NbagentError
 from nbagent.core.events import StateLost
+from nbagent.core.policy import TrustLevel
 from nbagent.kernel.cell_replay import CellReplay
 from nbagent.kernel.execution import ExecuteRequest, StopReason
 from nbagent.kernel.process import KernelProcess
@@ -22,6 +23,7 @@ MAX_RESTARTS = 3
 
 _STOPPED: dict[StopReason, str] = {"timeout": "It ran longer than its limit", "interrupted": "It was stopped"}
 LOST_NOTE = "Variables, imports and files of the sandbox are lost."
+LOST_UNISOLATED_NOTE = "Variables and imports are lost."
 KEPT_NOTE = "It was connected to again; variables are kept."
 
 
@@ -70,7 +72,7 @@ class Recovery:
 
     async def _revive(self, cell: int) -> None:
         """Make one more attempt to start a kernel that died too often, since somebody needs it again."""
-        reason = f"{self._process.end_reason or 'The kernel had died.'} {LOST_NOTE}"
+        reason = f"{self._process.end_reason or 'The kernel had died.'} {self._lost_note}"
         try:
             await self._replace(reason, cell=cell)
         except NbagentError as error:
@@ -80,6 +82,13 @@ class Recovery:
                 f"The kernel died {self._deaths} times in a row and could not be restarted: {error}"
             ) from error
         self._untold = reason
+
+    @property
+    def _lost_note(self) -> str:
+        """What went with the kernel; files stay of one that runs as the person."""
+        process = self._process
+        in_sandbox = process.is_owned or process.spec.trust.level != TrustLevel.TRUSTED
+        return LOST_NOTE if in_sandbox else LOST_UNISOLATED_NOTE
 
     def take_untold(self) -> str:
         """Why the state of earlier cells is lost, if no cell's note has said so; empty otherwise."""
@@ -112,7 +121,7 @@ class Recovery:
             await self._process.replace()
             return
         self._deaths += 1
-        request.state_lost = f"{reason} {LOST_NOTE}"
+        request.state_lost = f"{reason} {self._lost_note}"
         request.notes.append(request.state_lost)
         if self._deaths <= MAX_RESTARTS:
             await self._replace(request.state_lost, cell=request.cell)

@@ -6,10 +6,13 @@ replace a kernel that died; emit `CellFinished`. A caller that is cancelled stop
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Sequence
+from typing import Final
 
-from nbagent.core.events import Cell, CellFinished, CellWaits, OutputsCleared
-from nbagent.core.policy import MIB
+from nbagent.core.events import Cell, CellFinished, CellWaits, Output, OutputsCleared
+from nbagent.core.policy import MIB, Network
 from nbagent.core.quota import Quota
 from nbagent.kernel.execution import CellJob, ExecuteRequest
 from nbagent.kernel.installs import KernelInstaller
@@ -24,6 +27,21 @@ MAX_INSTALLS = 10
 """Modules that one cell may have installed."""
 MAX_DROPPED = 5
 """Times that a cell's request may be dropped because another client's cell failed."""
+MOST_LOOKED_AT = 20
+"""Outputs at a cell's end in which it is looked for a host that was not reached."""
+MOST_READ = 10_000
+"""Characters of the end of each that are read."""
+_UNREACHED: Final = re.compile(
+    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|No route to host|dns error|"
+    r"Could not resolve host|unable to resolve host",
+    re.IGNORECASE,
+)
+"""What code, libraries and programs say where there is no network."""
+NO_NETWORK: Final = (
+    "The sandbox has no network. A new session reaches the hosts that allow_hosts lists: --allow-host HOST on a "
+    "command line, or Hosts in JupyterLab's settings of nbagent."
+)
+"""The note of a cell whose code wanted to reach a host."""
 
 
 class Runner:
@@ -176,7 +194,8 @@ class Runner:
         if self._quota is not None:
             outputs, over = within(outputs, self._quota), self._quota.news()
         late = self._router.take_late()
-        notes = [job.state_lost, *job.notes, *request.notes, request.outputs.truncated, *late, restored, over]
+        offline = NO_NETWORK if self._process.spec.trust.network is Network.NONE and is_unreached(outputs) else ""
+        notes = [job.state_lost, *job.notes, *request.notes, offline, request.outputs.truncated, *late, restored, over]
         names = request.outputs.display_ids()
         finished = CellFinished(
             cell=job.cell,
@@ -197,3 +216,9 @@ class Runner:
         )
         self._notify(finished)
         return finished
+
+
+def is_unreached(outputs: Sequence[Output]) -> bool:
+    """Whether a cell's last outputs say that a host was not reached."""
+    said = (str(each.get("evalue") or each.get("text") or "")[-MOST_READ:] for each in outputs[-MOST_LOOKED_AT:])
+    return any(map(_UNREACHED.search, said))

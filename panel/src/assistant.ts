@@ -56,6 +56,9 @@ export class Assistant {
   /** Emitted when a question of this page is in the log. */
   readonly asked = new Signal<this, { session: string; turn: number }>(this);
 
+  /** Emitted with a model that the person has chosen, which is then that of new sessions, wherever they begin. */
+  readonly modelChosen = new Signal<this, string>(this);
+
   private preferred: Choices = {};
   /** The turn and the cell that a person had stopped last; they go on for a moment after the owner has heard it. */
   private halted: { conversation: Conversation; asking: number; running: number } | null = null;
@@ -277,6 +280,9 @@ export class Assistant {
       session.model = model;
     }
     this.choose({ model });
+    if (!model.startsWith('replay:')) {
+      this.modelChosen.emit(model);
+    }
     if (session?.channel.state === 'running') {
       void this.call('use_model', { name: model });
     }

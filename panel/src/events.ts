@@ -794,12 +794,13 @@ export interface ResumeArguments {
   model?: string | null;
   approvals?: string | null;
 }
-/** A record of the session's log. If its outputs were cut, `whole` is where below the API the whole one is. */
+/** A record of the session's log. */
 export interface PageRecord {
   seq: number;
   at: number;
   event: Event;
   whole?: string;
+  own?: { [name: string]: string[] };
 }
 /** Records of the session's log, in order and without gaps. */
 export interface Records {

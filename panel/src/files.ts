@@ -1,6 +1,6 @@
 /** What stands in the File menu: a session's notebook is exported, and the one in front is verified. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, InputDialog, MainAreaWidget, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { Dialog, ICommandPalette, InputDialog, MainAreaWidget, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -57,38 +57,47 @@ async function exportNotebook(
   const asked = conversation.items.find(item => item.kind === 'question');
   const title = conversation.about.title || (asked?.kind === 'question' ? asked.text : '') || id;
   const folder = beside ? PathExt.dirname(beside.context.path) : '';
-  const { value } = await InputDialog.getText({
-    title: trans.__('Export the session as'),
-    label: trans.__('The ending says the form: .ipynb, .html, .md, .py or .zip'),
-    text: PathExt.join(folder, `${named(title)}.ipynb`),
-    okLabel: trans.__('Export')
-  });
-  if (!value) {
-    return;
-  }
   const { contents } = app.serviceManager;
-  const isThere = await contents.get(value, { content: false }).then(() => true, () => false);
-  if (isThere) {
-    const { button } = await showDialog({
-      title: trans.__('%1 is there already', value),
-      body: trans.__('What is in it is lost.'),
-      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Replace it') })]
-    });
-    if (!button.accept) {
+  let text = PathExt.join(folder, `${named(title)}.ipynb`);
+  let label = trans.__('The ending says the form: .ipynb, .html, .md, .py or .zip');
+  for (;;) {
+    const { value } = await InputDialog.getText({ title: trans.__('Export the session as'), label, text, okLabel: trans.__('Export') });
+    if (!value?.trim()) {
       return;
     }
+    text = withEnding(value);
+    const isThere = await contents.get(text, { content: false }).then(() => true, () => false);
+    if (isThere && !(await mayReplace(text, trans))) {
+      continue;
+    }
+    const job = new Job(assistant.server, `sessions/${encodeURIComponent(id)}/export`, { path: text, force: isThere });
+    const told = Notification.emit(trans.__('The session is being exported…'), 'in-progress', { autoClose: false });
+    await job.run();
+    Notification.dismiss(told);
+    if (!job.problem) {
+      const { path, notes } = job.entry!.exported!;
+      Notification.success([trans.__('Exported as %1.', path), ...notes].join(' '), { autoClose: 8000 });
+      await app.commands.execute('docmanager:open', { path });
+      return;
+    }
+    // What was refused is there to be mended.
+    label = `${job.problem.message} ${job.problem.mend}`.trim();
   }
-  const job = new Job(assistant.server, `sessions/${encodeURIComponent(id)}/export`, { path: value, force: isThere });
-  const told = Notification.emit(trans.__('The session is being exported…'), 'in-progress', { autoClose: false });
-  await job.run();
-  Notification.dismiss(told);
-  if (job.problem) {
-    await showErrorMessage(job.problem.message, job.problem.mend);
-    return;
-  }
-  const { path, notes } = job.entry!.exported!;
-  Notification.success([trans.__('Exported as %1.', path), ...notes].join(' '), { autoClose: 8000 });
-  await app.commands.execute('docmanager:open', { path });
+}
+
+async function mayReplace(path: string, trans: TranslationBundle): Promise<boolean> {
+  const { button } = await showDialog({
+    title: trans.__('%1 is there already', path),
+    body: trans.__('What is in it is lost.'),
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Replace it') })]
+  });
+  return button.accept;
+}
+
+/** A name that says no form is that of a notebook. */
+function withEnding(name: string): string {
+  const path = name.trim();
+  return /\.[a-z][a-z0-9]{0,5}$/i.test(path) ? path : `${path}.ipynb`;
 }
 
 /** The beginning of a title as a file's name. */

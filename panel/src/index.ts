@@ -4,6 +4,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorServices } from '@jupyterlab/codeeditor';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { PathExt } from '@jupyterlab/coreutils';
+import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
@@ -35,7 +36,7 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
   autoStart: true,
   provides: IAssistant,
   requires: [IRenderMimeRegistry, IEditorLanguageRegistry, IEditorServices],
-  optional: [ILayoutRestorer, ICommandPalette, ILauncher, ITranslator, ISettingRegistry, IStateDB],
+  optional: [ILayoutRestorer, ICommandPalette, ILauncher, ITranslator, ISettingRegistry, IStateDB, IDefaultFileBrowser],
   activate: (
     app: JupyterFrontEnd,
     rendermime: IRenderMimeRegistry,
@@ -46,7 +47,8 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
     launcher: ILauncher | null,
     translator: ITranslator | null,
     settings: ISettingRegistry | null,
-    state: IStateDB | null
+    state: IStateDB | null,
+    browser: IDefaultFileBrowser | null
   ): Assistant => {
     const trans = (translator ?? nullTranslator).load('nbagent');
     const assistant = new Assistant(new Server(app.serviceManager.serverSettings, trans));
@@ -58,7 +60,7 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
       rendermime: sealed(rendermime),
       languages,
       editors,
-      mentions: word => findMentions(word, assistant, app.serviceManager.contents, folderInFront(app)),
+      mentions: word => findMentions(word, assistant, app.serviceManager.contents, [folderInFront(app), browser?.model.path ?? '']),
       attach: paths => assistant.attachments.addPaths(paths, app.serviceManager),
       run: (command, given) => void commands.execute(command, given),
       enterSends: () => enterSends
@@ -105,11 +107,12 @@ const panel: JupyterFrontEndPlugin<Assistant> = {
       const read = () => {
         const given = loaded.composite as { [name: string]: any };
         enterSends = given.enterSends !== false;
-        const { model, trust, engine, approvals } = given;
-        assistant.prefer({ model, trust, engine, approvals });
+        const { model, trust, engine, approvals, allowHosts } = given;
+        assistant.prefer({ model, trust, engine, approvals, allow_hosts: allowHosts?.length ? allowHosts : undefined });
       };
       read();
       loaded.changed.connect(read);
+      assistant.modelChosen.connect((_, name) => void loaded.set('model', name).catch(() => undefined));
     });
     void assistant.machine.load();
     if (state) {

@@ -40,6 +40,8 @@ export interface Cell extends Base {
   approver: string;
   /** Where the outputs are whole, if they were too large to be sent. */
   whole: string;
+  /** By the place of an error among the outputs, its traceback without what isn't the person's own. */
+  own: { readonly [place: string]: string[] };
   /** For each output its display id; empty while the cell runs. */
   displayIds: string[];
   /** When it began, in milliseconds of this page's clock. */

@@ -11,12 +11,19 @@ const MOST = 12;
 /**
  * The files, variables and cells that have these letters in their names.
  *
- * @param folder The folder of the server whose files can go along with the question.
+ * @param folders The folders of the server whose files can go along with the question, the nearest first.
  */
-export async function findMentions(word: string, assistant: Assistant, contents: Contents.IManager, folder: string): Promise<Mention[]> {
+export async function findMentions(
+  word: string,
+  assistant: Assistant,
+  contents: Contents.IManager,
+  folders: readonly string[]
+): Promise<Mention[]> {
   const { session } = assistant;
   const about = assistant.server.trans.__('data');
-  const [variables, files, listed] = await Promise.all([variablesOf(assistant), filesOf(assistant), listedIn(folder, contents)]);
+  const listing = Promise.all([...new Set(folders)].map(folder => listedIn(folder, contents)));
+  const [variables, files, lists] = await Promise.all([variablesOf(assistant), filesOf(assistant), listing]);
+  const listed = [...new Map(lists.flat().reverse().map(each => [each.text, each])).values()].reverse();
   const items = session?.conversation.items ?? [];
   const cells = items.filter((item): item is Cell => item.kind === 'cell').reverse();
   const attached = assistant.attachments.files;

@@ -54,10 +54,10 @@ export class Conversation {
    * @param now Milliseconds since the epoch, by this page's clock.
    */
   take(records: readonly PageRecord[], now = Date.now()): void {
-    for (const { seq, at, event, whole } of records) {
+    for (const { seq, at, event, whole = '', own = {} } of records) {
       this.apply(event, seq, { key: `r${seq}`, version: 0, at }, Math.min(now, at * 1000));
-      if (whole && event.type === 'CellFinished') {
-        this.change(event.cell, cell => (cell.whole = whole));
+      if (event.type === 'CellFinished') {
+        this.change(event.cell, cell => Object.assign(cell, { whole, own }));
       }
     }
     this.version++;
@@ -166,7 +166,10 @@ export class Conversation {
         break;
       case 'OutputAdded':
         this.phase = this.running ? 'cell' : this.phase;
-        this.change(event.cell, cell => addOutput(cell.outputs, event.output as IOutput));
+        // How a cell failed is shown when it has ended: it may go on after an install.
+        if (event.output.output_type !== 'error') {
+          this.change(event.cell, cell => addOutput(cell.outputs, event.output as IOutput));
+        }
         break;
       case 'LateOutputAdded':
         this.change(event.cell, cell => addOutput(cell.outputs, event.output as IOutput));
@@ -243,7 +246,7 @@ export class Conversation {
     if (cell === undefined) {
       cell = {
         kind: 'cell', ...base, key: `c${event.cell}`, number: event.cell, code: '', status: 'running', outputs: [],
-        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', whole: '', displayIds: [], began: now
+        duration: 0, note: '', tool: event.tool ?? '', approver: event.approver ?? '', whole: '', own: {}, displayIds: [], began: now
       };
       this.cells.set(event.cell, cell);
       this.items.push(cell);
@@ -344,6 +347,6 @@ export class Conversation {
       this.items.splice(said ? this.items.indexOf(said) : this.items.length, said ? 1 : 0);
       this.items.push({ kind: 'answer', ...base, ...told });
     }
-    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended: %1', event.text.slice(0, 200));
+    this.news = event.success ? this.trans.__('Answered.') : this.trans.__('The question has ended: %1', event.text.split('\n')[0].slice(0, 200));
   }
 }

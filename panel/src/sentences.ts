@@ -62,6 +62,6 @@ export function statusWord(status: Status, trans: Trans): string {
     case 'interrupted':
       return trans.__('stopped');
     case 'died':
-      return trans.__('took the kernel with it');
+      return trans.__('kernel died');
   }
 }

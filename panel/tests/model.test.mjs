@@ -37,6 +37,16 @@ test('pieces of a stream are one output, of which a running cell keeps the end',
   assert.equal(conversation.running, 0);
 });
 
+test('how a cell failed is shown at its end, with what of it is the own', () => {
+  const error = { output_type: 'error', ename: 'E', evalue: '', traceback: ['theirs', 'E: '] };
+  const conversation = taken(asked, started, record({ type: 'OutputAdded', cell: 1, output: error }));
+  assert.deepEqual(conversation.cell(1).outputs, [], 'it may be mended by an install');
+  const done = { type: 'CellFinished', cell: 1, status: 'error', outputs: [error] };
+  conversation.take([{ ...record(done), own: { 0: ['E: '] } }]);
+  assert.deepEqual(conversation.cell(1).own, { 0: ['E: '] });
+  assert.deepEqual(conversation.cell(1).outputs, [error]);
+});
+
 test('a display changes where it is shown, and in an ended cell by its id alone', () => {
   const shown = data => ({ output_type: 'display_data', data: { 'text/plain': data }, metadata: {} });
   const conversation = taken(
@@ -59,6 +69,16 @@ test('words are shown while they are written, and become the answer in their pla
   assert.equal(conversation.items[1], live);
   assert.equal(live.live, false);
   assert.equal(live.text, 'One.');
+});
+
+test('words stay where they were written when the question is stopped', () => {
+  const conversation = taken(asked);
+  conversation.say(1, 'One, t');
+  const [, live] = conversation.items;
+  conversation.take([record({ type: 'Answered', turn: 1, text: 'Stopped. So far:\n\nOne, t', success: false })]);
+  assert.deepEqual(conversation.items, [conversation.items[0], live]);
+  assert.match(live.text, /One, t$/);
+  assert.equal(conversation.news, 'The question has ended: Stopped. So far:');
 });
 
 test('words before a cell are said once', () => {

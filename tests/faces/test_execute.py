@@ -92,9 +92,9 @@ def test_what_code_does_not_see_beside_it_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("import urllib.request as u; u.urlopen('https://example.org')", "has no network"),
-        ("import socket; socket.create_connection(('192.0.2.1', 80))", "has no network"),
-        ("!curl -sS https://example.org || echo 'Could not resolve host'\n1/0", "has no network"),
+        ("import urllib.request as u; u.urlopen('https://example.org')", "has no network. A new session reaches"),
+        ("import socket; socket.create_connection(('192.0.2.1', 80))", "--allow-host"),
+        ("!curl -sS https://example.org || echo 'Could not resolve host'\n1/0", "--allow-host"),
         ("while True: pass", "--timeout"),
     ],
 )

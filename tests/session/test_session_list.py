@@ -39,6 +39,18 @@ def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
     assert session_list.listed(tmp_path / "elsewhere") == []
 
 
+def test_a_session_that_is_just_starting_has_begun_now(tmp_path: Path) -> None:
+    """There is nothing in its log yet, and it is among the latest."""
+    write_log(tmp_path, "old", CellStarted(cell=1, turn=0, code=""))
+    log = SessionLog(tmp_path, "one")
+    summary.SummaryKeeper(log.folder, Summary())
+    found = session_list.listed(tmp_path)[0]
+    assert (found.id, found.state) == ("one", "running")
+    assert abs(found.started - time.time()) < 600
+    assert found.changed == found.started
+    log.close()
+
+
 def test_a_name_may_be_cut_short(tmp_path: Path) -> None:
     """As long as it is one session's; the whole name always is."""
     for name in ("20261121-1", "20261121-12", "20261122-1"):

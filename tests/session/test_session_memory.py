@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from agent.stub import Provider, Say, python
 
+from nbagent.core.events import Answered
 from nbagent.session.manager import SessionManager
 from nbagent.session.session import Session
 from nbagent.state import StateManager, ThreadMemory
@@ -61,6 +62,40 @@ async def test_a_turn_that_was_stopped(provider: Provider) -> None:
     roles = [message["role"] for message in provider.sent()]
     assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user"]
     assert "stopped" in str(provider.sent()[5]["content"])
+
+
+async def test_words_that_were_written_until_the_stop(provider: Provider, tmp_path: Path) -> None:
+    """Stay in the answer and the notebook, marked, and the model knows them: in this process and in the next one."""
+    async with Session(engine="bubblewrap", model=MODEL) as first:
+        provider.say(Say(text="The mean is 4. The median is 5.", hang=60))
+        asking = asyncio.create_task(first.ask("First"))
+        heard: list[str] = []
+        first.follow_words(lambda _, text: heard.append(text))
+        while not heard:
+            await asyncio.sleep(0.02)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        stopped = next(each.event for each in first.since() if isinstance(each.event, Answered))
+        assert stopped.text == f"Stopped. This much was written, and is not checked:\n\n{''.join(heard).strip()}"
+        assert not stopped.success
+        provider.say(Say(text="The mean is 4."))
+        await first.ask("Second")
+        assert "The mean" in str(provider.sent()[1]["content"])
+        provider.say(Say(text="The median is 5.", hang=60))
+        heard.clear()
+        asking = asyncio.create_task(first.ask("Third"))
+        while not heard:
+            await asyncio.sleep(0.02)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        path = await first.export(tmp_path / "words.ipynb")
+    assert "".join(heard).strip() in path.read_text()
+    async with Session.resumed(first.id, model=MODEL) as second:
+        provider.say(Say(text="On."))
+        await second.ask("Go on")
+    assert "".join(heard).strip() in str(provider.sent()[5]["content"])
 
 
 async def test_what_is_removed_is_forgotten(provider: Provider, tmp_path: Path) -> None:

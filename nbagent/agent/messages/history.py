@@ -29,6 +29,11 @@ LINE: Final = 120
 HEADING: Final = "[nbagent] Questions asked before, whose cells and answers are in the notebook:"
 
 
+def stopped_answer(written: str) -> str:
+    """What stands in place of the answer to a question that was stopped while the model had written this much of it."""
+    return f"Stopped. This much was written, and is not checked:\n\n{written}" if written else "Stopped."
+
+
 def remember(turns: Sequence[tuple[str, str]], *, note: str) -> list[AnyMessage]:
     """A conversation of an earlier process, of which only the questions and answers are known."""
     history: list[AnyMessage] = []
@@ -37,16 +42,19 @@ def remember(turns: Sequence[tuple[str, str]], *, note: str) -> list[AnyMessage]
     return with_note(history, note=note)
 
 
-def with_note(history: Sequence[AnyMessage], *, note: str) -> list[AnyMessage]:
-    """A mended conversation, with a note for the model behind its last answer."""
-    mended = mend(history)
+def with_note(history: Sequence[AnyMessage], *, note: str, stopped: str = "") -> list[AnyMessage]:
+    """A conversation, mended as by `mend`, with a note for the model behind its last answer."""
+    mended = mend(history, stopped=stopped)
     if mended and note:
         mended[-1] = AIMessage(f"{mended[-1].text}\n\n[{note}]", id=mended[-1].id)
     return mended
 
 
 def mend(
-    history: Sequence[AnyMessage], *, finished: Mapping[tuple[str | None, str | None], ToolMessage] | None = None
+    history: Sequence[AnyMessage],
+    *,
+    finished: Mapping[tuple[str | None, str | None], ToolMessage] | None = None,
+    stopped: str = "",
 ) -> list[AnyMessage]:
     """A conversation in which each tool call has its result and each question an answer, as providers demand.
 
@@ -55,6 +63,7 @@ def mend(
     Args:
         history: The conversation as it was saved.
         finished: Results of calls in a step that was stopped; LangGraph saves only those of whole steps.
+        stopped: What the person got in place of an answer to the last question, if it has none.
     """
     results = finished or {}
     mended: list[AnyMessage] = []
@@ -70,7 +79,7 @@ def mend(
                 results.get((message.id, call["id"])) or in_place_of_result(call, STOPPED_CALL) for call in missing
             ]
     if mended and not (isinstance(mended[-1], AIMessage) and not mended[-1].tool_calls):
-        mended.append(AIMessage(STOPPED_TURN))
+        mended.append(AIMessage(f"{stopped}\n\n{STOPPED_TURN}".strip()))
     return mended
 
 

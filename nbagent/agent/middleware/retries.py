@@ -61,7 +61,7 @@ class Retries(Middleware):
         while True:
             number += 1
             # Objects are for the program: a person gets what stands in them when they are whole.
-            attempt = Attempt(say=None if model.structured else request.runtime.context.say)
+            attempt = Attempt(say=None if model.structured else request.runtime.context.write)
             try:
                 return await attempt.wait_for(handler(request))
             except (NbagentError, GraphBubbleUp):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.core import folders, settings
 from nbagent.core.errors import NbagentError, UsageError
-from nbagent.core.policy import Network, TrustLevel
+from nbagent.core.policy import Network
 from nbagent.core.text import one_line, safe
 from nbagent.faces.cli import json_output
 from nbagent.faces.cli.flags import CommandFlags
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 """Files that a person is told of."""
-MOST_READ = 10_000
-"""Characters of an output's end in which an error is looked for."""
-_UNREACHED = re.compile(
-    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|No route to host|dns error|"
-    r"Could not resolve host|unable to resolve host",
-    re.IGNORECASE,
-)
-"""What code, libraries and programs say where there is no network."""
 _MISSING = re.compile(r"No such file or directory: '([^'\n]{1,300})'")
 
 
@@ -61,12 +53,11 @@ async def execute(
         ended.error = error
     else:
         ended = await work(make, do, wanted=wanted, exports=lambda _: wanted.out is not None, results=sys.stdout)
-    trust = ended.session.trust if ended.session else ""
     if run.skipped:
         names = ", ".join(run.skipped[:MOST_NAMED])
         more = f" and {len(run.skipped) - MOST_NAMED:,} more" if len(run.skipped) > MOST_NAMED else ""
         print(one_line(f"Tagged skip-execution, and not run: {names}{more}.", 2_000), file=sys.stderr)
-    if told := _unseen(run, source) or _unreached(run, trust) or _too_long(run):
+    if told := _unseen(run, source) or _too_long(run):
         print(safe(told), file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"
     if wanted.as_json:
@@ -138,16 +129,6 @@ def _unseen(run: Run, source: str | None) -> str:
             if name not in ("", ".", "..") and Path(str(source)).with_name(name).exists():
                 return f"{name} lies beside {source}, and its code did not see it: give it with --data."
     return ""
-
-
-def _unreached(run: Run, trust: str) -> str:
-    """A sentence saying that there is no network, if the code tried to reach one; else empty."""
-    if trust == TrustLevel.TRUSTED or not run.cells:
-        return ""
-    said = (str(each.get("evalue") or each.get("text") or "")[-MOST_READ:] for each in run.cells[-1].outputs)
-    if not any(map(_UNREACHED.search, said)):
-        return ""
-    return "The sandbox has no network: list what it may reach with --allow-host HOST, or give files with --data."
 
 
 def _too_long(run: Run) -> str:

@@ -116,9 +116,16 @@ class ResumeArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PageRecord(Record, frozen=True, omit_defaults=True):
-    """A record of the session's log. If its outputs were cut, `whole` is where below the API the whole one is."""
+    """A record of the session's log.
+
+    Attributes:
+        whole: Where below the API the whole record is, if its outputs were cut.
+        own: By the place of an error among a cell's outputs, its traceback without what isn't the person's own; only of
+            errors whose tracebacks have more.
+    """
 
     whole: str = ""
+    own: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 class Records(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from nbagent.core.text import ends, size_of
+from nbagent.faces.terminal.lines import own_frames
 from nbagent.safety.sanitize import clean_for_page
 
 MAX_RECORD = 1024 * 1024
@@ -18,17 +19,22 @@ MAX_OUTPUTS = 3 * MAX_TEXT
 
 
 def sent(line: bytes, *, whole: str) -> bytes:
-    """A record as it is sent: harmless, and if it is too large, cut and with `whole` in it.
+    """A record as it is sent (`PageRecord`): harmless, and if it is too large, cut and with `whole` in it.
 
     Args:
         line: The record in JSON.
         whole: Where a page gets the whole record.
     """
     line = harmless(line)
-    if len(line) <= MAX_RECORD:
+    is_large = len(line) > MAX_RECORD
+    if not is_large and b'"traceback":' not in line:
         return line
     record = msgspec.json.decode(line)
-    return msgspec.json.encode({**record, "event": _cut(record["event"]), "whole": whole})
+    if own := _own(record["event"]):
+        record["own"] = own
+    if is_large:
+        record |= {"event": _cut(record["event"]), "whole": whole}
+    return msgspec.json.encode(record)
 
 
 def harmless(line: bytes) -> bytes:
@@ -46,6 +52,21 @@ def harmless(line: bytes) -> bytes:
             shown = {"output_type": "display_data", "data": event["data"], "metadata": event.get("metadata", {})}
             event |= {name: each for name, each in clean_for_page(shown).items() if name != "output_type"}
     return msgspec.json.encode(record)
+
+
+def _own(event: dict[str, Any]) -> dict[str, list[str]]:
+    """The tracebacks of a finished cell that have more than the person's own frames, without the rest."""
+    outputs = event["outputs"] if event["type"] == "CellFinished" and "outputs" in event else []
+    found = {
+        str(place): own_frames(each["traceback"], hint="")
+        for place, each in enumerate(outputs)
+        if each["output_type"] == "error"
+    }
+    return {
+        place: own
+        for place, own in found.items()
+        if own != outputs[int(place)]["traceback"] and sum(map(len, own)) <= MAX_TEXT
+    }
 
 
 def _cut(event: dict[str, Any]) -> dict[str, Any]:

@@ -20,12 +20,13 @@ import msgspec
 from nbagent.core.errors import NbagentError, OwnerGone, UsageError
 from nbagent.core.events import Answered, ModelFailed, ModelReplied, Record, to_json
 from nbagent.core.folders import LOG_FILE
+from nbagent.core.policy import Network
 from nbagent.core.session_log import Tail
 from nbagent.faces.lab import calls
 from nbagent.faces.lab.channel_messages import Call, CallReturned, StateTold, Words, WordsSaid
 from nbagent.faces.lab.contents import Contents
 from nbagent.faces.lab.records import sent
-from nbagent.session.catalog import lookup, session_list
+from nbagent.session.catalog import lookup, saved_spec, session_list
 from nbagent.session.host_process import host
 from nbagent.session.sharing.attach import Attached
 from nbagent.session.sharing.wire import Failure
@@ -281,7 +282,10 @@ _RESUMING: set[asyncio.Task[Attached]] = set()
 
 async def _resumed(folder: Path, given: dict[str, Any]) -> Attached:
     """Resume a session; if the page goes meanwhile, that goes on, since its kernel's variables would end with it."""
-    task = asyncio.create_task(host(folder.name, state_dir=folder.parent.parent, attended=True, **given))
+    root = folder.parent.parent
+    spec = await asyncio.to_thread(lambda: saved_spec.read_spec(session_list.info_of(root, folder.name)))
+    asks = spec.trust.network is Network.LISTED
+    task = asyncio.create_task(host(folder.name, state_dir=root, attended=True, ask_hosts=asks, **given))
     _RESUMING.add(task)
     task.add_done_callback(_RESUMING.discard)
     try:

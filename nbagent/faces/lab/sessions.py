@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from nbagent.core import settings
 from nbagent.core.errors import UsageError
+from nbagent.core.policy import Network, TrustLevel, trust_for
 from nbagent.faces.lab.base_handler import ForbiddenError, Handler, contents, may
 from nbagent.faces.lab.messages import (
     Created,
@@ -58,7 +60,10 @@ class SessionsHandler(Handler):
             given["kernel"] = await self._connection_file(wanted.kernel)
             # What isolates such a kernel was decided when it was started: only a level that the page names must hold.
             defaults = {name: value for name, value in defaults.items() if name not in ("trust", "engine")}
-        session = await self.lab.manager.create(**{**defaults, **given})
+        given = {**defaults, **given}
+        if wanted.kernel is None:
+            given.setdefault("ask_hosts", _reaches_listed(given))
+        session = await self.lab.manager.create(**given)
         await session.detach()
         self.reply(Created(session.id, question), HTTPStatus.CREATED)
 
@@ -103,3 +108,10 @@ class SessionHandler(Handler):
         await self.lab.manager.delete(self.lab.folder(id).name, force=True)
         self.set_status(HTTPStatus.NO_CONTENT)
         self.finish()
+
+
+def _reaches_listed(given: dict[str, Any]) -> bool:
+    """Whether a new session reaches hosts that are listed: then the person, who is there, is asked about others."""
+    chosen = settings.load(**{name: given[name] for name in ("trust", "allow_hosts") if name in given})
+    trust = trust_for(TrustLevel.parse(chosen.trust), security=chosen.security_options)
+    return trust.network is Network.LISTED

@@ -208,8 +208,13 @@ class LineRenderer:
         return StyledLine(style, safe(text, colours=style in self._coloured))
 
 
-def own_frames(frames: list[str]) -> list[str]:
-    """A traceback of IPython's without its heading and the frames of libraries; its last piece stays."""
+def own_frames(frames: list[str], *, hint: str = "; -v shows them") -> list[str]:
+    """A traceback of IPython's without its heading and the frames of libraries; its last piece stays.
+
+    Args:
+        frames: Its pieces.
+        hint: What is said where frames are left out, after their number.
+    """
     found: list[str] = []
     left = 0
     for each in (*frames[:-1], ""):
@@ -219,7 +224,7 @@ def own_frames(frames: list[str]) -> list[str]:
             left += 1
             continue
         if left:
-            found.append(f"   … {left} in libraries; -v shows them\n")
+            found.append(f"   … {left} in libraries{hint}\n")
             left = 0
         if each:
             found.append(each)

@@ -142,6 +142,7 @@ def _lives(sandbox: Path | None) -> bool:
 def _info(id: str, folder: str, found: Summary, sandboxes: Callable[[], dict[str, Path]]) -> SessionInfo:
     state: State = "ended"
     sandbox = None
+    started = found.started or _changed(folder)  # in the log of one that is just starting there is nothing
     if not found.has_ended:  # a session that was ended on purpose has no process and no sandbox
         sandbox = sandboxes().get(id)
         state = "running" if is_running(folder) else "waiting" if _lives(sandbox) else "ended"
@@ -150,8 +151,8 @@ def _info(id: str, folder: str, found: Summary, sandboxes: Callable[[], dict[str
         path=folder,
         state=state,
         title=found.title,
-        started=found.started,
-        changed=found.changed,
+        started=started,
+        changed=found.changed or started,
         engine=found.engine,
         trust=found.trust,
         questions=found.questions,
@@ -160,6 +161,13 @@ def _info(id: str, folder: str, found: Summary, sandboxes: Callable[[], dict[str
         cost=found.usage.cost if found.usage.calls else 0.0,
         sandbox=sandbox,
     )
+
+
+def _changed(folder: str) -> float:
+    try:
+        return Path(folder).stat().st_mtime
+    except FileNotFoundError:  # it was deleted meanwhile
+        return time.time()
 
 
 def _read(path: str) -> Summary | None:

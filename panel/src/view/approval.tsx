@@ -1,5 +1,6 @@
 import * as React from 'react';
 
+import type { ApprovalAsked } from '../events';
 import type { Approval } from '../items';
 import { visible } from '../safe';
 import { Code } from './code';
@@ -20,7 +21,9 @@ export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: A
       </header>
       {(waits || asked.kind !== 'cell') && (
         <>
-          {!(asked.code && asked.kind === 'cell') && !asked.packages?.length && <p className="nba-What">{visible(asked.what)}</p>}
+          {!(asked.code && asked.kind === 'cell') && !asked.packages?.length && !(waits && isCommand(asked)) && (
+            <p className="nba-What">{asked.kind === 'shell' ? <code>{visible(asked.what)}</code> : visible(asked.what)}</p>
+          )}
           {(asked.packages ?? []).length > 0 && (
             <ul className="nba-Packages" aria-label={trans.__('Packages')}>
               {asked.packages!.map(each => (
@@ -36,6 +39,11 @@ export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: A
     </section>
   );
 });
+
+/** Whether the code that may be edited is a line of a shell's, and not the cell that starts a program. */
+function isCommand({ kind, code, what }: ApprovalAsked): boolean {
+  return kind === 'shell' && code === what;
+}
 
 function Choice({ item }: { item: Approval }): JSX.Element {
   const { assistant, trans } = useEnv();
@@ -68,7 +76,7 @@ function Choice({ item }: { item: Approval }): JSX.Element {
       {asked.code && (mode === 'edit' ? (
         <Editor text={code} onChange={setCode} label={trans.__('Code that runs instead')} />
       ) : (
-        <Code text={asked.code} name={asked.kind === 'shell' ? 'shell' : 'ipython'} open />
+        <Code text={asked.code} name={isCommand(asked) ? 'shell' : 'ipython'} open />
       ))}
       {mode === 'reject' && (
         <input

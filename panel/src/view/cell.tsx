@@ -19,7 +19,8 @@ export const CellCard = React.memo(function CellCard({ cell, version }: { cell: 
   const runs = cell.status === 'running';
   const title = cell.tool === 'person' ? trans.__('Your cell %1', cell.number) : trans.__('Cell %1', cell.number);
   const word = statusWord(cell.status, trans);
-  const outputs = React.useMemo(() => withoutStop(cell), [cell, version]);
+  const [whole, showWhole] = React.useState(false);
+  const outputs = React.useMemo(() => shown(cell, whole), [cell, version, whole]);
   return (
     <article tabIndex={-1} className={`nba-Card nba-Cell nba-mod-${cell.status}`} aria-label={`${title}: ${word}`}>
       <header className="nba-CardHead">
@@ -60,7 +61,19 @@ export const CellCard = React.memo(function CellCard({ cell, version }: { cell: 
       {!folded && (
         <>
           <Code text={cell.code} />
-          {outputs.length > 0 && <Outputs outputs={outputs} version={version} label={trans.__('Outputs of cell %1', cell.number)} />}
+          {outputs.length > 0 && (
+            <Outputs
+              outputs={outputs}
+              version={version}
+              label={trans.__('Outputs of cell %1', cell.number)}
+              atEnd={cell.status !== 'ok'}
+            />
+          )}
+          {outputs.some(each => each.output_type === 'error') && Object.keys(cell.own).length > 0 && (
+            <button className="nba-Link" aria-expanded={whole} onClick={() => showWhole(!whole)}>
+              {whole ? trans.__('Show your own frames only') : trans.__('Show the whole traceback')}
+            </button>
+          )}
           {cell.whole && (
             <button className="nba-Link" onClick={() => void assistant.fetchWhole(cell)}>{trans.__('Show all of the output')}</button>
           )}
@@ -71,10 +84,13 @@ export const CellCard = React.memo(function CellCard({ cell, version }: { cell: 
   );
 });
 
-/** A stopped cell ends with the traceback of the stop itself, of which the status tells. */
-function withoutStop({ outputs, status }: Cell): Cell['outputs'] {
+/** The outputs; of tracebacks the person's own frames only, unless they are wanted whole. */
+function shown({ outputs, own, status }: Cell, whole: boolean): Cell['outputs'] {
+  // A stopped cell ends with the traceback of the stop itself, of which the status tells.
   const stopped = status === 'interrupted' || status === 'timeout';
-  return stopped ? outputs.filter(each => each.output_type !== 'error' || !STOPS.includes(String(each.ename))) : [...outputs];
+  return outputs
+    .map((each, place) => (own[place] && !whole ? { ...each, traceback: own[place] } : each))
+    .filter(each => !stopped || each.output_type !== 'error' || !STOPS.includes(String(each.ename)));
 }
 
 function Elapsed({ cell }: { cell: Cell }): JSX.Element {

@@ -87,7 +87,7 @@ function Safety({ done }: { done: () => void }): JSX.Element {
   const renewed = session !== null && (trust !== about?.trust || (engine || about?.engine) !== about?.engine);
   const words: { [name: string]: string } = {
     isolated: trans.__('No network; programs may run. For data analysis.'),
-    sandboxed: trans.__('Only hosts that you list, and no programs. For agents that face users.'),
+    sandboxed: trans.__('Only hosts that you list, or allow when asked, and no programs. For agents that face users.'),
     untrusted: trans.__('No network, no programs, little memory. For code of unknown origin.'),
     trusted: trans.__('The whole network. For code that you wrote yourself.'),
     ask: trans.__('You are asked before each cell, program, file, install and tool.'),

@@ -7,6 +7,8 @@ const WORD = /(?:^|\s)@([^\s@]*)$/;
 
 export interface CompletionState {
   readonly open: boolean;
+  /** What is said of a word that stands for nothing; empty where something was found. */
+  readonly told: string;
   readonly found: readonly Mention[];
   readonly chosen: number;
   /** Look at the word before the cursor. */
@@ -26,9 +28,13 @@ export function useCompletion(
   text: string,
   setText: (text: string) => void
 ): CompletionState {
-  const { mentions, attach } = useEnv();
+  const { mentions, attach, trans } = useEnv();
   const [word, setWord] = React.useState<string | null>(null);
   const [found, setFound] = React.useState<readonly Mention[]>([]);
+  /** The word of which `found` was said. */
+  const [asked, setAsked] = React.useState<string | null>(null);
+  /** The word with which the person wanted to send the question, though it stands for nothing. */
+  const [sent, setSent] = React.useState<string | null>(null);
   const [chosen, choose] = React.useState(0);
   const look = React.useCallback(() => {
     const area = input.current!;
@@ -38,6 +44,7 @@ export function useCompletion(
   React.useEffect(look, [text, look]);
   const show = (list: readonly Mention[]) => {
     setFound(list);
+    setAsked(word);
     choose(0);
   };
   useAnswer(async () => (word === null ? [] : mentions(word)), 60, [word, mentions], show);
@@ -72,11 +79,22 @@ export function useCompletion(
     }
   };
   const open = word !== null && found.length > 0;
+  const isDead = !!word && found.length === 0;
+  const dead = trans.__('No file, variable or cell is called “%1”.', visible(word ?? ''));
+  const told = !isDead ? '' : sent === word ? `${dead} ${trans.__('Enter again asks all the same.')}` : asked === word ? dead : '';
   const key = (event: React.KeyboardEvent) => {
-    if (!open || event.nativeEvent.isComposing) {
+    if (event.nativeEvent.isComposing || !(open || isDead)) {
       return false;
     }
-    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+    if (isDead) {
+      if (event.key === 'Escape' && told) {
+        setWord(null);
+      } else if (event.key === 'Enter' && !event.shiftKey && sent !== word) {
+        setSent(word);
+      } else {
+        return false;
+      }
+    } else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       const step = event.key === 'ArrowDown' ? 1 : -1;
       choose((chosen + step + found.length) % found.length);
     } else if (event.key === 'Enter' || event.key === 'Tab') {
@@ -90,7 +108,7 @@ export function useCompletion(
     event.stopPropagation();
     return true;
   };
-  return { open, found, chosen, look, released, begin, take, key };
+  return { open, told, found, chosen, look, released, begin, take, key };
 }
 
 /** The list of what `@` can stand for. */
@@ -101,29 +119,32 @@ export function Completion({ state }: { state: CompletionState }): JSX.Element {
     list.current?.children[state.chosen]?.scrollIntoView({ block: 'nearest' });
   }, [state.chosen]);
   return (
-    <ul
-      ref={list}
-      id="nba-completion"
-      className="nba-Popup nba-Completion"
-      role="listbox"
-      aria-label={trans.__('Files, variables and cells')}
-      hidden={!state.open}
-    >
-      {state.found.map((each, place) => (
-        <li
-          key={`${each.kind} ${each.text}`}
-          id={`nba-completion-${place}`}
-          role="option"
-          aria-selected={place === state.chosen}
-          onMouseDown={event => {
-            event.preventDefault();
-            state.take(place);
-          }}
-        >
-          <span>{visible(each.text)}</span>
-          <span className="nba-Elapsed">{each.about}</span>
-        </li>
-      ))}
-    </ul>
+    <>
+      <p className="nba-Popup nba-Completion nba-Note" role="status" hidden={!state.told}>{state.told}</p>
+      <ul
+        ref={list}
+        id="nba-completion"
+        className="nba-Popup nba-Completion"
+        role="listbox"
+        aria-label={trans.__('Files, variables and cells')}
+        hidden={!state.open}
+      >
+        {state.found.map((each, place) => (
+          <li
+            key={`${each.kind} ${each.text}`}
+            id={`nba-completion-${place}`}
+            role="option"
+            aria-selected={place === state.chosen}
+            onMouseDown={event => {
+              event.preventDefault();
+              state.take(place);
+            }}
+          >
+            <span>{visible(each.text)}</span>
+            <span className="nba-Elapsed">{each.about}</span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }

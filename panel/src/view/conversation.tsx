@@ -7,44 +7,17 @@ import { AnswerPart } from './answer';
 import { ApprovalCard } from './approval';
 import { CellCard } from './cell';
 import { useEnv } from './env';
+import { useFollow } from './follow';
 import { HostCard } from './host';
 import { FilesPart, NoticePart, QuestionPart, WordsPart } from './parts';
 import { Slots } from './slots';
-
-/** Pixels from the end within which the view follows what comes. */
-const NEAR_END = 48;
 
 /** All that happened in a session, from the top; it follows the end unless the person has scrolled away from it. */
 export function ConversationView({ conversation }: { conversation: Conversation }): JSX.Element {
   const { trans } = useEnv();
   const place = React.useRef<HTMLDivElement>(null);
   const inner = React.useRef<HTMLOListElement>(null);
-  const follows = React.useRef(true);
-  const last = React.useRef(0);
-  const [away, setAway] = React.useState(false);
-  const toEnd = React.useCallback(() => {
-    const scroller = place.current!;
-    scroller.scrollTop = scroller.scrollHeight;
-    // What became shorter has moved the end up, which is heard of when it may have grown again.
-    last.current = scroller.scrollTop;
-  }, []);
-  React.useEffect(() => {
-    const observer = new ResizeObserver(() => follows.current && toEnd());
-    observer.observe(inner.current!);
-    observer.observe(place.current!);
-    return () => observer.disconnect();
-  }, [toEnd]);
-  const scrolled = () => {
-    const { scrollTop, scrollHeight, clientHeight } = place.current!;
-    if (scrollHeight - scrollTop - clientHeight < NEAR_END) {
-      follows.current = true;
-    } else if (scrollTop < last.current) {
-      // What grows moves the end away; only a person moves up.
-      follows.current = false;
-    }
-    last.current = scrollTop;
-    setAway(!follows.current);
-  };
+  const { away, toEnd, scrolled } = useFollow(place, inner);
   return (
     <div className="nba-Middle">
       <div

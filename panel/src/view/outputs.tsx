@@ -4,13 +4,25 @@ import * as React from 'react';
 
 import { Attached } from './attached';
 import { useEnv } from './env';
+import { useFollow } from './follow';
 
 const MAX_OUTPUTS = 50;
 
+interface Given {
+  readonly outputs: readonly IOutput[];
+  readonly version: number;
+  readonly label: string;
+  /** Whether the end is what a person wants to see: of a cell that runs, or that has failed. */
+  readonly atEnd: boolean;
+}
+
 /** The outputs of a cell, by JupyterLab's own output area, which trusts none of them. */
-export function Outputs({ outputs, version, label }: { outputs: readonly IOutput[]; version: number; label: string }): JSX.Element {
+export function Outputs({ outputs, version, label, atEnd }: Given): JSX.Element {
   const { rendermime } = useEnv();
   const shown = React.useRef<IOutput[]>([]);
+  const place = React.useRef<HTMLDivElement>(null);
+  const inner = React.useRef<HTMLDivElement>(null);
+  const { scrolled } = useFollow(place, inner, atEnd);
   const [area, setArea] = React.useState<SimplifiedOutputArea | null>(null);
   React.useEffect(() => {
     const model = new OutputAreaModel({ trusted: false });
@@ -36,7 +48,11 @@ export function Outputs({ outputs, version, label }: { outputs: readonly IOutput
       shown.current = [...outputs];
     }
   }, [area, outputs, version]);
-  return <div tabIndex={0} role="group" aria-label={label} className="nba-Outputs">{area && <Attached widget={area} />}</div>;
+  return (
+    <div ref={place} tabIndex={0} role="group" aria-label={label} className="nba-Outputs" onScroll={scrolled}>
+      <div ref={inner}>{area && <Attached widget={area} />}</div>
+    </div>
+  );
 }
 
 /** Change what differs only: drawing all of it again would make it flicker. */

@@ -118,6 +118,7 @@ function Row({ entry, open, changed, back }: RowGiven): JSX.Element {
     );
   }
   const runs = entry.state === 'running';
+  const engine = entry.engine === 'existing' ? trans.__("the notebook's kernel") : entry.engine;
   return (
     <li className={`nba-Row${assistant.session?.id === entry.id ? ' nba-mod-current' : ''}`}>
       <button className="nba-RowText" onClick={open}>
@@ -126,7 +127,7 @@ function Row({ entry, open, changed, back }: RowGiven): JSX.Element {
           {name}
         </span>
         <span className="nba-Facts">
-          {[when(entry.changed), trans._n('%1 question', '%1 questions', entry.questions), entry.engine, entry.trust].filter(Boolean).join(' · ')}
+          {[when(entry.changed), trans._n('%1 question', '%1 questions', entry.questions), engine, entry.trust].filter(Boolean).join(' · ')}
         </span>
       </button>
       <button className="nba-IconButton nba-mod-quiet" title={trans.__('Rename')} aria-label={trans.__('Rename %1', name)} onClick={() => setMode('rename')}>

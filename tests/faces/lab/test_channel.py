@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 
@@ -88,6 +89,49 @@ async def test_words_come_before_the_reply_is_whole(server: Server) -> None:
         for page in (one, two):
             assert page.all_words == ["Let me look.", LONG]
         await one.call("stop")
+
+
+async def test_a_traceback_comes_with_the_persons_own_frames_apart(server: Server) -> None:
+    """Beside the whole, of which a notebook is made; where there is nothing else in it, only the whole comes."""
+    id = await server.session()
+    async with server.page(id) as page:
+        await page.call("run", code="import json\njson.loads('{')")
+        await page.call("run", code="1 +")
+        long, short = (each for each in page.records if each["event"]["type"] == "CellFinished")
+        (error,) = long["event"]["outputs"]
+        assert "raw_decode" in "".join(error["traceback"])
+        own = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(long["own"]["0"]))
+        assert own.startswith("Cell In[1], line 2\n")
+        assert "raw_decode" not in own
+        assert re.search(r"… \d in libraries\n", own)
+        assert own.endswith("(char 1)")
+        assert "own" not in short or "in libraries" not in str(short["own"])
+        await page.call("stop")
+
+
+async def test_a_host_that_is_not_listed_is_asked_about(server: Server) -> None:
+    """Where hosts can be listed, in a new session and in one that is resumed; without a network nobody is asked."""
+    fetch = "import urllib.request\nurllib.request.urlopen('https://nbagent.invalid')"
+    id = await server.session(trust="sandboxed")
+    async with server.page(id) as page:
+        for number in (1, 2):
+            running = await page.begin("run", code=fetch)
+            await page.until(lambda number=number: len(page.events("HostAsked")) == number)
+            assert await page.call("approve_host", id=page.events("HostAsked")[-1]["id"], allow=False) is True
+            await page.end(running)
+            assert "A person denied nbagent.invalid" in str(page.events("CellFinished")[-1]["outputs"])
+            await page.call("stop")
+            await page.state("ended")
+            if number == 1:
+                await page.call("resume")
+                await page.state("running")
+    id = await server.session(trust="isolated")
+    async with server.page(id) as page:
+        await page.call("run", code=fetch)
+        assert not page.events("HostAsked")
+        assert "has no network" in page.events("CellFinished")[-1]["note"]
+        await page.call("stop")
+        await page.state("ended")
 
 
 async def test_two_pages_and_a_terminal_agree(server: Server) -> None:

@@ -16,7 +16,7 @@ TWO = (
 
 
 def test_a_session_is_exported(tmp_path: Path, chromium: Browser) -> None:
-    """A person names the file; it is written by the server, and opened."""
+    """A person names the file; it is written by the server, and opened. A refused name is there to be mended."""
     name = replies(tmp_path / "replies.jsonl", call(TWO), "The total is 14.")
     words = ("--NbagentApp.approvals=never-ask",)
     with started(tmp_path / "home", *words, NBAGENT_MODEL=name, NBAGENT_ENGINE="bubblewrap") as lab:
@@ -32,7 +32,11 @@ def test_a_session_is_exported(tmp_path: Path, chromium: Browser) -> None:
         choose("Export Reproducible Notebook…")
         dialog = page.get_by_role("dialog")
         assert dialog.get_by_role("textbox").input_value() == "Draw two and total.ipynb"
-        dialog.get_by_role("textbox").fill("drawn.ipynb")
+        dialog.get_by_role("textbox").fill("drawn.pdf")
+        dialog.get_by_role("button", name="Export").click()
+        dialog.get_by_text("A notebook can't be called 'drawn.pdf'.").wait_for()
+        assert dialog.get_by_role("textbox").input_value() == "drawn.pdf"
+        dialog.get_by_role("textbox").fill("drawn")
         dialog.get_by_role("button", name="Export").click()
         page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'drawn.ipynb'")
         page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.isReady")

@@ -11,13 +11,14 @@ import machine
 import pytest
 from faces.lab.browser.conftest import ASSISTANT, Lab, Panel, started
 from playwright.sync_api import Browser, WebSocket, expect
-from program import call, replies
+from program import call, replies, slowly
 
 PLOT = (
     "import matplotlib.pyplot as plt\nimport polars as pl\ndf = pl.DataFrame({'a': [1, 3, 2]})\n"
     "plt.plot(df['a'])\nplt.show()\nprint('rows:', df.height)\ndf"
 )
 ON = "import time\nfor step in range(10_000):\n    print('step', step, flush=True)\n    time.sleep(0.1)"
+FAILS = "import json\njson.loads('{')"
 AWAITED = ON.replace("import time", "import asyncio").replace("time.sleep", "await asyncio.sleep")
 SAVE = (
     "import os\nread = lambda name: open('/workspace/' + name).read()\n"
@@ -61,8 +62,13 @@ def opened(lab: Lab, chromium: Browser, request: pytest.FixtureRequest) -> Itera
 
 
 def test_a_question_is_answered_and_the_next_one_stopped(opened: Callable[..., Panel]) -> None:
-    """Cells show as cards with their outputs; the answer follows. Stop is there at once, and tells what it stopped."""
-    panel = opened(call(PLOT, say="Let me look."), "There are **3** rows.", call(ON), "never said")
+    """Cells show as cards with their outputs; the answer follows. Stop is there at once, and tells what it stopped.
+
+    Of a traceback the own frames and the last line are seen. The end of what runs stays in sight, unless the person
+    scrolls up. What was written of an answer stays.
+    """
+    said = slowly("word " * 300, seconds=60)
+    panel = opened(call(PLOT, say="Let me look."), call(FAILS), "There are **3** rows.", call(ON), said)
     panel.ask("How many rows?")
     panel.stop.wait_for()
     panel.place.get_by_text("There are 3 rows.").wait_for()
@@ -70,20 +76,40 @@ def test_a_question_is_answered_and_the_next_one_stopped(opened: Callable[..., P
     panel.place.get_by_label("Cell 1: done").wait_for()
     panel.place.get_by_text("rows: 3").wait_for()
     assert panel.place.locator(".nba-Outputs img[src^='data:image/png']").count() == 1
+    outputs = panel.place.get_by_label("Outputs of cell 2")
+    expect(outputs.get_by_text("Expecting property name")).to_be_in_viewport()
+    expect(outputs).to_contain_text("in libraries")
+    expect(outputs).not_to_contain_text("raw_decode")
     panel.picture("answered")
+    panel.place.get_by_role("button", name="Show the whole traceback").click()
+    expect(outputs).to_contain_text("raw_decode")
     panel.ask("Run on")
     panel.place.get_by_text("step 3").first.wait_for()
+    is_at_end = "place => place.scrollTop > 100 && place.scrollHeight - place.scrollTop - place.clientHeight < 48"
+    outputs = panel.place.get_by_label("Outputs of cell 3")
+    outputs.get_by_text("step 60").wait_for()
+    assert outputs.evaluate(is_at_end)
     panel.picture("running")
+    outputs.hover()
+    panel.page.mouse.wheel(0, -2_000)
+    outputs.get_by_text("step 90").wait_for()
+    assert outputs.evaluate("place => place.scrollTop") == 0
     told = "{ message: 'Of JupyterLab', type: 'info', options: { autoClose: false } }"
     panel.page.evaluate(f"() => void window.jupyterapp.commands.execute('apputils:notify', {told})")
     panel.page.locator(".jp-toastContainer").get_by_text("Of JupyterLab").wait_for()
     began = time.monotonic()
     panel.stop.click()  # no message of JupyterLab's lies over it
-    panel.place.get_by_label("Cell 2: stopped").wait_for()
+    panel.place.get_by_label("Cell 3: stopped").wait_for()
     assert time.monotonic() - began < 30, "a second where nothing else runs"
     panel.place.get_by_role("button", name="Ask", exact=True).wait_for()
     assert panel.place.get_by_role("alert").count() == 0
     assert panel.place.get_by_text("KeyboardInterrupt").count() == 0
+    panel.ask("Tell me")
+    panel.place.get_by_text("word word word").wait_for()
+    panel.stop.click()
+    expect(panel.place.get_by_label("Answer").last).to_contain_text(
+        "This much was written, and is not checked: word word"
+    )
 
 
 def test_a_session_that_starts_is_stopped_from_the_first_moment(opened: Callable[..., Panel]) -> None:
@@ -164,6 +190,18 @@ def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
     panel.question.fill("")
     panel.question.press_sequentially("@noted")
     panel.place.get_by_role("option", name="noted_by_code").wait_for()
+    (lab.root / "folder-of-the-server" / "deep.csv").write_text("a\n1\n")
+    panel.command("filebrowser:go-to-path", path="folder-of-the-server")
+    panel.question.fill("")
+    panel.question.press_sequentially("@deep")
+    panel.place.get_by_role("option", name="deep.csv 4 B", exact=True).wait_for()
+    panel.question.press_sequentially("er")
+    panel.place.get_by_text("No file, variable or cell is called “deeper”.").wait_for()
+    panel.question.press("Enter")
+    panel.place.get_by_text("Enter again asks all the same.").wait_for()
+    assert panel.question.input_value() == "@deeper"
+    panel.question.press("Enter")
+    expect(panel.question).to_have_value("")
 
 
 def test_nothing_is_lost(lab: Lab, opened: Callable[..., Panel], chromium: Browser) -> None:
@@ -301,8 +339,10 @@ def test_a_connection_that_is_tried_twice_is_one(opened: Callable[..., Panel]) -
     assert len([each for each in sockets if "/nbagent/" in each.url and not each.is_closed()]) == 1
 
 
-def test_a_session_that_was_left_is_quiet_and_keeps_its_model(opened: Callable[..., Panel]) -> None:
-    """It goes on; what is chosen for new sessions meanwhile is not shown as its model."""
+def test_a_session_that_was_left_is_quiet_and_keeps_its_model(
+    lab: Lab, opened: Callable[..., Panel], chromium: Browser
+) -> None:
+    """It goes on; what is chosen for new sessions meanwhile is not shown as its model, but begins other workspaces."""
     panel = opened(call(AWAITED), "never said")
     panel.ask("Run on")
     panel.place.get_by_text("step 3").first.wait_for()
@@ -310,9 +350,12 @@ def test_a_session_that_was_left_is_quiet_and_keeps_its_model(opened: Callable[.
     panel.place.get_by_role("heading", name="Ask about your data").wait_for()
     panel.page.wait_for_timeout(2_000 * machine.pace())
     assert panel.place.get_by_role("alert").count() == 0
-    panel.choose(model="openai:other")
+    panel.page.evaluate(f"() => {ASSISTANT}.setModel('openai:other')")
     chosen = panel.place.locator("[data-opens=model]")
     expect(chosen).to_have_attribute("title", "The model: openai:other")
+    other = lab.open(chromium, workspace="another")
+    expect(other.place.locator("[data-opens=model]")).to_have_attribute("title", "The model: openai:other")
+    other.close()
     panel.open_session("Run on")
     panel.place.get_by_label("Cell 1: running").wait_for()
     expect(chosen).to_have_attribute("title", re.compile("replay"))
