@@ -74,7 +74,8 @@ export class Machine {
   /** Ask which model is meant if none is named. */
   async loadDefaultModel(): Promise<void> {
     const told = await this.models('', 1).catch(() => null);
-    this.defaultModel = told?.default;
+    // Where the server can't look, as with wrong settings, nothing is waited for; the next question has it look again.
+    this.defaultModel = told?.default ?? null;
     this.modelCount = told?.total ?? 0;
     this._changed.emit();
   }
