@@ -89,8 +89,8 @@ class Recording:
         files: What reached the host, by path.
         heard: What tools of other programs told the model.
         widgets: The state of the widgets, empty if there are none.
-        widgets_changed: By the name of a widget's model, the last cell at whose end it, or one that it holds, was another
-            than before.
+        widgets_changed: By the name of a widget's model, the last cell that changed it, or one that it holds, after an
+            earlier one had ended.
     """
 
     started: SessionStarted | None = None
