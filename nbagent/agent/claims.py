@@ -93,7 +93,7 @@ _LEVELS = re.compile(
     rf"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{{0,2}}=?\s{{0,2}}(?:0?[.,]\d+\b|{_LEVEL}\s?%)"
 )
 """The levels of tests and intervals, which are agreed on, not found out."""
-_BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?:[.,\u202f\u00a0 ]?000)*+0*+(?!\d)")
+_BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?>(?:[.,\u202f\u00a0 ]?000)*)0*+(?!\d)")
 """What rates are stated by: per 100,000."""
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
