@@ -96,7 +96,7 @@ _SAID = {
 }
 _POWERS = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 _WORDS = re.compile(
-    rf"\b(?:{'|'.join(_SAID)})\b(?:(?:\s|-|\sand\s)(?:{'|'.join((*_SAID, *_POWERS))})\b)*+", re.IGNORECASE
+    rf"\b(?:{'|'.join(_SAID)})\b(?>(?:(?:\s|-|\sand\s)(?:{'|'.join((*_SAID, *_POWERS))})\b)*)", re.IGNORECASE
 )
 _GOES_ON = re.compile(r"-?(?:first|second|third|\w{3,8}th\b|[a-z])", re.IGNORECASE)
 """Behind words that are part of a longer one, or of another number: twenty-first, two-thirds, one-sided."""

@@ -26,7 +26,7 @@ from nbagent.sandbox.machine import supervisor
 _CHUNK_BYTES = 65536
 _STRINGS = re.compile(
     rb"(?<![\x1b\xc2])(?P<start>[\x1b\xc2]++(?:(?<=\x1b)[\]PX^_]|(?<=\xc2)[\x90\x98\x9d-\x9f]|\Z))"
-    rb"(?:[^\x07\x1b\xc2]|\x1b(?!\\)|\xc2(?!\x9c))*+(?:(?P<end>\x07|\x1b\\|\xc2\x9c)|\Z)"
+    rb"(?>(?:[^\x07\x1b\xc2]|\x1b(?!\\)|\xc2(?!\x9c))*)(?:(?P<end>\x07|\x1b\\|\xc2\x9c)|\Z)"
 )
 """Control strings of ECMA-48, section 5.6: operating system command, device control, start of string, and so on; each
 begins with ESC or with one character of its own, here in UTF-8. No ESC may be left before one: with what follows, it
