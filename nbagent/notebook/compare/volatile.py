@@ -24,6 +24,8 @@ _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$",
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
+_SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
+"""Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in|(?:user|system)=)"
     r"\W*$",
@@ -132,11 +134,11 @@ def _digits(token: Token) -> int:
 
 
 def is_id(token: Token) -> bool:
-    """Whether a token looks made up: a UUID, or letters and digits in one."""
+    """Whether a token looks made up: a UUID, or letters and digits in one that are no number such as 3.2e-12."""
     if token.kind == "uuid":
         return True
     text = token.text
-    return (
+    return not _SCIENTIFIC.fullmatch(text) and (
         token.kind in ("word", "number")
         and len(text) >= 5
         and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))

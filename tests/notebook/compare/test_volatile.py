@@ -11,7 +11,8 @@ from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context
-from nbagent.notebook.compare.volatile import Processes
+from nbagent.notebook.compare.tokens import tokens
+from nbagent.notebook.compare.volatile import Processes, is_id
 
 
 @pytest.mark.parametrize(
@@ -134,3 +135,17 @@ def test_the_number_of_a_process_may_be_the_same_in_all_fresh_runs() -> None:
     assert compare([stream("6 41")], same, context, again=[same]).differences
     nothing = Context(moments=MOMENTS, reads=Code().take("print(total)"), processes=Processes(7))
     assert compare([stream("6")], [stream("7")], nothing, again=[[stream("7")]]).differences
+
+
+@pytest.mark.parametrize("text", ["4.1234e-06", "-1.66533454e-16", "3e-12", "7.9134E+09"])
+def test_numbers_with_an_exponent_are_no_ids(text: str) -> None:
+    """They have a letter and digits; as ids, random ones and changed results would be the same."""
+    (token,) = tokens(text)
+    assert not is_id(token)
+
+
+@pytest.mark.parametrize("text", ["1234e5678", "3f2a9c", "a3f2e9", "12e34567"])
+def test_letters_and_digits_in_one_are_ids(text: str) -> None:
+    """A hash may look like a number with an exponent, but has neither a point nor a sign."""
+    (token,) = tokens(text)
+    assert is_id(token)
