@@ -18,7 +18,7 @@ _CLOCKS = re.compile(
     re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
+    r"\b(?:uuid|uuid1|uuid4|token_\w+|urandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
     r"make_msgid|NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
     r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
@@ -49,7 +49,7 @@ _TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s-(?:\w*l\w*|-full-
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
-_GENERATORS = frozenset({"random", "numpy.random"})
+_GENERATORS = frozenset({"random", "numpy.random", "secrets"})
 """Modules whose functions draw random numbers."""
 
 
@@ -88,7 +88,7 @@ class Code:
                 found = {(each.asname or each.name).partition(".")[0] for each in statement.names}
                 self._modules |= found
                 if isinstance(statement, ast.ImportFrom) and statement.module in _GENERATORS:
-                    self.randoms |= found
+                    self.randoms |= {each for each in found if not _IDS.search(each)}
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
             elif isinstance(statement, ast.Assign) and _DRAWS_ON.match(unparsed(statement.value)):
@@ -122,8 +122,9 @@ class Code:
         for statement in statements(code):
             text = unparsed(statement)
             reads = pattern.search(_without_imports(statement, text)) is not None
-            if pattern is _RANDOM and self._samples.is_seeded(statement):
-                reads = False
+            if pattern is _RANDOM:
+                reads &= not self._samples.is_seeded(statement)
+                reads |= self._samples.makes_numbers(statement)
             if reads or mentioned_in(statement) & names:
                 found = True
                 within = given_by(statement, pattern, names)
