@@ -10,7 +10,15 @@ from nbagent.notebook.compare.names import bound_by, called_in, changed_by, give
 from nbagent.notebook.compare.samples import SAMPLING, Samples
 from nbagent.notebook.lock import COMMANDS, statements, unparsed
 
+_TIMED_PROGRAMS = (
+    r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s['\"]?-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
+)
+_STARTS = r"\b(?:run|call|check_call|check_output|popen|system|get(?:status)?output|create_subprocess_(?:exec|shell))\("
+"""What starts a program that an argument names."""
 _CLOCKS = re.compile(
+    # As the first word of a list or a sentence, or behind another command of it.
+    rf"{_STARTS}[(\[]?(?:['\"](?:\S{{0,60}}/)?\w{{0,3}}sh['\"], ['\"]-\w*c['\"], )?f?['\"](?:[^\n]{{0,200}}?[;&|(] ?)?"
+    rf"(?:[\w/]{{1,60}}/)?{_TIMED_PROGRAMS}|"
     r"\b(?:(?:time|perf_counter|process_time|thread_time|monotonic)(?:_ns)?|clock_gettime(?:_ns)?|os\.times|now|utcnow|"
     r"today|timeit|default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
     r"tqdm|trange|track|Progress|verbose|logging|getLogger|datetime64|Timestamp|uptime|boot_time|[cC]?Profile|"
@@ -45,7 +53,6 @@ _DRAWS_ON = re.compile(r"(?:\w+\.)*(?:Draw|writer|DictWriter)\(")
 """What is made of another object and changes that one."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
-_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from notebook.compare.shared import MOMENTS, NOW, TIMED, compared, stream
+from notebook.compare.shared import MOMENTS, NOW, THEN, TIMED, compared, stream
 
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.dates import Moments
@@ -134,3 +134,18 @@ def test_the_number_of_a_process_may_be_the_same_in_all_fresh_runs() -> None:
     assert compare([stream("6 41")], same, context, again=[same]).differences
     nothing = Context(moments=MOMENTS, reads=Code().take("print(total)"), processes=Processes(7))
     assert compare([stream("6")], [stream("7")], nothing, again=[[stream("7")]]).differences
+
+
+def test_the_days_of_a_span_are_as_many_more_as_between_the_runs() -> None:
+    """Its time of the day differs with every run, and excuses no other number of days."""
+    code = "opened = pd.Timestamp('2010-02-28')\nprint(pd.Timestamp.now() - opened, t - pd.Timestamp.now())"
+    moments = Moments(stored=THEN, fresh=NOW, elapsed=3.0, early=5.0)
+    span = "{} days {}"
+    fresh, again = span.format(6114, "23:28:41.612345"), span.format(6114, "23:28:49.012345")
+    for days, differs in ((6074, False), (6154, False), (6144, True), (6044, True), (6113, True), (6114, True)):
+        stored = span.format(days, "23:28:38.212345")
+        assert bool(compared(stored, fresh, again, code=code, moments=moments).differences) is differs, days
+    unknown = Moments(stored=None, fresh=NOW, elapsed=3.0)
+    assert compared(span.format(6074, "23:28:38.2"), fresh, again, code=code, moments=unknown).differences == []
+    assert compared(span.format(6074, "23:28:38.2"), fresh, fresh, code=code, moments=unknown).differences
+    assert compared("0 days 00:00:01.21", "0 days 00:00:02.8", code=code, moments=moments).differences == []
