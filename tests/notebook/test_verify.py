@@ -572,6 +572,28 @@ async def test_no_cell_runs_where_what_comes_first_fails() -> None:
     assert (ran.outputs, runs.count) == ({}, 0)
 
 
+async def test_cells_that_an_export_adds_are_not_counted() -> None:
+    """Code finds the numbers of the session in `In` and `Out`."""
+    added = {"nbagent": {"role": "places"}}
+    sources = ("first = 1", "41 + first", "print(In[1], Out[1])")
+    cells = [nbformat.v4.new_code_cell(each) for each in sources]
+    cells[0].metadata |= added
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"nbagent": {"version": 1}})
+    runs = FreshRuns(document.of(notebook, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
+    assert (await runs.once()).cells[3].text.strip() == "41 + first 42"
+
+
+@pytest.mark.parametrize(
+    ("kernelspec", "told"), [("python3", "None"), ("nbagent-docker", "40"), ("nbagent-local", "None")]
+)
+async def test_polars_shows_as_much_as_where_a_notebook_was_made(kernelspec: str, told: str) -> None:
+    """Elsewhere it shows ten rows of a table, and in each sandbox forty."""
+    code = nbformat.v4.new_code_cell("import os\nprint(os.environ.get('POLARS_FMT_MAX_ROWS'))")
+    made = nbformat.v4.new_notebook(cells=[code], metadata={"kernelspec": {"name": kernelspec, "display_name": "K"}})
+    runs = FreshRuns(document.of(made, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
+    assert (await runs.once()).cells[1].text.strip() == told
+
+
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:
     """A link to a device that never ends, a pipe that nobody writes to, and what parses to many times its size."""
     (tmp_path / "a.ipynb").symlink_to("/dev/zero")
