@@ -26,6 +26,7 @@ class CellJob:
         code: Its code.
         timeout: Seconds that each request may take.
         metadata: Sent along with each request, for nbagent's own code in the kernel.
+        counted: Whether IPython's history has it.
         started: When it began, on the monotonic clock.
         stop: Why it is to be stopped; None as long as nobody wants that.
         state_lost: A sentence on why it found a new kernel; empty if it did not.
@@ -40,6 +41,7 @@ class CellJob:
     code: str
     timeout: float
     metadata: dict[str, Any] = field(default_factory=dict)
+    counted: bool = True
     started: float = field(default_factory=time.monotonic)
     stop: StopReason | None = None
     state_lost: str = ""

@@ -376,6 +376,7 @@ class Kernel:
         tool: str = "person",
         approver: str = "person",
         metadata: dict[str, Any] | None = None,
+        counted: bool = True,
     ) -> Cell:
         """Run a cell to its end.
 
@@ -386,6 +387,7 @@ class Kernel:
             tool: What the model called to have it run, for the events.
             approver: Who let it run, for the events.
             metadata: Sent along for nbagent's own code in the kernel, which answers by `report`.
+            counted: Whether it is one of IPython's history, which numbers what code finds in `In` and `Out`.
 
         Returns:
             The cell, whatever its code did.
@@ -398,7 +400,8 @@ class Kernel:
         async with self._busy:
             self.last_cell += 1
             self._notify(CellStarted(cell=self.last_cell, turn=turn, code=code, tool=tool, approver=approver))
-            job = CellJob(cell=self.last_cell, turn=turn, code=code, timeout=seconds, metadata=metadata or {})
+            sent = metadata or {}
+            job = CellJob(cell=self.last_cell, turn=turn, code=code, timeout=seconds, metadata=sent, counted=counted)
             try:
                 return await self._runner.run(job)
             finally:

@@ -161,12 +161,12 @@ class KernelProcess:
 
     # -- while it runs ------------------------------------------------------------------------------------------
 
-    def execute_cell(self, code: str, metadata: dict[str, Any]) -> str:
+    def execute_cell(self, code: str, metadata: dict[str, Any], *, counted: bool) -> str:
         """Send a cell's code, and give its sandbox precedence for a moment; returns the message id."""
         connection = self.connection
         self._kills, self._may_be_dying = self._oom_kills(), False
         self._weight.begin(self.sandbox.usage())
-        return connection.execute(code, metadata=metadata, stops_others=self.is_owned)
+        return connection.execute(code, store_history=counted, metadata=metadata, stops_others=self.is_owned)
 
     def interrupt(self) -> None:
         """Have what the kernel runs interrupted, with its full weight, so that it ends within the grace period."""

@@ -80,7 +80,7 @@ class TimedRequests:
         for channel, message in self._process.connection.read():
             self._router.take(channel, message)
         outputs = job.shown or self._router.begin(job.cell)
-        msg_id = self._process.execute_cell(job.code, job.metadata)
+        msg_id = self._process.execute_cell(job.code, job.metadata, counted=job.counted)
         self._router.remember(msg_id, job.cell, outputs)
         return ExecuteRequest(msg_id, outputs, job.cell, time.monotonic())
 

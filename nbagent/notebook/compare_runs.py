@@ -20,6 +20,9 @@ from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock_check import is_same_environment
 
+OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
+_HASHES = re.compile(r"(?<![\w.])hash\(|\bmap\(hash\b|\b__hash__\b")
+"""Code that shows hashes, which each Python process makes by a seed of its own unless it is given one."""
 SANDBOX_PROCESSES = 100
 """A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
 
@@ -47,6 +50,9 @@ def compared(
         if more:
             told = found[cell.number].differences
             found[cell.number].differences = [_by_page(each) for each in told]
+        if len(more) > 1 and document.lock is None and _HASHES.search(cell.code):
+            told = found[cell.number].differences
+            found[cell.number].differences = [each if each.cause else each._replace(cause=OTHER_SEED) for each in told]
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]

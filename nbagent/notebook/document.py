@@ -108,6 +108,11 @@ class DocumentCell:
         return self.at and self.at + (seconds if isinstance(seconds, float) and 0 < seconds < LATEST else 0.0)
 
     @property
+    def is_added(self) -> bool:
+        """Whether an export added it for other programs: no cell of the session, which counted only its own."""
+        return self.facts.get("role", "cell") not in ("cell", "parameters")
+
+    @property
     def may_fail(self) -> bool:
         """Whether an error of its code is expected: by its tag, or since it showed one before."""
         return MAY_FAIL in self.tags or any(each["output_type"] == "error" for each in self.outputs)
@@ -186,6 +191,11 @@ class Document:
         """The language of its code, as far as it says so."""
         info, spec = (_part(self.raw.metadata, name) for name in ("language_info", "kernelspec"))
         return str(info.get("name") or spec.get("language") or {"ir": "R"}.get(str(spec.get("name")), ""))
+
+    @property
+    def kernelspec(self) -> str:
+        """The name of the kernelspec that it was made with, as it says; empty if it doesn't."""
+        return str(_part(self.raw.metadata, "kernelspec").get("name") or "")
 
     @property
     def allows_errors(self) -> bool:

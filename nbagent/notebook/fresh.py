@@ -28,6 +28,7 @@ from nbagent.notebook.shown import shown
 from nbagent.packages.unpacked import KERNEL_MODULES
 from nbagent.safety.sanitize import PLOTLY
 from nbagent.sandbox.contract import Engine
+from nbagent.sandbox.machine.userland import POLARS
 from nbagent.sandbox.spec import SandboxSpec
 
 RUNS_ON = frozenset({"ok", "error"})
@@ -95,7 +96,7 @@ class FreshRuns:
         self.count, self.seconds = 0, 0.0
         self._document = document
         self._engine = engine
-        self._spec = _of_the_lock(_with_renderer(spec, document), document.lock)
+        self._spec = _of_the_lock(_with_tables(_with_renderer(spec, document), document), document.lock)
         self._tell = tell
 
     async def once(
@@ -159,7 +160,8 @@ class FreshRuns:
             if cell.is_block and self._document.lock is not None:
                 continue
             began = time.time()
-            ended = await kernel.run(sweep.with_stable_sorts(cell.code) if stable else cell.code)
+            code = sweep.with_stable_sorts(cell.code) if stable else cell.code
+            ended = await kernel.run(code, counted=not cell.is_added)
             ran.cells[cell.number] = ended
             ran.moments[cell.number] = (began, time.time() - started)
             if ended.status not in RUNS_ON:
@@ -231,6 +233,17 @@ def _with_renderer(spec: SandboxSpec, document: Document) -> SandboxSpec:
     has_library = any(len(each) > MAX_LOADER and "Plotly" in each for each in pages)
     renderer = f"plotly_mimetype+notebook{'' if has_library else '_connected'}"
     return replace(spec, variables=(("PLOTLY_RENDERER", renderer), *spec.variables))
+
+
+def _with_tables(spec: SandboxSpec, document: Document) -> SandboxSpec:
+    """The sandbox in which Polars shows as much of a table as where the notebook was made, as its kernelspec says.
+
+    All kernels of nbagent's sandboxes, whichever client starts them, have Polars show more than others do.
+    """
+    name = document.kernelspec or ("nbagent-" if document.is_ours else "")
+    if name.startswith("nbagent-") and name != "nbagent-local":
+        return spec
+    return replace(spec, variables=(*((name, "") for name in POLARS), *spec.variables))
 
 
 def _of_the_lock(spec: SandboxSpec, lock: Lock | None) -> SandboxSpec:

@@ -75,7 +75,11 @@ class SessionKernel:
         number = turn.number if turn else 0
         saved: list[Path] = []
         try:
-            cell = await self._kernel.run(code, timeout=timeout, turn=number, metadata=self._files.metadata(), **who)
+            tool, approver = who.get("tool", "person"), who.get("approver", "person")
+            metadata = self._files.metadata()
+            cell = await self._kernel.run(
+                code, timeout=timeout, turn=number, tool=tool, approver=approver, metadata=metadata
+            )
         except BaseException:
             last = self._recording.cells[-1:]
             if turn and last and last[0].turn == number:

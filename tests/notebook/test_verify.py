@@ -34,7 +34,7 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import TWICE, Strictness
-from nbagent.notebook.compare_runs import all_reads, compared
+from nbagent.notebook.compare_runs import OTHER_SEED, all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
@@ -570,6 +570,39 @@ async def test_no_cell_runs_where_what_comes_first_fails() -> None:
     runs = FreshRuns(document.of(code, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
     ran = await runs.once(first=lambda kernel: kernel.evaluate("def main():\n    import nothing", []))
     assert (ran.outputs, runs.count) == ({}, 0)
+
+
+@pytest.mark.parametrize(("code", "told"), [("hash('abc')", OTHER_SEED), ("f(hash(x))", OTHER_SEED), ("hashed(3)", "")])
+def test_hashes_of_another_seed_are_told_as_such(code: str, told: str) -> None:
+    """Fresh runs agree on them, since a sandbox has one seed, and the notebook names none."""
+    shown = [nbformat.v4.new_output("stream", text=each) for each in ("-5132\n", "7781\n")]
+    cell = nbformat.v4.new_code_cell(code, outputs=shown[:1], execution_count=1)
+    notebook = document.of(nbformat.v4.new_notebook(cells=[cell]), name="n")
+    runs = [Ran(outputs={1: shown[1:]}) for _ in range(3)]
+    found = compared(notebook, runs[0], runs[1:], reads=all_reads(notebook), strictness=Strictness())
+    assert [each.cause for each in found[1].differences] == [told]
+
+
+async def test_cells_that_an_export_adds_are_not_counted() -> None:
+    """Code finds the numbers of the session in `In` and `Out`."""
+    added = {"nbagent": {"role": "places"}}
+    sources = ("first = 1", "41 + first", "print(In[1], Out[1])")
+    cells = [nbformat.v4.new_code_cell(each) for each in sources]
+    cells[0].metadata |= added
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"nbagent": {"version": 1}})
+    runs = FreshRuns(document.of(notebook, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
+    assert (await runs.once()).cells[3].text.strip() == "41 + first 42"
+
+
+@pytest.mark.parametrize(
+    ("kernelspec", "told"), [("python3", "None"), ("nbagent-docker", "40"), ("nbagent-local", "None")]
+)
+async def test_polars_shows_as_much_as_where_a_notebook_was_made(kernelspec: str, told: str) -> None:
+    """Elsewhere it shows ten rows of a table, and in each sandbox forty."""
+    code = nbformat.v4.new_code_cell("import os\nprint(os.environ.get('POLARS_FMT_MAX_ROWS'))")
+    made = nbformat.v4.new_notebook(cells=[code], metadata={"kernelspec": {"name": kernelspec, "display_name": "K"}})
+    runs = FreshRuns(document.of(made, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
+    assert (await runs.once()).cells[1].text.strip() == told
 
 
 def test_what_a_cloned_repository_calls_a_notebook_is_read_within_bounds(tmp_path: Path) -> None:

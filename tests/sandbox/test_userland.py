@@ -28,6 +28,14 @@ def test_cores_are_told_to_libraries() -> None:
     assert userland.START[0] == f"{paths.KERNEL}/bin/python"
 
 
+def test_a_variable_without_a_value_is_not_there() -> None:
+    """As Polars takes an empty one for no number; those that no spec changes stay."""
+    given = [("POLARS_FMT_MAX_ROWS", ""), ("POLARS_FMT_MAX_COLS", "7")]
+    found = userland.environment_variables(shared_library=False, trust=trust_for(TrustLevel.ISOLATED), variables=given)
+    assert "POLARS_FMT_MAX_ROWS" not in found
+    assert (found["POLARS_FMT_MAX_COLS"], found["PYTHONHOME"]) == ("7", "")
+
+
 @pytest.mark.parametrize("engine", ["bubblewrap", "docker"])
 async def test_sets_print_in_the_same_order_each_time(engine: str) -> None:
     """The seed of Python's hashes is fixed; another one, and any other variable, is a matter of the spec."""

@@ -10,7 +10,15 @@ from nbagent.notebook.compare.names import bound_by, called_in, changed_by, give
 from nbagent.notebook.compare.samples import SAMPLING, Samples
 from nbagent.notebook.lock import COMMANDS, statements, unparsed
 
+_TIMED_PROGRAMS = (
+    r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s['\"]?-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
+)
+_STARTS = r"\b(?:run|call|check_call|check_output|popen|system|get(?:status)?output|create_subprocess_(?:exec|shell))\("
+"""What starts a program that an argument names."""
 _CLOCKS = re.compile(
+    # As the first word of a list or a sentence, or behind another command of it.
+    rf"{_STARTS}[(\[]?(?:['\"](?:\S{{0,60}}/)?\w{{0,3}}sh['\"], ['\"]-\w*c['\"], )?f?['\"](?:[^\n]{{0,200}}?[;&|(] ?)?"
+    rf"(?:[\w/]{{1,60}}/)?{_TIMED_PROGRAMS}|"
     r"\b(?:(?:time|perf_counter|process_time|thread_time|monotonic)(?:_ns)?|clock_gettime(?:_ns)?|os\.times|now|utcnow|"
     r"today|timeit|default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
     r"tqdm|trange|track|Progress|verbose|logging|getLogger|datetime64|Timestamp|uptime|boot_time|[cC]?Profile|"
@@ -18,7 +26,7 @@ _CLOCKS = re.compile(
     re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:uuid|uuid1|uuid4|secrets|token_\w+|urandom|SystemRandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
+    r"\b(?:uuid|uuid1|uuid4|token_\w+|urandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
     r"make_msgid|NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
     r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
@@ -45,11 +53,10 @@ _DRAWS_ON = re.compile(r"(?:\w+\.)*(?:Draw|writer|DictWriter)\(")
 """What is made of another object and changes that one."""
 _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
-_TIMED_PROGRAMS = r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
-_GENERATORS = frozenset({"random", "numpy.random"})
+_GENERATORS = frozenset({"random", "numpy.random", "secrets"})
 """Modules whose functions draw random numbers."""
 
 
@@ -88,7 +95,7 @@ class Code:
                 found = {(each.asname or each.name).partition(".")[0] for each in statement.names}
                 self._modules |= found
                 if isinstance(statement, ast.ImportFrom) and statement.module in _GENERATORS:
-                    self.randoms |= found
+                    self.randoms |= {each for each in found if not _IDS.search(each)}
             elif len(bound) > 1 and isinstance(statement, ast.Assign):
                 self._siblings |= dict.fromkeys(bound, bound)
             elif isinstance(statement, ast.Assign) and _DRAWS_ON.match(unparsed(statement.value)):
@@ -122,8 +129,9 @@ class Code:
         for statement in statements(code):
             text = unparsed(statement)
             reads = pattern.search(_without_imports(statement, text)) is not None
-            if pattern is _RANDOM and self._samples.is_seeded(statement):
-                reads = False
+            if pattern is _RANDOM:
+                reads &= not self._samples.is_seeded(statement)
+                reads |= self._samples.makes_numbers(statement)
             if reads or mentioned_in(statement) & names:
                 found = True
                 within = given_by(statement, pattern, names)

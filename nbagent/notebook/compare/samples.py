@@ -10,7 +10,7 @@ from nbagent.notebook.compare.names import bound_by, called_in, changed_by, ment
 from nbagent.notebook.lock import SEED_NAMES, SEEDS, unparsed
 
 SAMPLING = (
-    r"random|rand|randn|randint|randrange|choices?|shuffle|permutation|sample|default_rng|normal|uniform|gauss|bootstrap|"
+    r"random|rand|randn|randint|randrange|randbelow|randbits|getrandbits|SystemRandom|choices?|shuffle|permutation|sample|default_rng|normal|uniform|gauss|bootstrap|"
     r"standard_\w+|\w*rvs|resample|permutation_\w+|monte_carlo_test|differential_evolution|dual_annealing|basinhopping|"
     r"train_test_split|\w*ShuffleSplit|\w*KMeans|(?>\w*Forest\w*)|ExtraTrees\w*|Bagging\w*|\w*GaussianMixture|NMF|FastICA|"
     r"LatentDirichletAllocation|SGD\w*|TSNE|UMAP|MLP\w*|make_(?:blobs|classification|moons|circles|regression)|"
@@ -21,6 +21,12 @@ _DRAWS = re.compile(SAMPLING)
 _IN_SENTENCE = re.compile(rf"\b(?:{SAMPLING})\(")
 _MAKERS = frozenset({"default_rng", "RandomState", "Random", "seed"})
 """Functions that take a seed out of the machine if they are given none."""
+_MACHINES = frozenset({"SystemRandom", "secrets", "randbelow"})
+"""What draws from the machine, which takes no seed."""
+_FORMED = re.compile(r"\b(?:uuid\w*|token_(?:bytes|hex)|u?random_bytes|urandom|getrandom)\b")
+"""What gives ids, which differ with every run by their nature; a number that is made of one is drawn."""
+_NUMBERS_OF = frozenset({"from_bytes", "int", "frombuffer", "unpack", "unpack_from", "iter_unpack"})
+"""Functions and attributes that make numbers of an id."""
 _JITTERS = "stripplot"
 """What draws values beside each other at random."""
 _SEEDS_ALL = frozenset({"seed", "manual_seed", "set_seed", "set_random_seed"})
@@ -43,11 +49,14 @@ class Samples:
         self._names: set[str] = set()
         self._seeded: set[str] = set()
         self._all_seeded: set[str] = set()
+        self._machines = set(_MACHINES)
+        self._formed: set[str] = set()
 
     def take(self, body: Sequence[ast.stmt]) -> bool:
         """Take in the next cell; returns whether it shows such numbers."""
         for statement in _simple(body):
             self._follow_seeds(statement)
+            self._follow_machines(statement)
             bound = set(bound_by(statement))
             if self.is_seeded(statement) or not self._is_sampled(statement):
                 if statement in body and isinstance(statement, ast.Assign):
@@ -84,6 +93,28 @@ class Samples:
                 else:
                     self._all_seeded.discard(_shared(node))
 
+    def _follow_machines(self, statement: ast.stmt) -> None:
+        """Take in the names by which a statement imports what draws from the machine, or keeps ids."""
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            of_secrets = isinstance(statement, ast.ImportFrom) and statement.module == "secrets"
+            for each in statement.names:
+                if each.name in _MACHINES or (of_secrets and not _FORMED.search(each.name)):
+                    self._machines.add(each.asname or each.name)
+        elif isinstance(statement, ast.Assign) and _FORMED.search(unparsed(statement.value)):
+            self._formed |= set(bound_by(statement))
+
+    def makes_numbers(self, statement: ast.stmt) -> bool:
+        """Whether a statement, the next one, makes a number of an id."""
+        self._follow_machines(statement)
+        return any(map(self._is_numbered, ast.walk(statement)))
+
+    def _is_numbered(self, node: ast.AST) -> bool:
+        """Whether a node makes a number of an id: of the bytes of `os.urandom`, or of a UUID."""
+        name = _called(node) if isinstance(node, ast.Call) else getattr(node, "attr", "")
+        if name not in _NUMBERS_OF:
+            return False
+        return _FORMED.search(unparsed(node)) is not None or bool(mentioned_in(node) & self._formed)
+
     def _has_seed(self, call: ast.Call) -> bool:
         """Whether a call is given a seed that is the same in each run."""
         given = " ".join(map(unparsed, [*call.args, *(each.value for each in call.keywords)][:1])) or "None"
@@ -92,7 +123,7 @@ class Samples:
     def _is_without_seed(self, code: ast.AST) -> bool:
         """Whether code makes a generator without a seed, or takes one from a generator's."""
         for node in ast.walk(code):
-            if getattr(node, "attr", getattr(node, "id", "")) == "SystemRandom":
+            if getattr(node, "attr", getattr(node, "id", "")) in self._machines:
                 return True
             if isinstance(node, ast.Call) and _called(node) in _MAKERS and not self._has_seed(node):
                 return True
@@ -103,6 +134,7 @@ class Samples:
         inner = set(bound_by(code))
         return any(
             (isinstance(node, ast.Call) and self._draws(node))
+            or self._is_numbered(node)
             or (isinstance(node, ast.Name) and node.id in self._names and node.id not in inner)
             or (isinstance(node, ast.Constant) and isinstance(node.value, str) and _IN_SENTENCE.search(node.value))
             for node in self._parts(code)

@@ -16,7 +16,7 @@ from nbagent.notebook.compare.narrow import Narrowed, narrowed
 from nbagent.notebook.compare.neighbours import apart_of, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
-from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_process
+from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_other_span, is_process
 
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
@@ -293,6 +293,8 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
     if dates and is_shifted(stored, fresh, moments, again=again):
         return "date"
     if is_moment(fresh, moments.fresh, moments.zones) and not markup:
+        return ""
+    if is_other_span(stored, fresh, moments, differs_again=again):
         return ""
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nbagent.notebook.compare.dates import QUARTER, Moments, is_off
+from nbagent.notebook.compare.dates import HOUR, QUARTER, Moments, is_off
 from nbagent.notebook.compare.tokens import Token, number, seconds
 
 EXACT = 6
@@ -94,6 +94,22 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if taken is None or _taken(stored) is None:
         return False
     return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+
+
+def is_other_span(stored: Token, fresh: Token, moments: Moments, *, differs_again: bool) -> bool:
+    """Whether both are spans of days that aren't as far apart as their runs, as an age is, or the time until a date.
+
+    What a notebook doesn't say of its run can't tell against one that differs again.
+    """
+    if not (stored.kind == fresh.kind == "time" and any("day" in each.text for each in (stored, fresh))):
+        return False
+    room, one, other = 1.5 * moments.elapsed + 60, _times(stored)[0], _times(fresh)[0]
+    if max(one, other) <= room:
+        return False
+    if moments.stored is None:
+        return not differs_again
+    apart = abs(other - one) - abs(moments.fresh - moments.stored)
+    return all(abs(apart - step) > room + moments.early for step in (0, HOUR, -HOUR))
 
 
 def is_memory(stored: Token, fresh: Token) -> bool:

@@ -21,7 +21,7 @@ from nbagent.sandbox.contract import Control, Engine, EngineReport, Hooks
 from nbagent.sandbox.machine.handoff import open_output
 from nbagent.sandbox.machine.instance import Instance, InstancePlan, ProcessEnd
 from nbagent.sandbox.machine.sandbox import MachineSandbox
-from nbagent.sandbox.machine.userland import HASH_SEED
+from nbagent.sandbox.machine.userland import HASH_SEED, changed
 from nbagent.sandbox.spec import SandboxSpec
 
 CONTROLS = (
@@ -85,7 +85,7 @@ class Process(Instance):
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
-                    env={**os.environ, "PYTHONHASHSEED": HASH_SEED, **dict(plan.spec.variables)},
+                    env=changed({**os.environ, "PYTHONHASHSEED": HASH_SEED}, plan.spec.variables),
                 )
             finally:
                 os.close(output)

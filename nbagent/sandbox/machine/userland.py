@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,16 @@ It has no -I, which would ignore `PYTHONHASHSEED` too; `environment_variables` s
 HASH_SEED = "0"
 """The seed of Python's hashes of text: with a random one, sets would print in another order each time."""
 
+POLARS = {
+    "POLARS_TABLE_WIDTH": "250",
+    "POLARS_FMT_MAX_ROWS": "40",
+    "POLARS_FMT_MAX_COLS": "20",
+    "POLARS_FMT_STR_LEN": "100",
+}
+"""How much of a table Polars shows. At 80 characters, it folds the names of columns, which readers of text take for
+broken. Ten rows, eight columns and thirty characters have whoever reads the text ask for the rest.
+"""
+
 
 def environment_variables(
     *, shared_library: bool, trust: Trust, variables: Iterable[tuple[str, str]] = ()
@@ -45,7 +55,7 @@ def environment_variables(
     Args:
         shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
         trust: What is permitted; it decides about proxies, and how many threads libraries start.
-        variables: What shall be different in this sandbox.
+        variables: What shall be different in this sandbox; one without a value isn't there.
     """
     cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
     found = {
@@ -65,12 +75,7 @@ def environment_variables(
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "IPYTHONDIR": f"{HOME}/.ipython",
         "NBAGENT": "1",
-        # At 80 characters, Polars folds the names of columns, which readers of text take for broken. Ten rows, eight
-        # columns and thirty characters have whoever reads the text ask for the rest.
-        "POLARS_TABLE_WIDTH": "250",
-        "POLARS_FMT_MAX_ROWS": "40",
-        "POLARS_FMT_MAX_COLS": "20",
-        "POLARS_FMT_STR_LEN": "100",
+        **POLARS,
         # How many of the machine's cores joblib uses; see also `ipykernel_inside.py`.
         "LOKY_MAX_CPU_COUNT": str(cores),
     }
@@ -87,7 +92,13 @@ def environment_variables(
         for name in PROXY_VARIABLES:
             value = "localhost,127.0.0.1,::1" if name == "no_proxy" else f"http://{PROXY[0]}:{PROXY[1]}"
             found |= {name: value, name.upper(): value}
-    return found | dict(variables)
+    return changed(found, variables)
+
+
+def changed(found: Mapping[str, str], variables: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Environment variables with changes, of which one without a value takes a variable away."""
+    given = dict(variables)
+    return {name: value for name, value in {**found, **given}.items() if value or name not in given}
 
 
 @functools.cache

@@ -134,3 +134,23 @@ def test_what_a_clock_is_written_into_depends_on_it() -> None:
     assert [first.clock, code.take("fig").clock, code.take("plt.plot([1])").clock] == [True, True, False]
     code.take("df['age'] = pd.Timestamp.now() - df.day")
     assert [code.take("df.head()").clock, code.take("other.head()").clock] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import subprocess\nprint(subprocess.run(['date', '+%s %N'], capture_output=True, text=True).stdout)",
+        "out = subprocess.check_output('date +%N', shell=True)\nout",
+        "from subprocess import run\nrun(['/bin/ls', '-la', d])",
+        "subprocess.run(['bash', '-c', 'cd x && date'])",
+        "import os\nos.system('echo; uptime')",
+        "os.popen('date').read()",
+        "p = subprocess.Popen(['date'], stdout=-1)\np.communicate()",
+        "await asyncio.create_subprocess_exec('date', stdout=-1)",
+    ],
+)
+def test_programs_that_code_starts_tell_the_time_too(code: str) -> None:
+    """As those of a line of a shell."""
+    assert compared("205598031", "641226774", "120331895", code=code).differences == []
+    assert compared("205598031", "641226774", "120331895", code="run(['mydate', '--date'])").differences
+    assert compared("205598031", "641226774", "120331895", code="run(['cal', 'date']); open('date')").differences

@@ -82,3 +82,26 @@ def test_many_branches_are_no_deep_ones() -> None:
         "if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(1100)) + "random.random()"
     )
     assert compared("0.123", "0.541", "0.777", code=code).differences[0].cause == NO_SEED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import random\nrandom.seed(4)\nr = random.SystemRandom()\nr.randint(1, 10**9)",
+        "from random import SystemRandom as R, seed\nseed(4)\nr = R()\nprint(r.randrange(9))",
+        "import secrets, random\nrandom.seed(4)\nsecrets.choice(range(10**9))",
+        "import secrets as s\nprint(s.randbelow(10**9), s.token_hex(4))",
+        "from secrets import choice, token_hex\nnp.random.seed(4)\nprint(choice(range(9)), token_hex(2))",
+        "import os\nint.from_bytes(os.urandom(4), 'big')",
+        "import uuid\nuuid.uuid4().int % 10**9",
+        "import uuid\nu = uuid.uuid4()\nprint(u, u.int % 10**9)",
+        "raw = os.urandom(8)\nx = np.frombuffer(raw, dtype='u4')\nx",
+    ],
+)
+def test_numbers_that_the_machine_draws_are_no_ids(code: str) -> None:
+    """Whatever generator has a seed; what is an id by its form is none of them."""
+    found = compared("205598031", "641226774", "120331895", code=code).differences
+    assert [each.cause for each in found] == [NO_SEED]
+    for honest in ("print(secrets.token_hex(4))", "print(uuid.uuid4())", "from secrets import token_hex\ntoken_hex(4)"):
+        assert compared("id 9f8e7d0a", "id 0a1b2c4e", "id d4c3a210", code=f"{code}\n{honest}").differences == []
+        assert not Code().take(honest).shows_samples

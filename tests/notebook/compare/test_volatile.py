@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from notebook.compare.shared import MOMENTS, NOW, TIMED, compared, stream
+from notebook.compare.shared import MOMENTS, NOW, THEN, TIMED, compared, stream
 
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.dates import Moments
@@ -149,3 +149,18 @@ def test_letters_and_digits_in_one_are_ids(text: str) -> None:
     """A hash may look like a number with an exponent, but has neither a point nor a sign."""
     (token,) = tokens(text)
     assert is_id(token)
+
+
+def test_the_days_of_a_span_are_as_many_more_as_between_the_runs() -> None:
+    """Its time of the day differs with every run, and excuses no other number of days."""
+    code = "opened = pd.Timestamp('2010-02-28')\nprint(pd.Timestamp.now() - opened, t - pd.Timestamp.now())"
+    moments = Moments(stored=THEN, fresh=NOW, elapsed=3.0, early=5.0)
+    span = "{} days {}"
+    fresh, again = span.format(6114, "23:28:41.612345"), span.format(6114, "23:28:49.012345")
+    for days, differs in ((6074, False), (6154, False), (6144, True), (6044, True), (6113, True), (6114, True)):
+        stored = span.format(days, "23:28:38.212345")
+        assert bool(compared(stored, fresh, again, code=code, moments=moments).differences) is differs, days
+    unknown = Moments(stored=None, fresh=NOW, elapsed=3.0)
+    assert compared(span.format(6074, "23:28:38.2"), fresh, again, code=code, moments=unknown).differences == []
+    assert compared(span.format(6074, "23:28:38.2"), fresh, fresh, code=code, moments=unknown).differences
+    assert compared("0 days 00:00:01.21", "0 days 00:00:02.8", code=code, moments=moments).differences == []
