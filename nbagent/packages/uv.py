@@ -206,6 +206,7 @@ async def run(arguments: list[str], *, work: Path, deadline: float, most: int | 
                 while not ending.done():
                     await asyncio.wait([ending], timeout=LOOK_SECONDS)
                     _check_use(process.pid, most)
+                    _check_size(output, errors)
         except TimeoutError:
             raise IndexUnreachableError("The package index did not answer in time.") from None
         finally:
@@ -219,10 +220,15 @@ async def run(arguments: list[str], *, work: Path, deadline: float, most: int | 
         return process.returncode, _printed(output), _message(errors)
 
 
+def _check_size(*files: BinaryIO) -> None:
+    """Raise `TooMuchError` if uv prints too much."""
+    if max(os.fstat(each.fileno()).st_size for each in files) > MAX_OUTPUT:
+        raise TooMuchError(f"What uv says of these packages is more than {MAX_OUTPUT // MIB} MB.")
+
+
 def _printed(output: BinaryIO) -> str:
     """What uv printed."""
-    if output.seek(0, os.SEEK_END) > MAX_OUTPUT:
-        raise TooMuchError(f"What uv says of these packages is more than {MAX_OUTPUT // MIB} MB.")
+    _check_size(output)
     output.seek(0)
     return output.read().decode(errors="replace")
 

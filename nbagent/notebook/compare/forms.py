@@ -125,7 +125,7 @@ def looks(markup: str) -> str:
     """
     found = []
     for name, attributes, text in elements(markup):
-        shown = [f"{key}={value}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
+        shown = [f"{key}={json.dumps(value)}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
         classes = " ".join(value for key, value in attributes if key == "class").split()
         shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
         # Who makes an id up takes numbers; those of a page, and of rules of style, are words.

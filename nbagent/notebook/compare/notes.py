@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import PurePath
 
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from nbagent.core.events import Output
 from nbagent.core.text import printable
@@ -99,7 +100,15 @@ def is_of_installs(output: Output, versions: Container[str]) -> bool:
     if not said.startswith(_INSTALLED):
         return False
     packages = [each.split(" ") for each in said.removeprefix(_INSTALLED).removesuffix(".").split(", ")]
-    return all(len(each) == 2 and each[1][:1].isdigit() and canonicalize_name(each[0]) in versions for each in packages)
+    return all(len(each) == 2 and _is_version(each[1]) and canonicalize_name(each[0]) in versions for each in packages)
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def is_of_files(output: Output, saved: Collection[str]) -> bool:

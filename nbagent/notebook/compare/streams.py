@@ -17,8 +17,10 @@ from nbagent.notebook.compare.masks import Mask, masked
 
 MOST = 4 * 1024 * 1024
 """Characters that are kept of what a cell prints, as it came; of a cell that prints more, nothing is."""
-STEPS = 500_000
-"""How often a state is tried at a place of a line."""
+STEPS = 4_000_000
+"""Characters of states that are tried at places of a line."""
+LONGEST_ROW = 10_000
+"""Characters of a line's state."""
 
 
 class Printed:
@@ -115,7 +117,8 @@ def _is_made_of(line: str, written: str, rules: list[Mask]) -> bool:
     paths = {(0, "")}
     for state in written.split("\r"):
         reached = set()
-        if (steps := steps + len(paths)) > STEPS:
+        longest = max(len(state), *(len(row) for _, row in paths))
+        if longest > LONGEST_ROW or (steps := steps + len(paths) * (longest + 1)) > STEPS:
             return False
         for at, row in paths:
             row = state + row[len(state) :]

@@ -74,14 +74,16 @@ _LOADING = frozenset(
 _TAG = re.compile(
     r"""<(?P<end>/?)(?P<name>[a-zA-Z][\w:-]{0,40})(?P<rest>(?:[\s/](?>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*))?)>"""
     r"|<!--.*?(?:--!?>|\Z)|<[!?][^<>]*+>",
-    re.DOTALL,
+    re.DOTALL | re.ASCII,
 )
 _CERTAIN = re.compile(
-    r"""(?>(?:[^<]++|</?+[a-zA-Z][\w:-]*+(?>(?:\s(?>(?:[^<>"']++|"[^"<>]*+"|'[^'<>]*+')*))?)/?+>"""
-    r"""|<!--(?!-?>)[^<>]*+(?<=--)>|<!(?i:doctype)[^<>"']*+>)*)"""
+    r"""(?>(?:[^<]++|</?+[a-zA-Z][\w:-]*+"""
+    r"""(?>(?:\s++(?:[^\s"'<>/=]++(?:\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=`]++))?)?)*)/?+>"""
+    r"""|<!--(?!-?>)[^<>]*+(?<=--)>|<!(?i:doctype)[^<>"']*+>)*)""",
+    re.ASCII,
 )
 """Markup whose tags end where they seem to."""
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""")
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?""", re.ASCII)
 _ELEMENT = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z]++)(?P<rest>[^<>]*+)>")
 _NAMED = re.compile(r'\sid="([^"]+)"')
 _LONG_REFERENCE = re.compile(r"&#\d{300,};?")
@@ -259,9 +261,13 @@ class _Reader:
 
     def _start(self, name: str, rest: str) -> str:
         ended = self._nesting.start(name)
+        # Parsers open some elements again behind those that end here.
+        self.is_exact &= ended is not None and (len(ended) <= 1 or all(each in IMPLIED for each in ended))
         if ended is None:
-            self.is_exact = False
             return ""
+        if _NAMES[name] in SVG and name != "svg" and not self._nesting.has("svg"):
+            self._left_out.add(f"a part of a drawing ({name}) outside of one")  # nh3 would remove its text, too
+            return _end_tags(ended)
         closed = rest.endswith("/") and _NAMES[name] in SVG
         if name not in VOID and not closed and not self._nesting.enter(name):
             self._left_out.add("what was nested too deep")

@@ -87,6 +87,10 @@ class Nesting:
         self._open.append(name)
         return True
 
+    def has(self, name: str) -> bool:
+        """Whether an element of that name is open."""
+        return name in self._open
+
     def end(self, name: str) -> list[str]:
         """The elements that an end tag ends, the innermost first: none if no such element is open there."""
         scopes = frozenset({"table"}) if name in _PARENTS else frozenset() if name == "table" else _SCOPES

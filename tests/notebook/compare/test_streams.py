@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import machine
@@ -73,3 +74,12 @@ def test_states_are_looked_for_within_bounds() -> None:
         printed.on_event(OutputAdded(cell=number % 2, output=stream("x" * (MOST // 2 + 1))))
     printed.on_event(OutputsCleared(cell=1))
     assert (printed.of(0), printed.of(1)) == ({}, {})
+
+
+def test_many_states_of_a_long_line_take_no_time() -> None:
+    """Each is kept and held against the line: megabytes of them took hours."""
+    raw = "A" * 200_000 + "".join(f"\r{number:06d}" for number in range(400))
+    fresh = [stream(raw.rpartition("\r")[2] + "A" * 199_994)]
+    begun = time.process_time()
+    assert cut_alike([stream("000007" + "A" * 199_994)], fresh, {"stdout": raw}) == fresh
+    assert time.process_time() - begun < 3

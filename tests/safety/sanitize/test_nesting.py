@@ -107,10 +107,19 @@ def test_what_stands_in_a_table_beside_its_cells_takes_a_time_by_its_size(inside
     [
         "<!-->5", "<!--->5", "<!-- a --!>5-->", "<!x<b>5", "<p a\"b>5\">", "<p a='>'>5", "a</br>b", "a</p>b",
         "<b><p>a</b>b", "<main-x>a</main-x>", "<textarea><b></textarea>", "<style>a{}</style>", "a\x01",
-        "<table>a<b>b</b></table>", "<span><p>a</span>b", "a < b", "<td>a", "<p" + "<", "<?x 5>", "<![CDATA[5]]>",
+        "<p id=b1\" data-x=\">5 and \"q>6</p>", "<p><font style='display:none'>1<p>2", "<g/>a",
+        "<text>a <b>5</b></text>", "<p\xa0hidden>5", "<p =hidden>5", "<li><s>a<li>b", "<table>a<b>b</b></table>",
+        "<span><p>a</span>b", "a < b", "<td>a", "<p" + "<", "<?x 5>", "<![CDATA[5]]>",
     ],
 )  # fmt: skip
 def test_markup_that_a_browser_may_read_otherwise_is_told_apart(markup: str) -> None:
     """Who compares what it shows has to look at it as it stands."""
     assert not nested(markup)[1]
     assert nested("<!doctype html><p>a<p class='x' title=\"y\">b<br/><!-- c -->")[1]
+
+
+def test_text_in_a_part_of_a_drawing_outside_of_one_stays() -> None:
+    """It is said; nh3 would remove the text with its element."""
+    written = clean_html("<text>Result: <b>5</b></text>")
+    assert "Result: <b>5</b>" in written
+    assert "a part of a drawing (text) outside of one" in written
