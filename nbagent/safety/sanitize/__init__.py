@@ -7,6 +7,7 @@ unchanged. Markdown and TeX are cleaned by `core/markdown.py`.
     notebook.py   a whole notebook that hostile code may have written
     outputs.py    an nbformat output: which MIME types and metadata stay
     markup.py     HTML and SVG, by nh3
+    nesting.py    where the elements of markup end
     styles.py     CSS
     specs.py      JSON that renderers draw: Plotly's
     widgets.py    the state of widgets

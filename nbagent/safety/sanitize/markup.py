@@ -262,7 +262,7 @@ class _Reader:
     def _start(self, name: str, rest: str) -> str:
         ended = self._nesting.start(name)
         # Parsers open some elements again behind those that end here.
-        self.is_exact &= ended is not None and (len(ended) <= 1 or all(each in IMPLIED for each in ended))
+        self.is_exact &= ended is not None and (len(ended) <= 1 or IMPLIED.issuperset(ended))
         if ended is None:
             return ""
         if _NAMES[name] in SVG and name != "svg" and not self._nesting.has("svg"):
@@ -286,8 +286,8 @@ class _Reader:
     def _end(self, name: str) -> str:
         ended = self._nesting.end(name)
         # Parsers may make an element of an end tag that ends none, and place what follows otherwise if it ends several.
-        is_usual = name in BLOCKS | IMPLIED and all(each in IMPLIED for each in ended[:-1])
-        self.is_exact &= len(ended) == 1 or (len(ended) > 1 and is_usual)
+        is_usual = name in BLOCKS or name in IMPLIED
+        self.is_exact &= len(ended) == 1 or (len(ended) > 1 and is_usual and IMPLIED.issuperset(ended[:-1]))
         return _end_tags(ended)
 
 
