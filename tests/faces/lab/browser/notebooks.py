@@ -7,8 +7,8 @@ from typing import Any
 import nbformat
 from faces.lab.browser.conftest import Lab, Panel
 
-CELLS = "window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(each => each.toJSON())"
-IDLE = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+CELLS = "window.jupyterapp.shell.currentWidget?.content.model?.sharedModel.cells.map(each => each.toJSON())"
+IDLE = "() => window.jupyterapp.shell.currentWidget?.sessionContext.session?.kernel?.status === 'idle'"
 """Whether the kernel of the notebook in front has started."""
 
 
@@ -18,7 +18,7 @@ def beside(lab: Lab, panel: Panel, name: str, *sources: str, kernel: str = "pyth
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in sources], metadata=spec)
     nbformat.write(made, lab.root / name)
     panel.command("docmanager:open", path=name, factory="Notebook")
-    panel.page.wait_for_function(f"() => {CELLS}.length === {len(sources)}")
+    panel.page.wait_for_function(f"() => {CELLS}?.length === {len(sources)}")
     panel.page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
 
 
