@@ -120,4 +120,5 @@ def _denial(host: str, port: int) -> _Ruling:
 
 
 def _mend(host: str, port: int) -> str:
-    return f"a person can allow it with --allow-host {host if port in WEB_PORTS else f'{host}:{port}'}"
+    entry = host if port in WEB_PORTS else f"{host}:{port}"
+    return f"list {entry} in allow_hosts (--allow-host {entry}, or Hosts in JupyterLab's settings of nbagent)"

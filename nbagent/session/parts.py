@@ -215,7 +215,8 @@ class Parts:
             for reader in (audit, *both, summary.on_event, self._past.on_event):
                 reader(record)
         log.follow(audit, strict=True)  # no code without a trace of it
-        for reader in (*both, telemetry.on_event, SummaryKeeper(log.folder, summary).on_event):
+        self._summary = SummaryKeeper(log.folder, summary)
+        for reader in (*both, telemetry.on_event, self._summary.on_event):
             log.follow(reader)
 
     def _go_on_redacting(self, past: Sequence[Event]) -> None:
@@ -351,6 +352,7 @@ class Parts:
     def close(self) -> None:
         """Close the logs."""
         try:
+            self._summary.save()
             self.log.close()
         finally:
             self._audit.close()

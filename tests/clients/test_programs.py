@@ -146,6 +146,7 @@ async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytes
         "import urllib.request\nurllib.request.urlopen('https://example.org/')",
         "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'bytearray(10**9)']).returncode",
         "import os\nos.environ['PLOTLY_RENDERER']",
+        "!exit 6  # as curl does, which says nothing with -s",
     )
     executed = await nbclient.NotebookClient(made, timeout=60, allow_errors=True).async_execute()
     said = [text(cell) for cell in executed.cells]
@@ -153,6 +154,7 @@ async def test_a_cell_says_what_it_ran_into(kernel_name: str, monkeypatch: pytes
     assert "-9" in said[1]
     assert "nbagent: a program of this cell was killed: the sandbox ran out of memory (limit 256 MB)." in said[1]
     assert said[2] == "'plotly_mimetype+notebook'"
+    assert "nbagent: this sandbox has no network." in said[3]
 
 
 async def test_the_folder_is_read_only(kernel_name: str, folder: Path) -> None:

@@ -86,7 +86,7 @@ def test_programs_use_it_by_the_usual_variables(start: Start, world: World, clie
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
             said = done.stdout + done.stderr
             assert (done.returncode == 0) is works, said
-            assert ("hello" if works else "evil.test is not an allowed host; a person can") in said
+            assert ("hello" if works else "evil.test is not an allowed host; list evil.test in") in said
 
 
 def test_a_connection_is_for_one_request(start: Start, world: World) -> None:
@@ -108,7 +108,7 @@ def test_a_host_that_is_not_listed_is_denied(start: Start, world: World) -> None
     status, body = proxy.get("http://evil.test/")
     assert (status, body) == (
         403,
-        b"evil.test is not an allowed host; a person can allow it with --allow-host evil.test.\n",
+        b"evil.test is not an allowed host; list evil.test in allow_hosts (--allow-host evil.test, or Hosts in JupyterLab's settings of nbagent).\n",
     )
     assert proxy.send("CONNECT evil.test:443 HTTP/1.0\r\n\r\n")[0] == 403
     assert world.names.asked == []

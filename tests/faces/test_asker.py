@@ -113,7 +113,7 @@ def test_without_a_terminal_nobody_is_asked(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.code == 0
     assert "There is no terminal to ask at" in done.err
-    assert "not an allowed host; a person can allow it with --allow-host one.invalid" in done.err
+    assert "not an allowed host; list one.invalid in allow_hosts (--allow-host one.invalid," in done.err
     assert decisions(tmp_path) == [("one.invalid", False, "policy")]
 
 

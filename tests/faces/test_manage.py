@@ -145,6 +145,8 @@ def test_clean_ends_what_waits_and_says_so(run: Run, state: Path) -> None:
     """What is younger than --max-age stays."""
     done = nbagent("exec", "-e", "bubblewrap", "--keep", "-c", "1", cwd=state, NBAGENT_STATE_DIR=str(state))
     name = done.err.strip().rsplit(" ", 1)[-1]
+    listed = next(each for each in json.loads(run("sessions", "--json")[1]) if each["id"] == name)
+    assert (listed["title"], listed["cells"], listed["state"]) == ("1", 1, "waiting")
     assert json.loads(run("clean", "--max-age", "1h", "--json")[1]) == []
     assert name in run("clean")[1]
     assert "Nothing" in run("clean")[1]

@@ -26,6 +26,10 @@ ACCESSOR = "accessor requires "
 """How pandas says by an `AttributeError` that `frame.style` lacks a module."""
 UNREACHED = (101, 113, -2, -3)
 """The numbers of errors where there is no network: no route, and no name server."""
+FETCHES = re.compile(r"(?m)^[^\S\n]*!.{0,1000}\b(?:curl|git|wget)\b")
+"""Code that starts a program for what is elsewhere."""
+FETCHED_NOTHING = (4, 6, 7, 128)
+"""How such programs exit where there is no network: wget; curl, without a name server and without a route; git."""
 
 
 def serve_client(shell: Any, controller: str, config: dict[str, Any]) -> None:
@@ -56,7 +60,9 @@ def serve_client(shell: Any, controller: str, config: dict[str, Any]) -> None:
                 f"a program of this cell was killed: the sandbox ran out of memory (limit {config['memory_mb']:,} MB). "
                 "More is a setting of nbagent's: memory_mb."
             )
-        if not config["hosts"] and is_unreached(error):
+        code = shell.user_ns.get("_exit_code")
+        fetched_nothing = FETCHES.search(result.info.raw_cell or "") and type(code) is int and code in FETCHED_NOTHING
+        if not config["hosts"] and (fetched_nothing or is_unreached(error)):
             say(
                 "this sandbox has no network. Which hosts it may reach is a setting of nbagent's: "
                 'allow_hosts = ["example.org"]; it holds from the next start of the kernel.'

@@ -100,15 +100,16 @@ class SummaryKeeper:
     def __init__(self, folder: Path, summary: Summary) -> None:
         self._folder = folder
         self._summary = summary
-        self._write()
+        self.save()
 
     def on_event(self, record: Record) -> None:
         """Take the next record."""
         self._summary.on_event(record)
         if isinstance(record.event, _WRITTEN_AFTER):
-            self._write()
+            self.save()
 
-    def _write(self) -> None:
+    def save(self) -> None:
+        """Write it as it is now; to be called last of all, as cells may have run since it was written."""
         # Whoever lists the sessions makes a summary of the log if there is none.
         with contextlib.suppress(OSError):
             write(self._folder, self._summary)

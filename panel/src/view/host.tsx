@@ -15,7 +15,12 @@ export const HostCard = React.memo(function HostCard({ item }: { item: Host; ver
   const answer = (allow: boolean, remember: boolean) => () => {
     void assistant.call('approve_host', { id: item.id, allow, remember });
   };
-  const outcome = { allowed: trans.__('allowed'), denied: trans.__('denied'), dropped: trans.__('no longer asked'), '': '' };
+  const outcome = {
+    allowed: trans.__('allowed'),
+    denied: item.by === 'policy' ? trans.__('denied: no answer in %1 s', ASK_SECONDS) : trans.__('denied'),
+    dropped: trans.__('no longer asked'),
+    '': '',
+  };
   return (
     <section role="group" tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
       <header className="nba-CardHead">
