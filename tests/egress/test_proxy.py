@@ -108,7 +108,8 @@ def test_a_host_that_is_not_listed_is_denied(start: Start, world: World) -> None
     status, body = proxy.get("http://evil.test/")
     assert (status, body) == (
         403,
-        b"evil.test is not an allowed host; list evil.test in allow_hosts (--allow-host evil.test, or Hosts in JupyterLab's settings of nbagent).\n",
+        b"evil.test is not an allowed host; list evil.test in allow_hosts (--allow-host evil.test, or Hosts in "
+        b"JupyterLab's settings of nbagent).\n",
     )
     assert proxy.send("CONNECT evil.test:443 HTTP/1.0\r\n\r\n")[0] == 403
     assert world.names.asked == []

@@ -128,7 +128,7 @@ def test_another_host_is_denied_with_a_sentence(sandboxed: Sandbox, world: World
     """Which the code, and so the model, is shown; it is an event once, however often it is tried."""
     for _ in range(3):
         said = sandboxed.get(f"{scheme}://evil.test/")
-        assert "evil.test is not an allowed host; list evil.test in allow_hosts (--allow-host evil.test, or Hosts in JupyterLab's settings of nbagent)." in said
+        assert "evil.test is not an allowed host; list evil.test in allow_hosts (--allow-host evil.test" in said
     port = {"http": 80, "https": 443}[scheme]
     wait_for(lambda: sum((each.host, each.port) == ("evil.test", port) for each in sandboxed.decided) == 1)
     assert world.web.seen == []
