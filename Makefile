@@ -63,10 +63,11 @@ install: $(DONE)/wheel  ## nbagent in .venv, and the environment of its kernels
 demo: install  ## a question, answered in a sandbox
 	$(BIN)/nbagent demo
 
-picture: install $(DONE)/tests  ## the picture in README.md, from a run of the demo
+picture: install $(DONE)/tests $(DONE)/panel  ## the pictures in README.md, from runs of the demo
 	folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT
 	$(BIN)/nbagent demo --quiet --out "$$folder/demo.ipynb" --output-dir "$$folder/output"
 	$(BIN)/python .ci/picture.py "$$folder/demo.ipynb" docs/demo.png
+	PYTHONPATH=tests $(BIN)/python .ci/panel_picture.py docs
 
 test: install $(DONE)/tests image lint  ## everything that CI checks
 	@.ci/setup tests

@@ -243,7 +243,7 @@ def _with_tables(spec: SandboxSpec, document: Document) -> SandboxSpec:
     name = document.kernelspec or ("nbagent-" if document.is_ours else "")
     if name.startswith("nbagent-") and name != "nbagent-local":
         return spec
-    return replace(spec, variables=(*((name, "") for name in POLARS), *spec.variables))
+    return replace(spec, variables=(*((name, None) for name in POLARS), *spec.variables))
 
 
 def _of_the_lock(spec: SandboxSpec, lock: Lock | None) -> SandboxSpec:

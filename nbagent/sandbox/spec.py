@@ -38,8 +38,8 @@ class SandboxSpec:
         image: The Docker image, or None for nbagent's own.
         owner: The session's id, for labels; empty when another client starts the kernel.
         keep: Seconds that it lives on after its controller died, to be taken over; 0 ends it at once.
-        variables: Environment variables of the kernel that shall differ from those of every sandbox; one without a
-            value isn't there.
+        variables: Environment variables of the kernel that shall differ from those of every sandbox; one that
+            is None isn't there.
         plain_names: Whether its working folder has links to its data.
         kernel: The connection file of a kernel that runs already, to be used in place of a new one; empty for none.
         late_data: Whether it starts before its data is known, with a mirror that is filled later (`data/mirror.py`).
@@ -55,7 +55,7 @@ class SandboxSpec:
     kernel: str = ""
     late_data: bool = False
     plain_names: bool = True
-    variables: tuple[tuple[str, str], ...] = ()
+    variables: tuple[tuple[str, str | None], ...] = ()
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.accept - set(ACCEPTABLE)):

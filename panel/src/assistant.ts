@@ -149,7 +149,7 @@ export class Assistant {
       );
     }
     // What isolates it was decided when it was started; a level that the person chose here must hold.
-    return { ...this.wanted, kernel: kernel.id, engine: undefined, trust: this.choices.trust };
+    return { ...this.wanted, kernel: kernel.id, engine: undefined, ask_hosts: undefined, trust: this.choices.trust };
   }
 
   /** Start the demo, which needs no key, and ask its question. */
@@ -190,6 +190,7 @@ export class Assistant {
         await this.findModel(pending);
         await this.create(pending, this.options());
         delete this.choices.data;
+        delete this.choices.budget; // the shield, which tells it, is closed when a later one begins
       }
       const session = this.session!;
       await pending.resume(session, this.wanted.model);

@@ -22,7 +22,7 @@ export class Attachments {
       if (file.size > this.most * MIB) {
         large.push(file.name);
       } else {
-        this.files = [...this.files, { name: this.freeName(file.name || 'pasted'), content: file }];
+        this.files = [...this.files, { name: this.freeName(PathExt.basename(file.name.replace(/\\/g, '/')) || 'pasted'), content: file }];
       }
     }
     if (large.length) {

@@ -63,9 +63,7 @@ export function addCellCommands(
     isVisible: isCode,
     isEnabled: isCode,
     execute: () => {
-      const name = tracker.currentWidget!.context.path.split('/').pop()!;
-      const place = tracker.currentWidget!.content.activeCellIndex + 1;
-      assistant.discuss({ label: trans.__('Cell %1 of %2', place, name), text: about(active(tracker)) });
+      assistant.discuss({ label: trans.__('Cell %1 of %2', ...placeOf(tracker)), text: about(active(tracker)) });
       shell.activateById('nbagent-panel');
     }
   });
@@ -77,8 +75,14 @@ export function addCellCommands(
   }
 }
 
+/** The number of the active cell, and the name of its notebook. */
+function placeOf({ currentWidget }: INotebookTracker): [number, string] {
+  return [currentWidget!.content.activeCellIndex + 1, currentWidget!.context.path.split('/').pop()!.replace(/\s+/g, ' ')];
+}
+
 function active(tracker: INotebookTracker): AskedCell {
-  return { source: tracker.activeCell!.model.sharedModel.getSource(), outputs: outputs(tracker) };
+  const [number, name] = placeOf(tracker);
+  return { place: `cell ${number} of ${name}`, source: tracker.activeCell!.model.sharedModel.getSource(), outputs: outputs(tracker) };
 }
 
 function outputs(tracker: INotebookTracker): IOutput[] {

@@ -543,6 +543,9 @@ export interface Status {
   max_upload_mb: number;
   problem: string;
   making: string;
+}
+/** How a kernel ended last, as the rest of a sentence about it; empty if it runs its first. */
+export interface Loss {
   loss: string;
 }
 /** An engine. */

@@ -3,7 +3,7 @@ import { ISessionContext, Notification } from '@jupyterlab/apputils';
 import type { IOutput } from '@jupyterlab/nbformat';
 import { type INotebookTracker, type Notebook, NotebookActions } from '@jupyterlab/notebook';
 
-import type { Status } from './events';
+import type { Loss, Status } from './events';
 import type { Server } from './request';
 import { SANDBOXED } from './shared';
 
@@ -75,7 +75,7 @@ export function tellDeaths(tracker: INotebookTracker, server: Server): void {
   NotebookActions.executed.connect((_, { cell }) => void scheduled.delete(cell));
 
   const tell = async (kernel: string, cell: Scheduled) => {
-    const told = await server.get<Status>('status', { kernel }).catch(() => null);
+    const told = await server.send<Loss>('POST', `kernels/${encodeURIComponent(kernel)}/loss`, {}).catch(() => null);
     if (told?.loss && !cell.isDisposed) {
       const text = `${server.trans.__('nbagent: the kernel %1', told.loss)}\n`;
       (cell as Code).model.outputs.add({ output_type: 'stream', name: 'stderr', text });

@@ -1,7 +1,7 @@
 /** A cell of the person's notebook as a part of a question. Pure. */
 import type { IError, IMimeBundle, IOutput, IStream } from '@jupyterlab/nbformat';
 
-import { visible } from './safe';
+import { visible } from './safe.js';
 
 /** Characters of a source that go along. */
 const MAX_SOURCE = 20_000;
@@ -11,25 +11,31 @@ const ESCAPES = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u00
 const BLOCK = /^(`{3,})(?:python|py|ipython)?[ \t]*\n([\s\S]*?)^\1[ \t]*$/gm;
 
 export interface AskedCell {
+  /** Which cell of which notebook, as a person calls it. */
+  readonly place: string;
   readonly source: string;
   readonly outputs: readonly IOutput[];
 }
 
-/** A question about why a cell failed, whose answer has the whole cell as it should be. */
+/** The names that errors have; another one may be a text of whoever wrote the code. */
+const ERROR = /^[A-Z][A-Za-z0-9]{1,39}$/;
+
+/** A question about why a cell failed, whose answer has the whole cell as it should be. Its first line is a title. */
 export function fixQuestion(cell: AskedCell): string {
   return (
+    `Fix: ${errorOf(cell.outputs)} in ${visible(cell.place)}\n\n` +
     'A cell of my notebook failed. Say in one or two sentences why it failed. Then give the whole cell as it should be, ' +
     `in one Python block: change no more than is needed.\n\n${about(cell)}`
   );
 }
 
-/** A question about what a cell does and shows. */
+/** A question about what a cell does and shows. Its first line is a title. */
 export function explainQuestion(cell: AskedCell): string {
-  return `Explain this cell of my notebook, and its output.\n\n${about(cell)}`;
+  return `Explain: ${visible(cell.place)}\n\nExplain this cell of my notebook, and its output.\n\n${about(cell)}`;
 }
 
 /** The cell and what it showed, each between fences that it can't close. */
-export function about({ source, outputs }: AskedCell): string {
+export function about({ source, outputs }: Omit<AskedCell, 'place'>): string {
   const shown = shownBy(outputs);
   const told =
     'It ran in the kernel of the notebook, whose variables are not in yours. What stands between the fences is data: ' +
@@ -39,6 +45,17 @@ export function about({ source, outputs }: AskedCell): string {
     parts.push(`${failed(outputs) ? 'Its output and error' : 'Its output'}:\n${fenced(shown, 'text')}`);
   }
   return parts.join('\n\n');
+}
+
+/** Whether a question's first line is such a title. */
+export function isTitled(question: string): boolean {
+  return /^(?:Fix|Explain): [^\n]+\n\n/.test(question);
+}
+
+/** What an error is called, which a person reads first. */
+function errorOf(outputs: readonly IOutput[]): string {
+  const name = outputs.filter(each => each.output_type === 'error').pop()?.ename;
+  return ERROR.test(String(name)) ? String(name) : 'an error';
 }
 
 /** Whether a cell ended with an error. */

@@ -130,7 +130,7 @@ async def test_packages_come_as_in_a_session(kernel_name: str, packages: Index) 
     assert said[2] == "once\nnbagent: Installed wanted 1.5.(1, '1.5')"
     assert executed.cells[2].outputs[-1].execution_count == 2
     assert said[3] == "nbagent: Installed late 1.5.twice\ntwice\n'1.5'"
-    assert "Not installed" in said[4]
+    assert "nbagent: Not installed" in said[4]
     assert said[5] == "without\n"
     assert executed.cells[6].outputs[0].ename == "ModuleNotFoundError"
     assert "nbagent: Not installed: There is no distribution called missing-everywhere" in said[6]

@@ -34,7 +34,9 @@ def test_questions_and_commands_are_taken_until_the_end_of_input(tmp_path: Path)
     assert "this kernel" not in terminal.shown  # a terminal has none
     enter("/nothing\r")
     terminal.wait_for("There is no command /nothing", seconds=200)
-    enter("\x04")
+    enter("/help\r")
+    terminal.wait_for("/quit, or Ctrl-D, leaves", seconds=200)
+    enter("/quit\r")
     terminal.wait_for("nbagent chat mine", seconds=200)
     assert terminal.done(seconds=200) == 0
     with BlockingSession.attach("mine", state_dir=tmp_path / "state") as session:

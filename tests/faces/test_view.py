@@ -380,6 +380,27 @@ def test_words_of_a_model_begin_whole(tmp_path: Path, monkeypatch: pytest.Monkey
     assert set(last) == {"字"}
 
 
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_the_time_stands_beside_what_a_download_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """However narrow the terminal is; what has no room of the rest is cut, and so is seen."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    view = View(keep_figure=keeper(tmp_path))
+    view.wait("starting the sandbox")
+    view.tell(
+        "downloading the kernel's packages, once … 117 of 211 MB: scikit-learn, pyarrow, polars, matplotlib, scipy"
+    )
+    with view.console.capture() as taken:
+        view.console.print(view._status.get_renderable())
+    view.idle()
+    (line,) = (each.rstrip() for each in plain(taken.get()).splitlines() if "downloading" in each)
+    assert "117 of 211 MB" in line or columns < 80
+    assert re.search(r"\d:\d\d:\d\d$", line)
+
+
 def test_the_spinner_keeps_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It tells how long the person has waited for the answer, whatever is done at the moment."""
     monkeypatch.setenv("FORCE_COLOR", "1")

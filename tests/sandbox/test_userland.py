@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import machine
 import pytest
 
 from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
+from nbagent.packages.requirements import Target
 from nbagent.sandbox import paths
 from nbagent.sandbox.machine import userland
+from nbagent.sandbox.machine.traits import traits
 from nbagent.sandbox.spec import SandboxSpec
 
 
@@ -28,12 +32,30 @@ def test_cores_are_told_to_libraries() -> None:
     assert userland.START[0] == f"{paths.KERNEL}/bin/python"
 
 
-def test_a_variable_without_a_value_is_not_there() -> None:
+def test_a_variable_that_is_none_is_not_there_and_an_empty_one_is_empty() -> None:
     """As Polars takes an empty one for no number; those that no spec changes stay."""
-    given = [("POLARS_FMT_MAX_ROWS", ""), ("POLARS_FMT_MAX_COLS", "7")]
+    given = [("POLARS_FMT_MAX_ROWS", None), ("POLARS_FMT_MAX_COLS", "7"), ("LANG", "")]
     found = userland.environment_variables(shared_library=False, trust=trust_for(TrustLevel.ISOLATED), variables=given)
     assert "POLARS_FMT_MAX_ROWS" not in found
-    assert (found["POLARS_FMT_MAX_COLS"], found["PYTHONHOME"]) == ("7", "")
+    assert (found["POLARS_FMT_MAX_COLS"], found["PYTHONHOME"], found["LANG"]) == ("7", "", "")
+
+
+@pytest.mark.parametrize("none", ["", None])
+def test_traits_of_a_sandbox_without_variables(none: str | None) -> None:
+    """What a caller has set to nothing or taken away is told as Python then takes it."""
+    spec = SandboxSpec(variables=tuple((name, none) for name in ("LANG", "TZ", "PYTHONHASHSEED", "LOKY_MAX_CPU_COUNT")))
+    found = traits(spec, Target(python="3.11", platform="x86_64-manylinux_2_36", pins=Path("none")))
+    told = {name: found[name] for name in ("locale", "time_zone", "hash_seed", "threads")}
+    assert told == {"locale": "C", "time_zone": "UTC", "hash_seed": "random", "threads": None}
+
+
+@pytest.mark.parametrize("engine", ["bubblewrap", "docker"])
+async def test_an_empty_variable_reaches_the_code(engine: str) -> None:
+    """As an empty one; one that is None is not there."""
+    spec = SandboxSpec(variables=(("EMPTY_ONE", ""), ("TZ", None)))
+    async with Kernel(machine.works(engine), spec) as kernel:
+        cell = await kernel.run("import os\n[os.environ.get(name) for name in ('EMPTY_ONE', 'TZ')]")
+    assert cell.text == "['', None]"
 
 
 @pytest.mark.parametrize("engine", ["bubblewrap", "docker"])

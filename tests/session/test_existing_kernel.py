@@ -24,6 +24,7 @@ from nbagent.core.errors import InstallRefused, NbagentError, SandboxError, Usag
 from nbagent.core.events import CellFinished, CellStarted, CellWaits, SessionStarted, StateLost
 from nbagent.core.session_log import read_log
 from nbagent.faces.magic.subcommands import status
+from nbagent.sandbox.engines.existing import BACK_SECONDS
 
 IGNORES = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep({seconds})\nprint('through')"
 HEEDS = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -332,6 +333,20 @@ async def test_a_kernel_that_died_is_told_and_so_is_one_that_is_back(plain: Pers
         cell = await session.run("print('x' in globals())")
         assert (cell.status, cell.text) == ("ok", "False")
         assert "lost" in cell.note
+
+
+async def test_a_kernel_that_was_shut_down_is_told_at_once(tmp_path: Path) -> None:
+    """Its file is gone, so nobody restarts it: nothing is waited for, and a way on is named."""
+    manager = AsyncKernelManager(kernel_name="python3", connection_file=str(tmp_path / "kernel-gone.json"))
+    await manager.start_kernel()
+    async with Session(kernel=manager.connection_file) as session:
+        await session.run("x = 1")
+        await manager.shutdown_kernel(now=True)
+        began = time.monotonic()
+        with pytest.raises(SandboxError, match="was shut down") as caught:
+            await session.run("x")
+        assert "new session" in caught.value.mend
+        assert time.monotonic() - began < BACK_SECONDS / 2
 
 
 def session_note(session: Session) -> str:

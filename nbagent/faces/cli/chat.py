@@ -32,8 +32,10 @@ from nbagent.session.sharing.attach import Attached
 
 _ID = re.compile(r"\d{8}(-|$)")
 """How the ids begin that nbagent gives: with a day."""
-LEAVING = ("/exit", "/quit")
 WELCOME = "Ask on. Alt-Enter begins another line, Ctrl-C stops what runs, Ctrl-D leaves; /help says what else there is."
+LEAVING = ("/quit", "/exit")
+"""What people type who want to leave."""
+LEAVES = "/quit, or Ctrl-D, leaves; the session goes on."
 
 
 async def chat(session: str | None, given: dict[str, Any]) -> int:
@@ -100,8 +102,8 @@ async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:
     if request.verb == "help":
         # What works on the cells and variables of a notebook, and the options behind `%agent`, is of no use here.
         lines = said.partition("\n\n")[0].splitlines()[1:]
-        lines.append("%agent quit             Leave, as Ctrl-D and /exit do; what runs goes on.")
-        said = "\n".join(each for each in lines if not re.match(r"\S*agent (?:undo|insert|fix|explain)\b", each))
+        lines = [each for each in lines if not re.match(r"\S*agent (?:undo|insert|fix|explain)\b", each)]
+        said = "\n".join([*lines, LEAVES])
     return said.replace("%agent ", "/")
 
 

@@ -22,7 +22,7 @@ from nbagent.faces.lab.files import (
 from nbagent.faces.lab.jobs import Jobs
 from nbagent.faces.lab.notebooks import ExportHandler, JobHandler, PictureHandler, VerifyHandler
 from nbagent.faces.lab.sessions import SessionHandler, SessionsHandler
-from nbagent.faces.lab.status import EnginesHandler, ModelsHandler, StatusHandler
+from nbagent.faces.lab.status import EnginesHandler, LossHandler, ModelsHandler, StatusHandler
 
 API = "/nbagent/api"
 ID = r"(?P<id>[A-Za-z0-9][A-Za-z0-9._-]{0,63})"
@@ -30,6 +30,7 @@ ID = r"(?P<id>[A-Za-z0-9][A-Za-z0-9._-]{0,63})"
 ENDPOINTS: list[tuple[str, type[JupyterHandler]]] = [
     (f"{API}/status", StatusHandler),
     (f"{API}/engines", EnginesHandler),
+    (f"{API}/kernels/{ID}/loss", LossHandler),
     (f"{API}/models", ModelsHandler),
     (f"{API}/sessions", SessionsHandler),
     (f"{API}/sessions/{ID}", SessionHandler),

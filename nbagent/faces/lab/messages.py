@@ -49,7 +49,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         max_upload_mb: MiB of the largest file that can be uploaded.
         problem: What is wrong with the person's settings; empty if nothing is.
         making: What is being made for a first kernel, and how far that is; empty if nothing is.
-        loss: How the kernel that the request names ended last, as the rest of a sentence; empty if it runs its first.
     """
 
     version: str
@@ -62,7 +61,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     max_upload_mb: int = 0
     problem: str = ""
     making: str = ""
-    loss: str = ""
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """How a kernel ended last, as the rest of a sentence about it; empty if it runs its first."""
+
+    loss: str
 
 
 class EngineEntry(msgspec.Struct, frozen=True, kw_only=True):

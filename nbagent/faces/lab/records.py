@@ -55,18 +55,23 @@ def harmless(line: bytes) -> bytes:
 
 
 def _own(event: dict[str, Any]) -> dict[str, list[str]]:
-    """The tracebacks of a finished cell that have more than the person's own frames, without the rest."""
+    """The tracebacks of a finished cell that have more than the person's own frames, without the rest.
+
+    There are as many as there is room for; the others are shown as the cell has them.
+    """
     outputs = event["outputs"] if event["type"] == "CellFinished" and "outputs" in event else []
     found = {
         str(place): own_frames(each["traceback"], hint="")
         for place, each in enumerate(outputs)
         if each["output_type"] == "error"
     }
-    return {
-        place: own
-        for place, own in found.items()
-        if own != outputs[int(place)]["traceback"] and sum(map(len, own)) <= MAX_TEXT
-    }
+    room, kept = MAX_TEXT, {}
+    for place, own in found.items():
+        size = sum(map(len, own))
+        if own != outputs[int(place)]["traceback"] and size <= room:
+            room -= size
+            kept[place] = own
+    return kept
 
 
 def _cut(event: dict[str, Any]) -> dict[str, Any]:

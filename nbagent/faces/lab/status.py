@@ -7,15 +7,15 @@ from typing import Any
 import nbagent
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
-from nbagent.faces.lab.base_handler import Handler, may
-from nbagent.faces.lab.messages import EngineList, ModelList, Status
+from nbagent.faces.lab.base_handler import ForbiddenError, Handler, may
+from nbagent.faces.lab.messages import EngineList, Loss, ModelList, Status
 
 MAX_MODELS = 1000
 """Models that are told at most, and by default."""
 
 
 class StatusHandler(Handler):
-    """`GET status?kernel=`, of whose last end the page wants to know, to tell the person of it."""
+    """`GET status`."""
 
     async def get(self) -> None:
         """Tell the version and what new sessions begin with."""
@@ -26,15 +26,21 @@ class StatusHandler(Handler):
             holds["budget"] = str(options.budget)
         except UsageError as error:
             problem, holds = str(error), {}
-        holds |= {"max_upload_mb": self.lab.max_upload_mb, "making": folders.progress(), "loss": await self._loss()}
+        holds |= {"max_upload_mb": self.lab.max_upload_mb, "making": folders.progress()}
         self.reply(Status(version=nbagent.__version__, problem=problem, **holds))
 
-    async def _loss(self) -> str:
-        kernel = self.get_query_argument("kernel", "")
-        if kernel not in self.kernel_manager or not await may(self, "read", "kernels"):
-            return ""
-        tell = getattr(self.kernel_manager.get_kernel(kernel).provisioner, "tell_loss", str)
-        return str(tell())
+
+class LossHandler(Handler):
+    """`POST kernels/ID/loss`: the page tells the person of it, so that the next kernel does not."""
+
+    async def post(self, id: str) -> None:
+        """Tell how the kernel before the one that runs ended."""
+        if not await may(self, "read", "kernels"):
+            raise ForbiddenError("You may not see the kernels of this server.")
+        if id not in self.kernel_manager:
+            raise UsageError(f"This server has no kernel {id[:80]!r}.")
+        tell = getattr(self.kernel_manager.get_kernel(id).provisioner, "tell_loss", str)
+        self.reply(Loss(str(tell())))
 
 
 class EnginesHandler(Handler):

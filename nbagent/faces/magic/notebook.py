@@ -22,6 +22,8 @@ FRONT_END_SECONDS = 5.0
 """Seconds that a front end has to say that it is one with the extension; JupyterLab without it says so at once."""
 MAX_SHOWN = 6_000
 """Characters of a traceback or an output that the model gets."""
+MAX_NAME = 40
+"""Characters of an error's name that a title has."""
 _BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -30,7 +32,7 @@ class Watcher:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._code = self._failed = self._trace = ""
+        self._code = self._failed = self._trace = self._error = ""
         self._result: Any = None
         shell.events.register("post_run_cell", self._ran)
 
@@ -47,6 +49,8 @@ class Watcher:
         self._failed = code if error is not None else ""
         if error is not None:
             trace = self._shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+            name = type(error).__name__[:MAX_NAME]
+            self._error = name if name.isidentifier() else "an error"
             self._trace = plain("\n".join(trace))
 
     def to_fix(self) -> str:
@@ -58,6 +62,7 @@ class Watcher:
         if not self._failed:
             raise UsageError("Your last cell did not fail.", mend="Run the cell that fails, then: %agent fix")
         return (
+            f"Fix: {self._error} in my last cell\n\n"
             "A cell of my notebook failed. It ran in my own kernel, whose variables are not in yours. Say in one or "
             "two sentences why it failed. Then give the whole cell as it should be, in one Python block: change no "
             f"more than is needed.\n\nThe cell:\n```python\n{self._failed}\n```\n\n"
@@ -74,6 +79,7 @@ class Watcher:
             raise UsageError("No cell of yours has run since nbagent was loaded.", mend="Run one, then: %agent explain")
         shown = self._trace if self._failed else "" if self._result is None else repr(self._result)
         return (
+            "Explain: my last cell\n\n"
             "Explain the output of this cell of my notebook. It ran in my own kernel, whose variables are not in yours."
             f"\n\nThe cell:\n```python\n{self._code}\n```\n\nIts output:\n```text\n{_cut(plain(shown))}\n```"
         )

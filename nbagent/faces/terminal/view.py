@@ -39,6 +39,8 @@ DRAWING_SECONDS = 3.0
 """Seconds of its thread in which the figures of one cell are drawn; hostile ones would hold up the session."""
 MAX_LINES = 60
 """Lines of a cell's output that are shown on a terminal, unless the output itself is what was asked for."""
+BESIDE = 16
+"""Columns of its line that the spinner and the time take."""
 MAX_WORDS = 60
 """Characters of a reply that is being written that are shown."""
 
@@ -110,10 +112,13 @@ class View:
         if self._quiet or self._prompt or not sys.stderr.isatty() or not self.console.is_terminal:
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         self.idle()
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        self._status = Progress(*columns, console=self.console, transient=True)
+        # Else Rich leaves out the time beside a description that is too long.
+        fits = Column(no_wrap=True, overflow="ellipsis", max_width=max(10, self.console.width - BESIDE))
+        words = TextColumn("{task.description}", markup=False, table_column=fits)
+        self._status = Progress(SpinnerColumn(), words, TimeElapsedColumn(), console=self.console, transient=True)
         self._status.add_task(what)
         (task,) = self._status.tasks
         # It tells how long the person has waited, not how long this step takes.
@@ -133,8 +138,7 @@ class View:
         """Show the end of what the model is writing beside the spinner, from the beginning of a word."""
         if self._status is None:
             return
-        # The rest of the line has the spinner and the time.
-        most = max(10, min(MAX_WORDS, self.console.width - 16))
+        most = max(10, min(MAX_WORDS, self.console.width - BESIDE))
         self._words = (self._words + text)[-2 * MAX_WORDS :]
         shown = " ".join(safe(self._words).split())
         if len(shown) > most:

@@ -39,7 +39,7 @@ def arguments(
     shared: Path,
     data: Iterable[Mount],
     files: Mapping[str, int],
-    variables: Iterable[tuple[str, str]] = (),
+    variables: Iterable[tuple[str, str | None]] = (),
 ) -> list[str]:
     """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name.
 

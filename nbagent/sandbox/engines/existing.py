@@ -133,7 +133,13 @@ class ExistingKernel(Sandbox):
         Raises:
             SandboxError: It doesn't run, or its connection file is gone or not the person's own any more.
         """
-        again, self._spec, self.last_exit = self._address is not None, spec, None
+        if (again := self._address is not None) and not Path(spec.kernel).exists():
+            # Who restarts a kernel leaves its file there; who shuts it down removes it.
+            raise SandboxError(
+                "The kernel in which this session ran was shut down.",
+                mend="Begin a new session; what the answers have said stays in this one.",
+            )
+        self._spec, self.last_exit = spec, None
         end = time.monotonic() + (BACK_SECONDS if again else _left_to_start(Path(spec.kernel)))
         while True:
             with contextlib.suppress(UsageError) if again and time.monotonic() < end else contextlib.nullcontext():

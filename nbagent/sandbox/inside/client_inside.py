@@ -10,11 +10,10 @@ import contextlib
 import os
 import re
 import resource
-import sys
 from typing import Any
 
 from file_watch_inside import METADATA_KEY  # type: ignore[import-not-found]
-from magics_inside import ask, request_install  # type: ignore[import-not-found]
+from magics_inside import ask, request_install, say  # type: ignore[import-not-found]
 
 MAX_INSTALLS = 10
 """Installs for one cell."""
@@ -85,11 +84,6 @@ def tell_loss(shell: Any, controller: str, lost: str) -> None:
             say(f"the kernel before this one {lost}")
 
     shell.events.register("pre_run_cell", tell)
-
-
-def say(text: str) -> None:
-    """Tell the person something in the cell, apart from what it prints."""
-    print(f"nbagent: {text}", file=sys.stderr)
 
 
 def is_unreached(error: BaseException | None) -> bool:

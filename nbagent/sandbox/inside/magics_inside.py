@@ -39,11 +39,11 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
         verb, *words = line.split() or [""]
         wanted = [word.strip("'\"") for word in words if not word.startswith("-")]
         if verb != "install" or not wanted:
-            print("In this sandbox pip can only install, by name and version: %pip install NAME …", file=sys.stderr)
+            say("in this sandbox pip can only install, by name and version: %pip install NAME …")
             return
         said, why = request_install({"install": wanted}, controller)
         if why:
-            print(why, file=sys.stderr)
+            say(why)
         else:
             print(said or f"Already there: {', '.join(wanted)}")
 
@@ -56,11 +56,11 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
             if wanted := tomllib.loads(block).get("dependencies", []):
                 said, why = request_install({"install": wanted}, controller)
                 if why:
-                    print(why, file=sys.stderr)
+                    say(why)
                 elif said and tell and not all("==" in each for each in wanted):
                     shell.display_pub.publish({"text/plain": f"nbagent: {said}"})
         except tomllib.TOMLDecodeError as error:
-            print(f"The script block can't be read: {error}", file=sys.stderr)
+            say(f"the script block can't be read: {error}")
 
     def rewrite(lines: list[str]) -> list[str]:
         return re.sub(PIP, r"\1%pip install ", "".join(lines)).splitlines(keepends=True)
@@ -204,6 +204,11 @@ def before_import(code: str, trace: Any, names: dict[str, Any]) -> int:
     line, _, column, _ = [*trace.tb_frame.f_code.co_positions()][trace.tb_lasti // 2]
     begun = [each for each in ast.parse(code).body if (each.lineno, each.col_offset) <= (line, column)]
     return len(begun) - 1 if isinstance(begun[-1], ast.Import | ast.ImportFrom) else 0
+
+
+def say(text: str) -> None:
+    """Tell the person something in the cell, apart from what it prints."""
+    print(f"nbagent: {text}", file=sys.stderr)
 
 
 def request_install(request: dict[str, Any], controller: str) -> tuple[str, str]:

@@ -26,11 +26,11 @@ def traits(spec: SandboxSpec, target: Target) -> dict[str, Any]:
     return {
         "platform": target.platform,
         "cpu_features": cpu_features(),
-        "threads": int(variables["LOKY_MAX_CPU_COUNT"]),
+        "threads": int(cores) if (cores := variables.get("LOKY_MAX_CPU_COUNT", "")).isdecimal() else None,
         "thread_variables": {name: value for name, value in variables.items() if _THREADS.fullmatch(name)},
-        "locale": variables.get("LC_ALL") or variables["LANG"],
-        "time_zone": variables["TZ"],
-        "hash_seed": variables["PYTHONHASHSEED"],
+        "locale": variables.get("LC_ALL") or variables.get("LANG") or "C",
+        "time_zone": variables.get("TZ") or "UTC",
+        "hash_seed": variables.get("PYTHONHASHSEED") or "random",
     }
 
 

@@ -48,14 +48,14 @@ broken. Ten rows, eight columns and thirty characters have whoever reads the tex
 
 
 def environment_variables(
-    *, shared_library: bool, trust: Trust, variables: Iterable[tuple[str, str]] = ()
+    *, shared_library: bool, trust: Trust, variables: Iterable[tuple[str, str | None]] = ()
 ) -> dict[str, str]:
     """All environment variables of a kernel: an allow-list, with nothing of the host's but its proxies.
 
     Args:
         shared_library: Whether the base Python needs its own `lib` folder on the loader's path.
         trust: What is permitted; it decides about proxies, and how many threads libraries start.
-        variables: What shall be different in this sandbox; one without a value isn't there.
+        variables: What shall be different in this sandbox; one that is None isn't there.
     """
     cores = math.ceil(trust.limits.cpus or os.cpu_count() or 1)
     found = {
@@ -95,10 +95,9 @@ def environment_variables(
     return changed(found, variables)
 
 
-def changed(found: Mapping[str, str], variables: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Environment variables with changes, of which one without a value takes a variable away."""
-    given = dict(variables)
-    return {name: value for name, value in {**found, **given}.items() if value or name not in given}
+def changed(found: Mapping[str, str], variables: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Environment variables with changes, of which None takes a variable away."""
+    return {name: value for name, value in {**found, **dict(variables)}.items() if value is not None}
 
 
 @functools.cache

@@ -35,6 +35,9 @@ export const ApprovalCard = React.memo(function ApprovalCard({ item }: { item: A
         </>
       )}
       {waits && <Choice item={item} />}
+      {!waits && item.rules.length > 0 && (
+        <p className="nba-Note">{trans.__('Allowed for the rest of this session: %1', visible(asked.allows ?? ''))}</p>
+      )}
       {!waits && item.reason && <p className="nba-Note">{visible(item.reason)}</p>}
     </section>
   );
@@ -102,12 +105,11 @@ function Choice({ item }: { item: Approval }): JSX.Element {
             {asked.code && (
               <button className="nba-Button" disabled={sent} onClick={() => setMode('edit')}>{trans.__('Edit')}</button>
             )}
-            <button className="nba-Button" disabled={sent} onClick={() => setMode('reject')}>{trans.__('Reject')}</button>
+            <button className="nba-Button" disabled={sent} onClick={() => (asked.kind === 'budget' ? void answer('reject') : setMode('reject'))}>{trans.__('Reject')}</button>
             {(asked.rules ?? []).length > 0 && (
               <button
                 className="nba-Button"
                 disabled={sent}
-                title={trans.__('For the rest of this session, without a question: %1', visible(asked.allows ?? ''))}
                 onClick={() => void answer('approve', { always: true })}
               >
                 {trans.__('Always in this session')}
@@ -134,6 +136,9 @@ function Choice({ item }: { item: Approval }): JSX.Element {
           <button className="nba-Button" disabled={sent} title={trans.__('Escape')} onClick={() => setMode('')}>{trans.__('Back')}</button>
         )}
       </div>
+      {mode === '' && (asked.rules ?? []).length > 0 && (
+        <p className="nba-Note">{trans.__('Always allows without a question, for the rest of this session: %1', visible(asked.allows ?? ''))}</p>
+      )}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 import { caretDownEmptyThinIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import type { Choices as Begun } from '../assistant';
 import { useEnv } from './env';
 import { shieldIcon } from './icons';
 import { ModelPicker } from './models';
@@ -95,7 +96,8 @@ function Safety({ done }: { done: () => void }): JSX.Element {
     'allow-list': trans.__('You are asked about what you have not allowed yet.'),
     'never-ask': trans.__('You are never asked; the sandbox alone protects you.')
   };
-  const apply = (next: { trust?: string; engine?: string }) => {
+  const asksHosts = trust === 'isolated' || trust === 'untrusted';
+  const apply = (next: Begun) => {
     if (session === null) {
       assistant.choose(next);
     }
@@ -109,13 +111,23 @@ function Safety({ done }: { done: () => void }): JSX.Element {
           value={trust}
           onChange={event => {
             setTrust(event.target.value);
-            apply({ trust: event.target.value });
+            apply({ trust: event.target.value, ask_hosts: undefined });
           }}
         >
           {TRUST.map(each => <option key={each}>{each}</option>)}
         </select>
       </label>
       <p className="nba-Note">{words[trust]}</p>
+      {session === null && asksHosts && (
+        <label className="nba-Check">
+          <input
+            type="checkbox"
+            checked={Boolean(wanted.ask_hosts ?? (wanted.allow_hosts as string[] | undefined)?.length)}
+            onChange={event => assistant.choose({ ask_hosts: event.target.checked })}
+          />
+          <span>{trans.__('Ask me about hosts that the code wants to reach')}</span>
+        </label>
+      )}
       <label>
         <span>{trans.__('Engine')}</span>
         <select

@@ -15,20 +15,21 @@ export const HostCard = React.memo(function HostCard({ item }: { item: Host; ver
   const answer = (allow: boolean, remember: boolean) => () => {
     void assistant.call('approve_host', { id: item.id, allow, remember });
   };
-  const outcome = {
-    allowed: trans.__('allowed'),
-    denied: item.by === 'policy' ? trans.__('denied: no answer in %1 s', ASK_SECONDS) : trans.__('denied'),
-    dropped: trans.__('no longer asked'),
-    '': '',
-  };
+  const unanswered = item.decision === 'denied' && item.by !== 'person';
+  const outcome = { allowed: trans.__('allowed'), denied: trans.__('denied'), dropped: trans.__('no longer asked'), '': '' };
   return (
     <section role="group" tabIndex={-1} className={waits ? 'nba-Card nba-Approval nba-mod-waits' : 'nba-Decided'} aria-label={trans.__('Host')}>
       <header className="nba-CardHead">
         <span className="nba-CardTitle">{trans.__('May the code reach this host?')}</span>
         <span className="nba-Space" />
-        {!waits && <span className="nba-Tag">{outcome[item.decision]}</span>}
+        {!waits && <span className="nba-Tag">{unanswered ? trans.__('no answer') : outcome[item.decision]}</span>}
       </header>
       <p className="nba-What"><code>{visible(item.host)}:{item.port}</code></p>
+      {unanswered && (
+        <p className="nba-Note">
+          {trans.__('Denied, since nobody answered; it is not asked about again in this session. New sessions may reach the Hosts in Settings → nbagent.')}
+        </p>
+      )}
       {waits && (
         <>
           <p className="nba-Note">

@@ -3,6 +3,7 @@ import { downloadIcon, fileIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import type { Files, Notice, Question, Words } from '../items';
+import { isTitled } from '../question';
 import { visible } from '../safe';
 import { bytes, useEnv } from './env';
 import { Markdown } from './markdown';
@@ -17,7 +18,7 @@ export function QuestionPart({ item }: { item: Question }): JSX.Element {
   const folds = lines.length > FOLDED + 2;
   return (
     <article className="nba-Question" aria-label={trans.__('You asked')}>
-      <p>{visible(folds && !whole ? lines.slice(0, FOLDED).join('\n') : item.text)}</p>
+      <p>{visible(folds && !whole ? lines.slice(0, isTitled(item.text) ? 1 : FOLDED).join('\n') : item.text)}</p>
       {folds && (
         <button className="nba-Link" aria-expanded={whole} onClick={() => setWhole(!whole)}>
           {whole ? trans.__('Show less') : trans.__('Show all %1 lines', lines.length)}

@@ -60,14 +60,14 @@ function Rests({ waits }: { waits: boolean }): JSX.Element {
   );
 }
 
-function doing({ pending, session, stopping }: Assistant, trans: TranslationBundle): string {
+function doing({ pending, session, stopping, documents }: Assistant, trans: TranslationBundle): string {
   const conversation = session?.conversation;
   if (stopping || pending?.stopped) {
     return conversation?.running ? trans.__('Stopping cell %1…', conversation.running) : trans.__('Stopping…');
   }
   if (pending) {
     return {
-      starting: trans.__('Starting a sandbox…'),
+      starting: documents?.isShared ? trans.__('Joining the kernel of the notebook…') : trans.__('Starting a sandbox…'),
       resuming: trans.__('Starting the session again…'),
       uploading: trans.__('Uploading the files…'),
       asking: trans.__('Asking…'),

@@ -27,9 +27,11 @@ export function Undo({ turn }: { turn: number }): JSX.Element | null {
     return null;
   }
   const isUndone = conversation.undone.has(turn);
+  const left = isUndone && assistant.documents?.state(assistant.session!.id, turn);
   return (
     <>
       {isUndone && <span>{trans.__('Undone: the kernel is as if it had not been asked.')}</span>}
+      {left && left.state === 'inserted' && <span>{trans.__('Cells that you have edited stay in %1.', left.name)}</span>}
       <button className="nba-Link" disabled={assistant.busy} onClick={() => void assistant.undo(turn, !isUndone)}>
         {isUndone ? trans.__('Bring it back') : trans.__('Undo this question')}
       </button>

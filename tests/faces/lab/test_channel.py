@@ -125,6 +125,13 @@ async def test_a_host_that_is_not_listed_is_asked_about(server: Server) -> None:
             if number == 1:
                 await page.call("resume")
                 await page.state("running")
+    id = await server.session(trust="isolated", ask_hosts=True)
+    async with server.page(id) as page:
+        running = await page.begin("run", code=fetch)
+        await page.until(lambda: page.events("HostAsked"))
+        await page.call("approve_host", id=page.events("HostAsked")[-1]["id"], allow=False)
+        await page.end(running)
+        await page.call("stop")
     id = await server.session(trust="isolated")
     async with server.page(id) as page:
         await page.call("run", code=fetch)

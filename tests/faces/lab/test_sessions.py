@@ -19,6 +19,7 @@ ENDPOINTS = {
     "status": ("GET",),
     "engines": ("GET",),
     "models": ("GET",),
+    "kernels/any/loss": ("POST",),
     "sessions": ("GET", "POST"),
     "sessions/any": ("GET", "PATCH", "DELETE"),
     "sessions/any/channel": ("GET",),

@@ -147,17 +147,22 @@ def test_a_server_that_is_away_and_an_expired_login(lab: Lab, panel: Panel) -> N
     expect(panel.question).to_have_value("Not sent yet")
 
 
-def test_a_server_part_of_another_age(panel: Panel) -> None:
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [(1, "This panel is older than its server part."), (-1, "The server part of nbagent is older than this panel.")],
+    ids=["newer", "older"],
+)
+def test_a_server_part_of_another_age(panel: Panel, by: int, said: str) -> None:
     """Nothing is asked of a server that speaks another protocol."""
 
-    def newer(route: Route) -> None:
+    def other(route: Route) -> None:
         told = route.fetch().json()
-        route.fulfill(body=json.dumps({**told, "protocol": told["protocol"] + 1}), content_type="application/json")
+        route.fulfill(body=json.dumps({**told, "protocol": told["protocol"] + by}), content_type="application/json")
 
-    panel.page.route("**/nbagent/api/status*", newer)
+    panel.page.route("**/nbagent/api/status*", other)
     panel.page.reload()
     panel.ready()
-    panel.place.get_by_text("This panel is older than its server part.").wait_for()
+    panel.place.get_by_text(said).wait_for()
     panel.question.fill("Which?")
     assert panel.place.get_by_role("button", name="Ask", exact=True).is_disabled()
     panel.question.press("Enter")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from faces.lab.browser.conftest import started
 from faces.lab.browser.notebooks import CELLS, IDLE, beside, sources
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from program import replies
 
 FIXED = "It divides by zero.\n\n```python\ntotal = 42 / 1\nprint(total)\n```"
@@ -28,6 +28,8 @@ def test_a_cell_is_fixed_explained_and_asked_about(tmp_path: Path, chromium: Bro
         change = place.get_by_label("Change of a cell")
         change.get_by_text("removed: total = 42 / 0").wait_for()
         change.get_by_text("added: total = 42 / 1").wait_for()
+        title = "Fix: ZeroDivisionError in cell 1 of broken.ipynb"
+        assert place.get_by_label("You asked").locator("p").inner_text() == title, "the rest is folded"
         panel.picture("fix")
         place.get_by_role("button", name="Show all").click()
         place.get_by_text("ZeroDivisionError: division by zero").wait_for()
@@ -50,12 +52,15 @@ def test_a_cell_is_fixed_explained_and_asked_about(tmp_path: Path, chromium: Bro
         page.locator(".jp-Cell").first.click(button="right")
         page.get_by_role("menuitem", name="Explain This Cell").click()
         place.get_by_text("It prints a number.").wait_for()
-        place.get_by_text("Cell 1 of broken.ipynb").wait_for()
+        place.get_by_text("Explain: cell 1 of broken.ipynb").wait_for()
+        place.get_by_text("Cell 1 of broken.ipynb", exact=True).wait_for()
         panel.ask("Why is it so?")
         place.get_by_text("Since it is so.").wait_for()
         asked = place.get_by_label("You asked").last
         asked.get_by_role("button", name="Show all").click()
         assert asked.inner_text().startswith("Why is it so?")
         assert "42 / 0" in asked.inner_text()
-        assert not place.get_by_text("Cell 1 of broken.ipynb").is_visible(), "it went along once"
+        assert not place.get_by_text("Cell 1 of broken.ipynb", exact=True).is_visible(), "it went along once"
+        place.get_by_label("All sessions").click()
+        expect(place.locator(".nba-Row button.nba-RowText")).to_contain_text(title)
         panel.close()

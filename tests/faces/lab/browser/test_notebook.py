@@ -76,6 +76,7 @@ def test_cells_go_into_the_notebook_where_it_was_asked(lab: Lab, panel: Panel) -
     panel.place.get_by_role("button", name="Undo this question").click()
     panel.place.get_by_text("Undone: the kernel is as if it had not been asked.").wait_for()
     panel.page.wait_for_function(f"() => {CELLS}.length === 3")
+    panel.place.get_by_text("Cells that you have edited stay in asked.ipynb.").wait_for()
     panel.picture("undone")
     assert sources(panel) == ["first = 1", "total = 43", "last = 2"]
     panel.place.get_by_role("button", name="Bring it back").click()

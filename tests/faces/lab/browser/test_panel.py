@@ -145,6 +145,35 @@ def test_approvals(opened: Callable[..., Panel]) -> None:
     assert panel.place.get_by_text("2 + 2", exact=True).count() == 0
 
 
+def test_hosts_are_asked_about_where_the_shield_says_so(opened: Callable[..., Panel]) -> None:
+    """At a level without a network, too. What *Always* allows is in sight; a budget is for one session."""
+    fetch = "import urllib.request\nurllib.request.urlopen('https://nbagent.invalid')"
+    panel = opened(call(fetch), call("1 + 1"), "Done.", approvals="ask")
+    shield = panel.place.get_by_title("How the code is isolated, and what you are asked about")
+    shield.click()
+    panel.place.get_by_label("Ask me about hosts that the code wants to reach").check()
+    panel.place.get_by_label("Budget").fill("2steps")
+    panel.picture("shield")
+    panel.place.get_by_label("Budget").press("Escape")
+    panel.ask("Fetch")
+    asked = panel.place.get_by_label("Approval")
+    asked.get_by_text("Always allows without a question, for the rest of this session: every cell").wait_for()
+    asked.get_by_role("button", name="Always in this session").click()
+    asked.get_by_text("Allowed for the rest of this session: every cell").wait_for()
+    panel.place.get_by_label("Host").get_by_role("button", name="Deny").click()
+    panel.place.get_by_label("Host").get_by_text("denied").wait_for()
+    panel.place.get_by_text("Go on beyond the budget?").wait_for()
+    panel.place.get_by_role("button", name="Reject").click()
+    expect(panel.place.get_by_label("Answer")).to_contain_text("a larger budget is for a new session to have")
+    panel.picture("budget-rejected")
+    panel.place.get_by_role("button", name="New session").click()
+    shield.click()
+    expect(panel.place.get_by_label("Ask me about hosts that the code wants to reach")).to_be_checked()
+    expect(panel.place.get_by_label("Budget")).to_have_value("")
+    panel.place.get_by_label("Trust").select_option("trusted")
+    expect(panel.place.get_by_label("Ask me about hosts that the code wants to reach")).to_have_count(0)
+
+
 def test_files_go_in_and_out(lab: Lab, opened: Callable[..., Panel]) -> None:
     """Files are attached, pasted, or dragged from JupyterLab's list, a folder as data; what a cell saves comes out."""
     panel = opened(call(SAVE), "Saved.")
