@@ -41,7 +41,8 @@ _NUMBER = re.compile(
       | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
     (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps)\b|\s?‰
       | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w))?
-    (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR|t)(?!\w)))?
+    (?:(?=\s?(?P<prefix>T(?=(?P<thousands>€|EUR)(?!\w))|t(?!\w)|[kMGT](?=(?:g|m|t|W|Wh|J|B|Pa|Hz|V|N|€|EUR)(?!\w))
+        |(?:kilo|mega|giga|tera)(?=(?:byte|watt|joule|met(?:er|re)|gram|tonne)s?(?!\w))|[mµ](?=(?:s|g|m|V|A|W)(?!\w)))))?
     (?: (?P<glued>{_UNITS})(?!\w) | (?!\w|\.\d) )
     """,
     re.VERBOSE,
@@ -61,7 +62,8 @@ _HEDGES = re.compile(
     r"(?:(?P<over>over|more than|at least|above|über|mehr als|mindestens|[>≥]=?)|"
     r"(?P<under>under|less than|fewer than|at most|up to|below|unter|weniger als|höchstens|[<≤]=?)|"
     r"about|around|roughly|approximately|approx\.|nearly|almost|some|circa|ca\.|etwa|rund|ungefähr|knapp|fast|environ|[~≈])"
-    r"\s?[*_`]*[$€£]?$"
+    r"\s?[*_`]*[$€£]?$",
+    re.IGNORECASE,
 )
 """Words before a number that is rounded to its last digit that isn't zero, or that lies beside it."""
 _SCALES = {
@@ -75,6 +77,10 @@ _POWER = re.compile(
     r"(?P<times>(?:[×x·*]|\\times|\\cdot)\s?10)?(?:\^|\*\*)?[({]?(?P<by>[-+−⁻⁺]?[\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})[)}]?"
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
+_PREFIXES = {"t": 3, "k": 3, "M": 6, "G": 9, "T": 12, "kilo": 3, "mega": 6, "giga": 9, "tera": 12, "m": -3, "µ": -6}
+"""The powers of ten that are before units; a `t` is a thousand kg."""
+_OTHERS = re.compile(r"\b(?:[Oo]thers?|[Rr]emain\w{2,5}|[Rr]est|[Üü]brigen?|[Rr]estlichen)\s(?:of\s\w+\s|are\s|is\s)?[*_`(]*$")
+"""Before a share that is what others leave of the whole."""
 _PERCENT = {"‰": Decimal(1000), "bps": Decimal(10_000), "basis": Decimal(10_000)}
 """The value that is one whole, by the beginning of a unit that is neither per cent nor a scale."""
 _JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
@@ -256,17 +262,26 @@ def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
         found.append(_number(match, f"{either[1]}{'' if either[2] == '.' else '.'}{either[3]}"))
     if match["glued"] in ("m", "b"):
         found.append(_number(match, unit={"m": "million", "b": "billion"}[match["glued"]]))
-    if match["kilo"] is not None:
-        found += [replace(each, value=each.value * 1000, step=each.step * 1000) for each in found if each is not None]
     readings = [each for each in found if each is not None]
+    readings += [replace(each, value=each.value * by, step=each.step * by) for by in _prefixed(match) for each in readings]
     scale = _SCALES.get((match["unit"] or "").strip())
     if scale and (_CURRENCY.match(match.string, match.end()) or _is_long(readings)):  # of a column in k€ or in millions
         readings += [replace(each, value=each.value / scale, step=each.step / scale) for each in readings]
     before = match.string[max(0, match.start() - 20) : match.start()] + (match["bound"] or "")
+    if _OTHERS.search(before):
+        readings += [replace(each, value=each.percent - each.value) for each in readings if each.percent > 1]
     if hedge := _HEDGES.search(before):
         side = 1 if hedge["over"] else -1 if hedge["under"] else 0
         readings += [_rough(each, side=side) for each in readings]
     return readings
+
+
+def _prefixed(match: re.Match[str]) -> list[Decimal]:
+    """By how much a number is larger in the units of which its own is made: 1.2 MB are 1,200 kB."""
+    prefix = match["prefix"] or ""
+    power = 3 if prefix == "T" and match["thousands"] is not None else _PREFIXES.get(prefix, 0)
+    powers = range(3, power + 1, 3) if power > 0 else (power,) if power else ()
+    return [Decimal(1).scaleb(each) for each in powers]
 
 
 def _is_long(readings: Sequence[Numeral]) -> bool:

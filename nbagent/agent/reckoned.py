@@ -1,0 +1,82 @@
+"""Numbers of an answer that follow from two others beside them in a sentence: `54 of 186 rows (29.0 %)`. Pure.
+
+Nobody needs a cell for what a reader reckons in the head. Only the nearest numbers that outputs show are tried, and only
+what the words ask for, so that hardly a number that was made up comes out by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from nbagent.agent.numerals import Numeral, quantities
+
+MAX_TRIED = 1_000
+"""Numbers that are tried for one answer."""
+_SENTENCE = re.compile(r"\n|[.;!?]\s")
+_RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)|[*_`]*$")
+"""Behind a number that may be a ratio, or the end of the sentence."""
+_FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
+_NOISE = Decimal("1e-9")
+
+
+def reckoned(prose: str, shown: Mapping[str, Decimal], missing: set[str]) -> set[str]:
+    """Those of the missing numbers that are the difference, sum, share, change or ratio of two that are shown.
+
+    Args:
+        prose: The answer, without what claims nothing.
+        shown: The value that an output shows for each number of the answer.
+        missing: The texts of numbers that no output shows.
+    """
+    found: set[str] = set()
+    tried = 0
+    for sentence in _SENTENCE.split(prose) if missing and len(shown) > 1 else ():
+        numbers = quantities(sentence) if any(each in sentence for each in missing) else []
+        operands = [at for at, each in enumerate(numbers) if each[0].text in shown]
+        for at, readings in enumerate(numbers):
+            if readings[0].text not in missing or tried >= MAX_TRIED:
+                continue
+            tried += 1
+            before, after = [each for each in operands if each < at][-2:], [each for each in operands if each > at][:2]
+            pairs = [each for each in (before, after, [*before[-1:], *after[:1]]) if len(each) == 2]
+            is_ratio = _is_ratio(sentence, readings[0].text)
+            for one, other in ((numbers[pair[0]][0], numbers[pair[1]][0]) for pair in pairs):
+                stated = one.value, other.value
+                exact = shown[one.text], shown[other.text]
+                units = {one.percent, other.percent}
+                if any(_follows(each, two, units, is_ratio=is_ratio) for each in readings for two in (stated, exact)):
+                    found.add(readings[0].text)
+    return found
+
+
+def _is_ratio(sentence: str, text: str) -> bool:
+    """Whether the words around a number say that it is one of two others' ratio."""
+    before, _, after = sentence.partition(text)
+    return _RATIO.match(after) is not None and after.strip() != "" or _FACTOR.search(before[-30:]) is not None
+
+
+def _follows(claimed: Numeral, two: tuple[Decimal, Decimal], units: set[Decimal], *, is_ratio: bool) -> bool:
+    """Whether a number comes out of two others, rounded to its digits."""
+    if len(claimed.value.normalize().as_tuple().digits) < 2:
+        return False
+    wanted, near = abs(claimed.value), claimed.step / 2 + abs(claimed.value) * _NOISE
+    return any(abs(each - wanted) <= near for each in _results(claimed, two, units, is_ratio=is_ratio))
+
+
+def _results(
+    claimed: Numeral, two: tuple[Decimal, Decimal], units: set[Decimal], *, is_ratio: bool
+) -> Iterator[Decimal]:
+    small, large = sorted(map(abs, two))
+    if claimed.percent > 1:
+        if units != {Decimal(1)}:
+            yield large - small
+        if small:
+            yield from (
+                claimed.percent * each for each in (small / large, (large - small) / small, (large - small) / large)
+            )
+    elif is_ratio:
+        if small:
+            yield large / small
+    elif len(units) == 1:
+        yield from (large - small, abs(sum(two)))
