@@ -54,6 +54,12 @@ _PER_HUNDRED = re.compile(
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
 _PARTED = re.compile(r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d)")
 """Two shares of a whole, 80/20."""
+_SCALED = re.compile(
+    r"(?i:thousand|million|billion|trillion|tausend|tsd|mio|mrd)|\b(?:T|TE|[kKMm]E?)(?:€|UR)|[€$£]\s?[kKMmB](?:n|ln)?\b"
+    r"|(?:USD|EUR|GBP|CHF)[ _]?[kKMmB](?:n|ln)?\b|(?:\b|_)(?:[mMbB][nN]|mln|MLN)(?:_|\b)|_[kKMmB]\b"
+    r"|[01],?000(?!\d)|10\^[369]|(?<!\d)1?[eE][369](?!\d)"
+)
+"""By this a text may say that numbers are in thousands or millions."""
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
@@ -78,7 +84,8 @@ _DATES = re.compile(
 )
 """Days, months, quarters, decades, times and ordinals."""
 _LOOKED = (
-    r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|[Bb]is)"
+    r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
+    r"[Bb]is)"
 )
 _BOUNDED = re.compile(rf"\b({_YEAR})\s?[-\u2013]\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})")
 """A year in, from or to which something is looked at."""
@@ -143,6 +150,10 @@ def claims(
     claimed = quantities(prose)
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
+    if any(each.is_scaled for readings in claimed for each in readings) and not _is_scaled(
+        (*given, *notes, *names, *(code or {}).values()), outputs
+    ):
+        claimed = [[each for each in readings if not each.is_scaled] for readings in claimed]
     room = _Room()
     told = [each for text in given for each in room.read(text)]
     said = _DIGITS.findall("\n".join((*given, *notes)))
@@ -411,6 +422,12 @@ class _Written:
             at = self._next[at]
         self._next.update(dict.fromkeys(passed, at))
         return at
+
+
+def _is_scaled(texts: Iterable[str], outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> bool:
+    """Whether anything says that there are numbers in thousands or millions."""
+    shown = (_text(each)[:MAX_READ] for several in outputs.values() for each in several)
+    return any(_SCALED.search(each) is not None for each in itertools.chain(texts, shown))
 
 
 def _is_error(output: Mapping[str, Any]) -> bool:

@@ -79,7 +79,9 @@ _POWER = re.compile(
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
 _PREFIXES = {"t": 3, "k": 3, "M": 6, "G": 9, "T": 12, "kilo": 3, "mega": 6, "giga": 9, "tera": 12, "m": -3, "µ": -6}
 """The powers of ten that are before units; a `t` is a thousand kg."""
-_OTHERS = re.compile(r"\b(?:[Oo]thers?|[Rr]emain\w{2,5}|[Rr]est|[Üü]brigen?|[Rr]estlichen)\s(?:of\s\w+\s|are\s|is\s)?[*_`(]*$")
+_OTHERS = re.compile(
+    r"\b(?:[Oo]thers?|[Rr]emain\w{2,5}|[Rr]est|[Üü]brigen?|[Rr]estlichen)\s(?:of\s\w+\s|are\s|is\s)?[*_`(]*$"
+)
 """Before a share that is what others leave of the whole."""
 _PERCENT = {"‰": Decimal(1000), "bps": Decimal(10_000), "basis": Decimal(10_000)}
 """The value that is one whole, by the beginning of a unit that is neither per cent nor a scale."""
@@ -198,6 +200,7 @@ class Numeral:
         value: Its value; 45 for `45 %`.
         step: The value of one in its last digit: 100,000 for `1.2 million`.
         percent: The value that is one whole: 1, or 100 for per cent.
+        is_scaled: Whether it is read as one of a column that is in thousands or millions.
         is_result: Whether the words around it say that it was found out, so that a small one is no mere word.
     """
 
@@ -206,6 +209,7 @@ class Numeral:
     step: Decimal
     percent: Decimal = Decimal(1)
     is_result: bool = False
+    is_scaled: bool = False
 
 
 def numerals(text: str) -> Iterable[Numeral]:
@@ -263,10 +267,14 @@ def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
     if match["glued"] in ("m", "b"):
         found.append(_number(match, unit={"m": "million", "b": "billion"}[match["glued"]]))
     readings = [each for each in found if each is not None]
-    readings += [replace(each, value=each.value * by, step=each.step * by) for by in _prefixed(match) for each in readings]
+    factors = _prefixed(match)
+    readings += [replace(each, value=each.value * by, step=each.step * by) for by in factors for each in readings]
     scale = _SCALES.get((match["unit"] or "").strip())
     if scale and (_CURRENCY.match(match.string, match.end()) or _is_long(readings)):  # of a column in k€ or in millions
-        readings += [replace(each, value=each.value / scale, step=each.step / scale) for each in readings]
+        readings += [
+            replace(each, value=each.value / scale, step=each.step / scale, is_scaled=match["unit"] != " K")
+            for each in readings  # 273 K are kelvins
+        ]
     before = match.string[max(0, match.start() - 20) : match.start()] + (match["bound"] or "")
     if _OTHERS.search(before):
         readings += [replace(each, value=each.percent - each.value) for each in readings if each.percent > 1]

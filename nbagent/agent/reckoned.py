@@ -1,12 +1,13 @@
 """Numbers of an answer that follow from two others beside them in a sentence: `54 of 186 rows (29.0 %)`. Pure.
 
-Nobody needs a cell for what a reader reckons in the head. Only the nearest numbers that outputs show are tried, and only
-what the words ask for, so that hardly a number that was made up comes out by chance.
+Nobody needs a cell for what a reader reckons in the head. Only the nearest numbers that outputs show are tried, and
+only what the words ask for, so that hardly a number that was made up comes out by chance.
 """
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
@@ -14,10 +15,19 @@ from nbagent.agent.numerals import Numeral, quantities
 
 MAX_TRIED = 1_000
 """Numbers that are tried for one answer."""
-_SENTENCE = re.compile(r"\n|[.;!?]\s")
+_SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
 _RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)|[*_`]*$")
 """Behind a number that may be a ratio, or the end of the sentence."""
 _FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800, "mo": 2_629_800, "y": 31_557_600}
+"""Of a unit of time, by how it begins."""
+_TIME = re.compile(
+    r"(?<![\w.,])(\d[\d,]{0,12}(?:\.\d{1,6})?)[\s-]?((?:s|m|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b[*_`]*"
+)
+"""A number with a unit of time."""
+_AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
+_CALENDAR = {"mo": Decimal("0.015"), "y": Decimal("0.002")}
+"""By which part a month or a year may be taken for longer or shorter."""
 _NOISE = Decimal("1e-9")
 
 
@@ -31,8 +41,11 @@ def reckoned(prose: str, shown: Mapping[str, Decimal], missing: set[str]) -> set
     """
     found: set[str] = set()
     tried = 0
-    for sentence in _SENTENCE.split(prose) if missing and len(shown) > 1 else ():
+    for sentence in _SENTENCE.split(prose) if missing and shown else ():
         numbers = quantities(sentence) if any(each in sentence for each in missing) else []
+        if numbers and tried < MAX_TRIED:
+            tried += 1
+            found |= _spans(sentence, shown) & missing
         operands = [at for at, each in enumerate(numbers) if each[0].text in shown]
         for at, readings in enumerate(numbers):
             if readings[0].text not in missing or tried >= MAX_TRIED:
@@ -50,10 +63,41 @@ def reckoned(prose: str, shown: Mapping[str, Decimal], missing: set[str]) -> set
     return found
 
 
+def _spans(sentence: str, shown: Mapping[str, Decimal]) -> set[str]:
+    """The numbers of a sentence that say a span of time, such as `2 h 43 min`, of which it also says a shown one."""
+    spans: list[list[tuple[str, Decimal, Decimal]]] = []  # of each number its seconds, and by what it may be off
+    end = -1
+    for match in _TIME.finditer(sentence):
+        unit = "mo" if match[2].startswith("mo") else match[2][0]
+        size = Decimal(_SECONDS[unit])
+        value = Decimal(match[1].replace(",", ""))
+        step = Decimal(1).scaleb(-len(match[1].partition(".")[2])) * size / 2 + value * size * _CALENDAR.get(unit, 0)
+        goes_on = spans and spans[-1][-1][1] >= size and _AND.fullmatch(sentence, end, match.start())
+        if not goes_on:
+            spans.append([])
+        spans[-1].append((match[0].rstrip("*_`"), value * size, step))
+        end = match.end()
+    whole = [(each, sum(size for _, size, _ in each), each[-1][2]) for each in spans[:20]]
+    said = [(each, size) for each, size, _ in whole if all(_told(text) & shown.keys() for text, _, _ in each)]
+    return {
+        number
+        for span, size, step in whole
+        for other, known in said
+        if span is not other and abs(size - known) <= step
+        for text, _, _ in span
+        for number in _told(text)
+    }
+
+
+def _told(text: str) -> set[str]:
+    """A number with a unit of time, as an answer's numbers are written: with the unit or without it."""
+    return {text, *(each[0].text for each in quantities(text)), text.rstrip(string.ascii_lowercase).rstrip(" -")}
+
+
 def _is_ratio(sentence: str, text: str) -> bool:
     """Whether the words around a number say that it is one of two others' ratio."""
     before, _, after = sentence.partition(text)
-    return _RATIO.match(after) is not None and after.strip() != "" or _FACTOR.search(before[-30:]) is not None
+    return (_RATIO.match(after) is not None and after.strip() != "") or _FACTOR.search(before[-30:]) is not None
 
 
 def _follows(claimed: Numeral, two: tuple[Decimal, Decimal], units: set[Decimal], *, is_ratio: bool) -> bool:
