@@ -92,9 +92,10 @@ _BOUNDED = re.compile(rf"\b({_YEAR})\s?[-\u2013]\s?({_YEAR})\b|\b{_LOOKED}\s?({_
 _LIMITED = re.compile(
     r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
     r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
-    r"(?![\w,]|\.\d|\s?(?:%|per ?cent|Prozent))"
+    r"(?!\w|[.,]\d|\s?(?:%|per ?cent|Prozent))"
 )
 """A limit beyond which something is looked at; a share is more often a result."""
+_BETWEEN = re.compile(r"\b(?:[Bb]etween|[Zz]wischen)\s(\d{1,9})\s(?:and|und)\s(\d{1,9})(?![\w%]|[.,]\d|\s%)")
 _REPEATED = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
 )
@@ -165,7 +166,8 @@ def claims(
     made_up: list[Numeral] = []
     places = _read(outputs, literals, heard, denied, made_up)
     shown = _Places(each for each in places if within is None or each.cell in within)
-    bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
+    pairs = [*_BOUNDED.findall(answer[:MAX_ANSWER]), *_BETWEEN.findall(answer[:MAX_ANSWER])]
+    bounded = {Decimal(each) for pair in pairs for each in pair if each}
     bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
     bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer[:MAX_ANSWER])}
     named = literals.parameters(denied, bounded)

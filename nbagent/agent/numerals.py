@@ -39,7 +39,7 @@ _NUMBER = re.compile(
     (?P<exponent>[eE][-+]?\d{{1,3}})?
     (?P<power>\s?(?:[×x·*]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})
       | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
-    (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps)\b|\s?‰
+    (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps|per\smille|Promille)\b|\s?‰
       | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w))?
     (?:(?=\s?(?P<prefix>T(?=(?P<thousands>€|EUR)(?!\w))|t(?!\w)|[kMGT](?=(?:g|m|t|W|Wh|J|B|Pa|Hz|V|N|€|EUR)(?!\w))
         |(?:kilo|mega|giga|tera)(?=(?:byte|watt|joule|met(?:er|re)|gram|tonne)s?(?!\w))|[mµ](?=(?:s|g|m|V|A|W)(?!\w)))))?
@@ -83,8 +83,11 @@ _OTHERS = re.compile(
     r"\b(?:[Oo]thers?|[Rr]emain\w{2,5}|[Rr]est|[Üü]brigen?|[Rr]estlichen)\s(?:of\s\w+\s|are\s|is\s)?[*_`(]*$"
 )
 """Before a share that is what others leave of the whole."""
-_PERCENT = {"‰": Decimal(1000), "bps": Decimal(10_000), "basis": Decimal(10_000)}
-"""The value that is one whole, by the beginning of a unit that is neither per cent nor a scale."""
+_PERCENT = {
+    **dict.fromkeys(("‰", "per mille", "Promille"), Decimal(1000)),
+    **dict.fromkeys(("bps", "basis point", "basis points"), Decimal(10_000)),
+}
+"""The value that is one whole, by a unit that is neither per cent nor a scale."""
 _JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
 """Between numbers that share the unit of the last one."""
 _POINTS = re.compile(r"\s(?:points?|Punkten?)\b")
@@ -333,5 +336,5 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
     step = Decimal(1).scaleb(int((exponent or "e0")[1:]) - len(decimals)) * _SCALES.get(unit, Decimal(1))
     sign = -1 if match["sign"] in ("-", "−") else 1
     written = match[0].removeprefix(match["bound"] or "").strip()
-    whole = Decimal(1) if not unit or unit in _SCALES else _PERCENT.get(unit.split()[0], Decimal(100))
+    whole = Decimal(1) if not unit or unit in _SCALES else _PERCENT.get(unit, Decimal(100))
     return Numeral(written, findable(sign * value) if len(digits) > SHORT else sign * value, step, whole)

@@ -71,13 +71,14 @@ def _spans(sentence: str, shown: Mapping[str, Decimal]) -> set[str]:
         unit = "mo" if match[2].startswith("mo") else match[2][0]
         size = Decimal(_SECONDS[unit])
         value = Decimal(match[1].replace(",", ""))
-        step = Decimal(1).scaleb(-len(match[1].partition(".")[2])) * size / 2 + value * size * _CALENDAR.get(unit, 0)
+        off = size * Decimal(1).scaleb(-len(match[1].partition(".")[2])) / 2
+        off += size * value * _CALENDAR.get(unit, Decimal(0))
         goes_on = spans and spans[-1][-1][1] >= size and _AND.fullmatch(sentence, end, match.start())
         if not goes_on:
             spans.append([])
-        spans[-1].append((match[0].rstrip("*_`"), value * size, step))
+        spans[-1].append((match[0].rstrip("*_`"), value * size, off))
         end = match.end()
-    whole = [(each, sum(size for _, size, _ in each), each[-1][2]) for each in spans[:20]]
+    whole = [(each, sum((size for _, size, _ in each), Decimal(0)), each[-1][2]) for each in spans[:20]]
     said = [(each, size) for each, size, _ in whole if all(_told(text) & shown.keys() for text, _, _ in each)]
     return {
         number
@@ -102,8 +103,8 @@ def _is_ratio(sentence: str, text: str) -> bool:
 
 def _follows(claimed: Numeral, two: tuple[Decimal, Decimal], units: set[Decimal], *, is_ratio: bool) -> bool:
     """Whether a number comes out of two others, rounded to its digits."""
-    if len(claimed.value.normalize().as_tuple().digits) < 2:
-        return False
+    if abs(claimed.value) < 10 * claimed.step:
+        return False  # one digit comes out by chance
     wanted, near = abs(claimed.value), claimed.step / 2 + abs(claimed.value) * _NOISE
     return any(abs(each - wanted) <= near for each in _results(claimed, two, units, is_ratio=is_ratio))
 
@@ -123,4 +124,4 @@ def _results(
         if small:
             yield large / small
     elif len(units) == 1:
-        yield from (large - small, abs(sum(two)))
+        yield from (large - small, abs(two[0] + two[1]))

@@ -278,6 +278,8 @@ def test_what_a_sentence_reckons_wrong_is_missing(answer: str, output: str, miss
         ("3.2 ms", "0.00321"),
         ("The other 32.7 % are lower.", "0.673"),
         ("The remaining **32.7 %**", "67.3"),
+        ("451 per mille", "0.4512"),
+        ("121 out of 403 rows, 30 %", "121 403"),
     ],
 )
 def test_other_words_for_a_shown_number(answer: str, output: str) -> None:
@@ -300,6 +302,8 @@ def test_a_name_of_capitals_with_a_number_claims_nothing() -> None:
     ("answer", "code"),
     [
         ("In 2020 there were 41.57.", "print((df['day'].dt.year == 2020).mean())"),
+        ("41.57 % are above 1500, others not.", "print((df['x'] > 1500).mean() * 100)"),
+        ("Between 100 and 800 it is 41.57.", "print(df[df['x'].between(100, 800)]['x'].mean())"),
         ("The 0.9 quantile is 41.57; 10 % lie above.", "print(df['x'].quantile(0.9))"),
         ("In an 80/20 split 41.57", "a, b = train_test_split(df, test_size=0.2)\nprint(a['x'].mean())"),
     ],
