@@ -6,6 +6,7 @@ only what the words ask for, so that hardly a number that was made up comes out 
 
 from __future__ import annotations
 
+import bisect
 import re
 import string
 from collections.abc import Iterator, Mapping
@@ -51,7 +52,8 @@ def reckoned(prose: str, shown: Mapping[str, Decimal], missing: set[str]) -> set
             if readings[0].text not in missing or tried >= MAX_TRIED:
                 continue
             tried += 1
-            before, after = [each for each in operands if each < at][-2:], [each for each in operands if each > at][:2]
+            behind = bisect.bisect(operands, at)
+            before, after = operands[max(0, behind - 2) : behind], operands[behind : behind + 2]
             pairs = [each for each in (before, after, [*before[-1:], *after[:1]]) if len(each) == 2]
             is_ratio = _is_ratio(sentence, readings[0].text)
             for one, other in ((numbers[pair[0]][0], numbers[pair[1]][0]) for pair in pairs):
