@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from nbagent.agent.made_up.literals import Literals
 from nbagent.agent.numerals import SPACED, Numeral, findable, in_digits, numerals, quantities, ways
 from nbagent.agent.readable import text_of_bundle
+from nbagent.agent.reckoned import reckoned
 from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import joined, plain
@@ -32,6 +33,7 @@ UNCHECKED = Claim(text="the numbers, which could not be looked for")
 """Stands for all claims of an answer when looking for them has failed."""
 REST = Claim(text="the rest of the numbers, which were not looked for")
 """Stands for what is beyond the bounds, so that nobody takes it for looked at."""
+_NOISE = Decimal("1e-14")
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
@@ -50,6 +52,14 @@ _PER_HUNDRED = re.compile(
     r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
 )
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
+_PARTED = re.compile(r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d)")
+"""Two shares of a whole, 80/20."""
+_SCALED = re.compile(
+    r"(?i:thousand|million|billion|trillion|tausend|tsd|mio|mrd)|\b(?:T|TE|[kKMm]E?)(?:€|UR)|[€$£]\s?[kKMmB](?:n|ln)?\b"
+    r"|(?:USD|EUR|GBP|CHF)[ _]?[kKMmB](?:n|ln)?\b|(?:\b|_)(?:[mMbB][nN]|mln|MLN)(?:_|\b)|_[kKMmB]\b"
+    r"|[01],?000(?!\d)|10\^[369]|(?<!\d)1?[eE][369](?!\d)"
+)
+"""By this a text may say that numbers are in thousands or millions."""
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
 _LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
 """The number of a list's item."""
@@ -73,16 +83,19 @@ _DATES = re.compile(
     rf"|\b[QH][1-4]\s?{_YEAR}\b|\b{_YEAR}[\s-]?[QH][1-4]\b|\b{_YEAR[:-2]}0s\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
 )
 """Days, months, quarters, decades, times and ordinals."""
-_BOUNDED = re.compile(
-    rf"\b(?:({_YEAR})\s?[-\u2013]|(?:[Ss]ince|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|[Bb]is))\s?({_YEAR})\b"
+_LOOKED = (
+    r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
+    r"[Bb]is)"
 )
-"""A year from or to which something is looked at."""
+_BOUNDED = re.compile(rf"\b({_YEAR})\s?[-\u2013]\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})")
+"""A year in, from or to which something is looked at."""
 _LIMITED = re.compile(
     r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
     r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
-    r"(?![\w,]|\.\d|\s?(?:%|per ?cent|Prozent))"
+    r"(?!\w|[.,]\d|\s?(?:%|per ?cent|Prozent))"
 )
 """A limit beyond which something is looked at; a share is more often a result."""
+_BETWEEN = re.compile(r"\b(?:[Bb]etween|[Zz]wischen)\s(\d{1,9})\s(?:and|und)\s(\d{1,9})(?![\w%]|[.,]\d|\s%)")
 _REPEATED = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
 )
@@ -99,6 +112,7 @@ _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
     r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
     r"|(?<![\d.,])[01]\s?°?[A-Za-zµ]{1,4}(?=\s?=\s?\d)"
+    r"|\b[A-Z]{2,12}-\d{1,4}\b(?![.,]\d)"
     r"|F\)?\s?[-\u2212\u2013]\s?32\b|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 
@@ -133,27 +147,37 @@ def claims(
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    claimed = quantities(_prose(answer[:MAX_ANSWER], names, facts))
+    prose = _prose(answer[:MAX_ANSWER], names, facts)
+    claimed = quantities(prose)
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
+    if any(each.is_scaled for readings in claimed for each in readings) and not _is_scaled(
+        (*given, *notes, *names, *(code or {}).values()), outputs
+    ):
+        claimed = [[each for each in readings if not each.is_scaled] for readings in claimed]
     room = _Room()
     told = [each for text in given for each in room.read(text)]
     said = _DIGITS.findall("\n".join((*given, *notes)))
     heard = {abs(each.value) for each in told} | {findable(Decimal(each)) for each in said}
-    literals = Literals(code or {}, data=data, told=heard)
+    failed = {cell for cell, shown in outputs.items() if shown and all(map(_is_error, shown))}
+    literals = Literals(code or {}, data=data, told=heard, failed=failed)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
     made_up: list[Numeral] = []
     places = _read(outputs, literals, heard, denied, made_up)
     shown = _Places(each for each in places if within is None or each.cell in within)
-    bounded = {Decimal(each) for pair in _BOUNDED.findall(answer[:MAX_ANSWER]) for each in pair if each}
+    pairs = [*_BOUNDED.findall(answer[:MAX_ANSWER]), *_BETWEEN.findall(answer[:MAX_ANSWER])]
+    bounded = {Decimal(each) for pair in pairs for each in pair if each}
     bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
     bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer[:MAX_ANSWER])}
-    parameters = room.read("\n".join(map(str, literals.parameters(denied, bounded))))
+    named = literals.parameters(denied, bounded)
+    # Of a quantile 0.9, 10 % are above.
+    parameters = room.read("\n".join(map(str, named | {1 - each for each in named if 0 < each < 1})))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     written = _Places(_Place(each, 0, -1) for each in made_up)
     found: dict[str, Claim] = {}
     looked: set[str] = set()
+    values: dict[str, Decimal] = {}
     is_general = not data and not outputs
     for readings in claimed:
         text = readings[0].text
@@ -175,6 +199,11 @@ def claims(
                     found[text] = Claim(text=text, noted=is_noted, written=is_written)
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
+            values[text] = place.number.value
+    exact = {text: values[text] for text, each in found.items() if each.cell}
+    missing = {text for text, each in found.items() if not each.cell and not each.noted and text != REST.text}
+    for text in reckoned(prose, exact, missing):
+        del found[text]
     if len(answer) > MAX_ANSWER:
         found[REST.text] = REST
     return list(found.values())
@@ -188,6 +217,7 @@ def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()
     )
     text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
     text = _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text))
+    text = _PARTED.sub(lambda two: f"{two[1]} %/{two[2]} %" if int(two[1]) + int(two[2]) == 100 else two[0], text)
     last = 0
 
     def label(found: re.Match[str]) -> str:
@@ -376,7 +406,8 @@ class _Written:
     def take(self, number: Numeral) -> bool:
         """Whether a shown number is one of them, perhaps rounded or as per cent; it is then shown once less."""
         for scale in {Decimal(1), number.percent}:
-            value, half = number.value / scale, number.step / scale / 2
+            # What is computed of the same constant, such as its mean, may be off by the last digits of a float.
+            value, half = number.value / scale, max(number.step / scale / 2, abs(number.value / scale) * _NOISE)
             at = self._left(bisect.bisect_left(self._ordered, value - half))
             if at < len(self._ordered) and self._ordered[at] <= value + half:
                 self._taken[at] += 1
@@ -393,6 +424,16 @@ class _Written:
             at = self._next[at]
         self._next.update(dict.fromkeys(passed, at))
         return at
+
+
+def _is_scaled(texts: Iterable[str], outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> bool:
+    """Whether anything says that there are numbers in thousands or millions."""
+    shown = (_text(each)[:MAX_READ] for several in outputs.values() for each in several)
+    return any(_SCALED.search(each) is not None for each in itertools.chain(texts, shown))
+
+
+def _is_error(output: Mapping[str, Any]) -> bool:
+    return bool(output.get("output_type") == "error")
 
 
 def _text(output: Mapping[str, Any]) -> str:

@@ -39,9 +39,10 @@ _NUMBER = re.compile(
     (?P<exponent>[eE][-+]?\d{{1,3}})?
     (?P<power>\s?(?:[×x·*]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})
       | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
-    (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps)\b|\s?‰
+    (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps|per\smille|Promille)\b|\s?‰
       | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w))?
-    (?P<kilo>(?=\s?(?:k(?:g|m|W|Wh|J|B|Pa|Hz|V|N|€|EUR)|T€|TEUR|t)(?!\w)))?
+    (?:(?=\s?(?P<prefix>T(?=(?P<thousands>€|EUR)(?!\w))|t(?!\w)|[kMGT](?=(?:g|m|t|W|Wh|J|B|Pa|Hz|V|N|€|EUR)(?!\w))
+        |(?:kilo|mega|giga|tera)(?=(?:byte|watt|joule|met(?:er|re)|gram|tonne)s?(?!\w))|[mµ](?=(?:s|g|m|V|A|W)(?!\w)))))?
     (?: (?P<glued>{_UNITS})(?!\w) | (?!\w|\.\d) )
     """,
     re.VERBOSE,
@@ -61,7 +62,8 @@ _HEDGES = re.compile(
     r"(?:(?P<over>over|more than|at least|above|über|mehr als|mindestens|[>≥]=?)|"
     r"(?P<under>under|less than|fewer than|at most|up to|below|unter|weniger als|höchstens|[<≤]=?)|"
     r"about|around|roughly|approximately|approx\.|nearly|almost|some|circa|ca\.|etwa|rund|ungefähr|knapp|fast|environ|[~≈])"
-    r"\s?[*_`]*[$€£]?$"
+    r"\s?[*_`]*[$€£]?$",
+    re.IGNORECASE,
 )
 """Words before a number that is rounded to its last digit that isn't zero, or that lies beside it."""
 _SCALES = {
@@ -75,8 +77,17 @@ _POWER = re.compile(
     r"(?P<times>(?:[×x·*]|\\times|\\cdot)\s?10)?(?:\^|\*\*)?[({]?(?P<by>[-+−⁻⁺]?[\d⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})[)}]?"
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
-_PERCENT = {"‰": Decimal(1000), "bps": Decimal(10_000), "basis": Decimal(10_000)}
-"""The value that is one whole, by the beginning of a unit that is neither per cent nor a scale."""
+_PREFIXES = {"t": 3, "k": 3, "M": 6, "G": 9, "T": 12, "kilo": 3, "mega": 6, "giga": 9, "tera": 12, "m": -3, "µ": -6}
+"""The powers of ten that are before units; a `t` is a thousand kg."""
+_OTHERS = re.compile(
+    r"\b(?:[Oo]thers?|[Rr]emain\w{2,5}|[Rr]est|[Üü]brigen?|[Rr]estlichen)\s(?:of\s\w+\s|are\s|is\s)?[*_`(]*$"
+)
+"""Before a share that is what others leave of the whole."""
+_PERCENT = {
+    **dict.fromkeys(("‰", "per mille", "Promille"), Decimal(1000)),
+    **dict.fromkeys(("bps", "basis point", "basis points"), Decimal(10_000)),
+}
+"""The value that is one whole, by a unit that is neither per cent nor a scale."""
 _JOINED = re.compile(r"\s?(?:to|and|or|bis|und|oder|[-\u2013\u2014,/])\s?")
 """Between numbers that share the unit of the last one."""
 _POINTS = re.compile(r"\s(?:points?|Punkten?)\b")
@@ -192,6 +203,7 @@ class Numeral:
         value: Its value; 45 for `45 %`.
         step: The value of one in its last digit: 100,000 for `1.2 million`.
         percent: The value that is one whole: 1, or 100 for per cent.
+        is_scaled: Whether it is read as one of a column that is in thousands or millions.
         is_result: Whether the words around it say that it was found out, so that a small one is no mere word.
     """
 
@@ -200,6 +212,7 @@ class Numeral:
     step: Decimal
     percent: Decimal = Decimal(1)
     is_result: bool = False
+    is_scaled: bool = False
 
 
 def numerals(text: str) -> Iterable[Numeral]:
@@ -256,17 +269,30 @@ def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
         found.append(_number(match, f"{either[1]}{'' if either[2] == '.' else '.'}{either[3]}"))
     if match["glued"] in ("m", "b"):
         found.append(_number(match, unit={"m": "million", "b": "billion"}[match["glued"]]))
-    if match["kilo"] is not None:
-        found += [replace(each, value=each.value * 1000, step=each.step * 1000) for each in found if each is not None]
     readings = [each for each in found if each is not None]
+    factors = _prefixed(match)
+    readings += [replace(each, value=each.value * by, step=each.step * by) for by in factors for each in readings]
     scale = _SCALES.get((match["unit"] or "").strip())
     if scale and (_CURRENCY.match(match.string, match.end()) or _is_long(readings)):  # of a column in k€ or in millions
-        readings += [replace(each, value=each.value / scale, step=each.step / scale) for each in readings]
+        readings += [
+            replace(each, value=each.value / scale, step=each.step / scale, is_scaled=match["unit"] != " K")
+            for each in readings  # 273 K are kelvins
+        ]
     before = match.string[max(0, match.start() - 20) : match.start()] + (match["bound"] or "")
+    if _OTHERS.search(before):
+        readings += [replace(each, value=each.percent - each.value) for each in readings if each.percent > 1]
     if hedge := _HEDGES.search(before):
         side = 1 if hedge["over"] else -1 if hedge["under"] else 0
         readings += [_rough(each, side=side) for each in readings]
     return readings
+
+
+def _prefixed(match: re.Match[str]) -> list[Decimal]:
+    """By how much a number is larger in the units of which its own is made: 1.2 MB are 1,200 kB."""
+    prefix = match["prefix"] or ""
+    power = 3 if prefix == "T" and match["thousands"] is not None else _PREFIXES.get(prefix, 0)
+    powers = range(3, power + 1, 3) if power > 0 else (power,) if power else ()
+    return [Decimal(1).scaleb(each) for each in powers]
 
 
 def _is_long(readings: Sequence[Numeral]) -> bool:
@@ -310,5 +336,5 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
     step = Decimal(1).scaleb(int((exponent or "e0")[1:]) - len(decimals)) * _SCALES.get(unit, Decimal(1))
     sign = -1 if match["sign"] in ("-", "−") else 1
     written = match[0].removeprefix(match["bound"] or "").strip()
-    whole = Decimal(1) if not unit or unit in _SCALES else _PERCENT.get(unit.split()[0], Decimal(100))
+    whole = Decimal(1) if not unit or unit in _SCALES else _PERCENT.get(unit, Decimal(100))
     return Numeral(written, findable(sign * value) if len(digits) > SHORT else sign * value, step, whole)

@@ -37,6 +37,7 @@ def numbers_to_check(
     names (`labels`, table 13, or in quotation marks) are results of nothing; one with and without its sign is one.
     Small ones, which stand in most outputs, are among them only in the first sentence, or if there are no others.
     """
+    answer = answer[:READ]
     no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
     given = set(_FIGURES.findall(question.replace(",", "")))
     given |= {f"{float(each) / 100:g}" for each in given if float(each) < 100}  # 16 % may be called 0.16
@@ -69,6 +70,8 @@ def numbers_to_check(
 
 def _is_named(text: str, part: str, given: set[str]) -> bool:
     """Whether a number is a result that a paragraph of an answer names."""
+    if text not in part:
+        return False  # no pattern is made for what isn't there
     is_result = not given.issuperset(_FIGURES.findall(text.replace(",", "")))
     return is_result and bool(
         re.search(
@@ -82,6 +85,8 @@ def _unheard(text: str) -> None:
     """Words of which nobody wants to know before the reply is whole."""
 
 
+READ = 20_000
+"""Characters of an answer in which its results are looked for: each result is, in each paragraph."""
 CHECKED = 8
 """Numbers of an answer that are computed again."""
 PARAGRAPHS = 2

@@ -57,14 +57,14 @@ def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
         ("5.08 kg", "5076.016", "5076.016"),
         ("59,97 T€", "59974.38", "59974.38"),
         ("12,3 %", "12.34", "12.34"),
-        ("188 k€ in 2021", "188", "188"),
+        ("188 k€ in 2021", "sales (k€) 188", "188"),
         ("fifty-five thousand rows", "55123", "55123"),
         ("Three hundred and forty-four penguins", "344", "344"),
         ("two million five hundred thousand", "2512345", "2512345"),
         ("forty-five percent of them", "0.4512", "0.4512"),
         ("5,124 k€", "5124", "5124"),
-        ("2.5 Mio. €", "2.52", "2.52"),
-        ("12.3 million visitors", "12.34", "12.34"),
+        ("2.5 Mio. €", "Mio. € 2.52", "2.52"),
+        ("12.3 million visitors", "visitors (millions) 12.34", "12.34"),
         ("1\u202f234.5", "1234.5", "1234.5"),
         ("150 rows", "100,150,200", "150"),
         ("150 rows", "100 150 200", "150"),
@@ -232,6 +232,99 @@ def test_what_is_generally_known_is_no_claim() -> None:
     assert [each.text for each in claims(known, {}, data=False)] == ["3.14159"]
     assert len(claims(known, {})) == 4
     assert len(claims(known, printed("nothing"), data=False)) == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        ("EV is 19.3 % above BQ (23.15 against 19.4).", "23.15 19.4"),
+        ("West has 54 of 186 rows (29.0 %).", "54 186"),
+        ("It is 24.08, 21.00 there, so 3.08 more.", "24.08 21.00"),
+        ("From 311 to 97, a factor of 3.2", "311 97"),
+        ("311 against 97 is 3.2 times as many.", "311 97"),
+        ("45.1 % against 37.3 % are 7.8 percentage points.", "0.4512 0.3731"),
+        ("1092 days, i.e. 3.0 years", "1092 days 00:00:00"),
+        ("9,800 s are 2 h 43 min 20 s, or **163.3 minutes**.", "9800"),
+    ],
+)
+def test_what_a_sentence_reckons_of_shown_numbers_is_no_claim(answer: str, output: str) -> None:
+    """A difference, a share, a change, a ratio, the same time in other units."""
+    assert [each.text for each in claims(answer, printed(output)) if not each.supported] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "missing"),
+    [
+        ("EV is 19.6 % above BQ (23.15 against 19.4).", "23.15 19.4", "19.6 %"),
+        ("It is 24.08. There it is 21.00. So 3.08 more.", "24.08 21.00", "3.08"),
+        ("From 311 to 97, mean 3.2", "311 97", "3.2"),
+        ("311 against 97, so 17.25 more", "311", "17.25"),
+        ("9800 s are 163.4 minutes.", "9800", "163.4"),
+        ("1092 days, i.e. 2.9 years", "1092", "2.9"),
+    ],
+)
+def test_what_a_sentence_reckons_wrong_is_missing(answer: str, output: str, missing: str) -> None:
+    """Or from other sentences, or from numbers that are missing themselves."""
+    assert missing in [each.text for each in claims(answer, printed(output)) if not each.supported]
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        ("Roughly 9,800 in all", "9792.93"),
+        ("Nearly 89,000", "88603"),
+        ("172.7 MB, or 172,653.5 kB, or 0.173 gigabytes", "172653510"),
+        ("48.2 MWh", "48213"),
+        ("3.2 ms", "0.00321"),
+        ("The other 32.7 % are lower.", "0.673"),
+        ("The remaining **32.7 %**", "67.3"),
+        ("451 per mille", "0.4512"),
+        ("121 out of 403 rows, 30 %", "121 403"),
+    ],
+)
+def test_other_words_for_a_shown_number(answer: str, output: str) -> None:
+    """A hedge that begins a sentence, units with prefixes, and what others leave of the whole."""
+    assert [each.text for each in claims(answer, printed(output)) if not each.supported] == []
+
+
+def test_a_unit_that_nothing_shows_is_no_scale() -> None:
+    """470.7 are not 470.7 million, if nothing says that there are millions; 1.2 GB are not 1.2 MB."""
+    for answer, output in (("470.7 million", "470.7"), ("€1.25M", "1.25"), ("1.23 MB", "1234567890")):
+        assert not claims(answer, printed(output))[0].supported
+    assert claims("470.7 million", printed("470.7"), notes=["Population in millions"])[0].supported
+
+
+def test_a_name_of_capitals_with_a_number_claims_nothing() -> None:
+    assert claims("COVID-19 and SA-8000", {}) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("In 2020 there were 41.57.", "print((df['day'].dt.year == 2020).mean())"),
+        ("41.57 % are above 1500, others not.", "print((df['x'] > 1500).mean() * 100)"),
+        ("Between 100 and 800 it is 41.57.", "print(df[df['x'].between(100, 800)]['x'].mean())"),
+        ("The 0.9 quantile is 41.57; 10 % lie above.", "print(df['x'].quantile(0.9))"),
+        ("In an 80/20 split 41.57", "a, b = train_test_split(df, test_size=0.2)\nprint(a['x'].mean())"),
+    ],
+)
+def test_what_code_looks_at_is_a_parameter(answer: str, code: str) -> None:
+    """A year that rows are chosen by, and what a share leaves of the whole."""
+    assert [each for each in claims(answer, printed("41.5741"), code={1: code}) if not each.supported] == []
+
+
+def test_a_cell_that_failed_has_no_parameters() -> None:
+    """It has shown nothing that comes of them; of one that showed something before it failed they are."""
+    code = {1: "total = 2146.86\nprint(df['x'].sum() / total)\nprint(df['missing'])"}
+    error = {"output_type": "error", "ename": "KeyError", "evalue": "'missing'", "traceback": []}
+    assert [each.text for each in claims("The total is 2146.86.", {1: [error]}, code=code)] == ["2146.86"]
+    assert claims("With a total of 2146.86", {1: [*printed("0.31")[1], error]}, code=code) == []
+
+
+def test_what_is_computed_of_one_constant_may_be_off_by_a_float() -> None:
+    """The mean of a column that is the same constant in each row is as made up as the constant."""
+    code = {1: "print(df.assign(total=5264.38)['total'].mean())"}
+    assert not claims("The total is 5264.38.", printed("5264.379999999999"), code=code)[0].supported
 
 
 def test_the_latest_output_is_named() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import machine
 import pytest
 from agent.stub import Cell, Kernel, Provider, Say, answer, python
 
@@ -208,6 +209,13 @@ async def test_what_a_check_finds_may_stand_in_code_before_it() -> None:
     turn.cells += [Cell(cell=3)]
     [claim] = await Numbers(session).claims("They are 44,587.", turn)
     assert (claim.cell, claim.again) == (1, 3)
+
+
+def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
+    """It is done on the event loop: 500 results, and 1,700 paragraphs that name none of them."""
+    found = [Claim(text=str(1000 + each), cell=1, output=0) for each in range(500)]
+    answer = "\n\n".join(f"{'word ' * 9}{7000 + each}" for each in range(1700))
+    assert machine.within(10, lambda: numbers_to_check(found, answer)) == []
 
 
 @pytest.mark.parametrize(

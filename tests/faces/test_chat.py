@@ -54,10 +54,7 @@ def test_nbagent_alone_is_a_conversation(tmp_path: Path) -> None:
     terminal.type("Hi\r")
     terminal.wait_for("Hello.", seconds=200)
     terminal.wait_for("\x1b[?2004h", seconds=200)
-    terminal.type("/help\r")
-    terminal.wait_for("/quit ", seconds=200)
-    terminal.wait_for("\x1b[?2004h", seconds=200)
-    terminal.type("/quit\r")
+    terminal.type("\x04")
     terminal.wait_for("The session goes on: nbagent chat", seconds=200)
     assert terminal.done(seconds=200) == 0
     name = next((tmp_path / "state/sessions").iterdir()).name

@@ -61,10 +61,13 @@ class Literals:
         code: The code of each cell.
         data: Whether there is data that numbers can come from; if not, what is reckoned of constants is found out.
         told: The sizes of the numbers that are known from the start; those that outputs show are added by `shown`.
+        failed: The cells that failed before they showed anything: what they do with a number makes it no parameter.
     """
 
-    def __init__(self, code: Mapping[int, str], *, data: bool = True, told: set[Decimal]) -> None:
-        self._code, self._data, self._known = code, data, told
+    def __init__(
+        self, code: Mapping[int, str], *, data: bool = True, told: set[Decimal], failed: Container[int] = ()
+    ) -> None:
+        self._code, self._data, self._known, self._failed = code, data, told, failed
         self._written: set[Decimal] = set()
         self._planted: set[Decimal] = set()
         self._mixed: set[Decimal] = set()
@@ -87,7 +90,7 @@ class Literals:
         counts: Counter[Decimal] | None = Counter(dict.fromkeys(_numbers([self._code.get(cell, "")]), AGAIN))
         while self._waiting and self._waiting[0] <= cell:
             at = self._waiting.pop(0)
-            read = self._read(self._code[at])
+            read = self._read(at)
             counts = read if at == cell else counts
         return counts
 
@@ -101,7 +104,7 @@ class Literals:
                 code compares data with them, or does something so often.
         """
         for at in self._waiting:
-            self._read(self._code[at])
+            self._read(at)
         self._waiting = []
         found = {n for each in self._interpreter.parameters.values() for n in _numbers_of(each)}
         repeats = {each.replace("_", "") for code in self._code.values() for each in _REPEATS.findall(code)}
@@ -126,13 +129,18 @@ class Literals:
                 numbers |= {each for each in map(Decimal, (one, other)) if one == "1" or not _is_long(each)}
         return numbers
 
-    def _read(self, code: str) -> Counter[Decimal] | None:
+    def _read(self, cell: int) -> Counter[Decimal] | None:
+        code, reader = self._code[cell], self._interpreter
+        used, parameters, bounds = set(reader.used), dict(reader.parameters), len(reader.bounds)
         found: list[tuple[Counter[Decimal] | None, set[Decimal]]] = []
         with contained("A cell is not read, so that all of its numbers count as made up"):
             found.append(self._made_up(code))
         numbers = set() if found else set(_numbers([code]))
         counts, planted = found[0] if found else (Counter(dict.fromkeys(numbers, AGAIN)), numbers)
         self._planted |= planted
+        if cell in self._failed:
+            reader.used, reader.parameters = used, parameters
+            del reader.bounds[bounds:]
         return counts
 
     def _made_up(self, code: str) -> tuple[Counter[Decimal] | None, set[Decimal]]:
