@@ -23,7 +23,7 @@ from nbagent.agent.readable import text_of_bundle
 from nbagent.agent.reckoned import reckoned
 from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
-from nbagent.core.text import joined, plain
+from nbagent.core.text import joined, occurrences, plain
 
 MAX_NUMBERS, MAX_READ, MAX_TEXT = 50_000, 100_000, 10_000_000
 """Numbers that are kept, numbers and characters that are read of a conversation's outputs, the latest first."""
@@ -37,6 +37,8 @@ _NOISE = Decimal("1e-14")
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
+MAX_NAME = 255
+"""Characters of a file's name."""
 MAX_NEAR = 1000
 """Numbers of about the same size that are compared with one claim."""
 SMALL = 10
@@ -67,6 +69,7 @@ _WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
 """A word with a digit that may be a file's name."""
 _WORDS = re.compile(r"[^\W\d_].* ")
 """A name that begins with a word and goes on."""
+_NAME_BEGINS, _NAME_ENDS = re.compile(r"(?<!\w)(?=\S)"), re.compile(r"(?!\w)")
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _MONTH = (
     r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
@@ -227,10 +230,7 @@ def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()
         return " " if is_next else found[0]
 
     text = _LABEL.sub(label, text)
-    # The longest first, and each only as whole words: `Area 1` is no part of "Area 12". One of numbers alone would hide
-    # results.
-    for name in sorted((each for each in names if _WORDS.search(each) and each in text), key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text)
+    text = _without_names(text, {each for each in names if len(each) <= MAX_NAME and _WORDS.search(each)})
     for fact in (each for each in facts if each in text):
         # "12 columns are empty" is a result.
         is_result = rf"{fact} (?:have|had|are|were|contain|lack|miss)\b"
@@ -239,6 +239,18 @@ def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()
         text = pattern.sub(" ", text)
     text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
     return SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
+
+
+def _without_names(text: str, names: Collection[str]) -> str:
+    """A text without some names: the longest first, and each only as whole words: `Area 1` is no part of "Area 12".
+
+    One of numbers alone would hide results.
+    """
+    parts, at = [], 0
+    for start, end in occurrences(names, text, before=_NAME_BEGINS, behind=_NAME_ENDS, apart=True):
+        parts.append(text[at:start])
+        at = end
+    return " ".join([*parts, text[at:]])
 
 
 def _is_code(language: str, block: str) -> bool:

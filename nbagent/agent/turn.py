@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from nbagent.core.events import (
     Reflected,
     Usage,
 )
+from nbagent.core.text import occurrences
 
 
 def numbers_to_check(
@@ -46,39 +47,33 @@ def numbers_to_check(
     answer = _NUMBERED.sub(" … ", _QUOTED.sub(" … ", answer))
     parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
     shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
+    shown = {text: claim for text, claim in shown.items() if not no_result.fullmatch(text) and _is_new(text, given)}
     named: list[Claim] = []
     for each in ([_BRACKETED.sub(" ", part) for part in parts], parts):  # what stands in brackets comes last
         looked = 0
         for part in each:
             if looked == PARAGRAPHS or part.startswith("Alternative:"):
                 break
-            there = [
-                claim for text, claim in shown.items() if not no_result.fullmatch(text) and _is_named(text, part, given)
-            ]
+            names = _named(shown, part)
+            there = [claim for text, claim in shown.items() if text in names]
             for claim in there:
                 if claim.text.lstrip(_SIGNS) not in {each.text.lstrip(_SIGNS) for each in named}:
                     named.append(claim)
             looked += bool(there)
     first = _SENTENCE.split(parts[0], maxsplit=1)[0]
-    large = [
-        claim
-        for claim in named
-        if not _SMALL.fullmatch(claim.text) or _is_named(" ".join(claim.text.split()), first, given)
-    ]
+    said = _named(shown, first)
+    large = [claim for claim in named if not _SMALL.fullmatch(claim.text) or " ".join(claim.text.split()) in said]
     return (large or named)[:CHECKED]
 
 
-def _is_named(text: str, part: str, given: set[str]) -> bool:
-    """Whether a number is a result that a paragraph of an answer names."""
-    if text not in part:
-        return False  # no pattern is made for what isn't there
-    is_result = not given.issuperset(_FIGURES.findall(text.replace(",", "")))
-    return is_result and bool(
-        re.search(
-            rf"(?<![\w.,/\u2013-])(?<!per )(?<!pro )(?<!\d [\u2013-] ){re.escape(text)}(?!\w|[.,]\d|\s?[\u2013-]\s?\d)",
-            part,
-        )
-    )
+def _named(numbers: Mapping[str, Claim], part: str) -> set[str]:
+    """Those of some numbers that a part of an answer names as results, and not in a range or behind `per`."""
+    return {part[start:end] for start, end in occurrences(numbers, part, before=_BEFORE, behind=_BEHIND)}
+
+
+def _is_new(text: str, given: set[str]) -> bool:
+    """Whether a number is not of the question."""
+    return not given.issuperset(_FIGURES.findall(text.replace(",", "")))
 
 
 def _unheard(text: str) -> None:
@@ -102,6 +97,8 @@ _BRACKETED = re.compile(r"\([^()]*\)")
 _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')
 """A name or a text of the data, as an answer quotes it."""
+_BEFORE = re.compile(r"(?<![\w.,/\u2013-])(?<!per )(?<!pro )(?<!\d [\u2013-] )(?=\S)")
+_BEHIND = re.compile(r"(?!\w|[.,]\d|\s?[\u2013-]\s?\d)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10|0\.0+)")
 _NO_RESULT = re.compile(r"-?9{3,}(?:\.0+)?|0\d+|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")

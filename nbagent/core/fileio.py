@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -186,6 +187,21 @@ def remove(folder: Path) -> None:
             each.rmdir()
 
 
+def opened(path: Path, flags: int = os.O_RDONLY, *, buffering: int = -1) -> IO[bytes]:
+    """Open a file of nbagent's own, which is a plain one: no link is followed, and no pipe waited for.
+
+    Raises:
+        OSError: It isn't there, is something else, or can't be opened.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE_MODE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no plain file")
+    mode = {os.O_RDONLY: "rb", os.O_RDWR: "rb+"}.get(flags & os.O_ACCMODE, "ab" if flags & os.O_APPEND else "wb")
+    return os.fdopen(descriptor, mode, buffering)
+
+
 def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
     """Lock an open file for this process alone, until the file is closed.
 
@@ -209,7 +225,7 @@ def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock of a file alone; False if there is no such file."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -89,19 +89,17 @@ class SessionLog:
         self._readers: list[Reader] = []
         self._strict: list[Reader] = []
         self._encoder = msgspec.json.Encoder()
-        self._lock: IO[str] | None = None
+        self._lock: IO[bytes] | None = None
         self._quota_told = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _check_own(self.folder)
-            self._lock = os.fdopen(_open(self.folder / "lock", os.O_WRONLY | os.O_CREAT), "w")
+            self._lock = fileio.opened(self.folder / "lock", os.O_WRONLY | os.O_CREAT)
             fileio.lock(self._lock, patience=LOCK_SECONDS)
             self._truncate_cut_line()
             for left in self.folder.glob(f"{SENT_PREFIX}*"):  # by a process that was killed while it sent a file
                 shutil.rmtree(left, ignore_errors=True)
-            self._log = os.fdopen(
-                _open(self.folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab", buffering=0
-            )
+            self._log = fileio.opened(self.folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, buffering=0)
             self.quota = Quota(limit, used=_size_of(self.folder))
         except BlockingIOError:
             self.close()
@@ -118,7 +116,7 @@ class SessionLog:
         if not log.exists():
             return
         whole = 0
-        with os.fdopen(_open(log, os.O_RDWR), "rb+") as file:
+        with fileio.opened(log, os.O_RDWR) as file:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
@@ -225,11 +223,6 @@ class SessionLog:
                 file.close()
 
 
-def _open(path: Path, flags: int) -> int:
-    """A descriptor of a file that is no link."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, fileio.PRIVATE_MODE)
-
-
 def _check_own(folder: Path) -> None:
     """Check that nobody else could have put anything into a session's folder: it says what a resumed sandbox sees."""
     status = folder.lstat()
@@ -285,7 +278,7 @@ class Tail:
             StoreError: The log can't be read.
         """
         try:
-            with self._path.open("rb") as file:
+            with fileio.opened(self._path) as file:
                 file.seek(self._at)
                 for number, line in enumerate(file, start=1):
                     if not line.endswith(b"\n"):

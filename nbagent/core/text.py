@@ -12,6 +12,7 @@
 | `cut`, `ends` | text that is too long: its beginning, or both ends |
 | `share` | several texts that have one room: what is short leaves its room to the others |
 | `fenced` | Markdown, where it is shown as it is |
+| `occurrences` | whoever looks for many words in it at once |
 | `joined` | whoever reads nbformat, whose text may be a list of lines |
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 _ESCAPE: Final = re.compile(
@@ -135,6 +136,29 @@ def ends(
     """The text, or its first `head` and last `tail` characters with a mark of how many are missing between them."""
     left_out = len(text) - head - tail
     return text if left_out <= 0 else f"{text[:head]}{mark(left_out)}{text[len(text) - tail :]}"
+
+
+def occurrences(
+    words: Collection[str], text: str, *, before: re.Pattern[str], behind: re.Pattern[str], apart: bool = False
+) -> Iterator[tuple[int, int]]:
+    """Where some words stand in a text, by beginnings, and at each the longest first; in one pass over it.
+
+    Args:
+        words: The words, as a set or the keys of a dict.
+        text: The text.
+        before: Matches, without a character, where one may begin.
+        behind: The same, where one may end.
+        apart: Whether what begins in another is left out.
+    """
+    sizes, end = sorted({len(each) for each in words}, reverse=True), 0
+    for place in before.finditer(text):
+        start = place.start()
+        for size in sizes if start >= end else ():
+            if text[start : start + size] in words and behind.match(text, start + size):
+                yield start, start + size
+                if apart:
+                    end = start + size
+                    break
 
 
 def size_of(size: int) -> str:

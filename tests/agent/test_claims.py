@@ -981,6 +981,17 @@ def test_a_name_is_taken_out_as_whole_words(names: list[str]) -> None:
     assert [each.text for each in found] == ["123", "41", "42", "43", "51", "55"]
 
 
+@pytest.mark.parametrize(
+    "names", [[f"a {each}" for each in range(20_000)], ["A " * each + "B" for each in range(1, 127)]]
+)
+def test_thousands_of_names_take_no_time(names: list[str]) -> None:
+    """They are looked for in one pass: it was one for each name."""
+    answer = (" ".join(names) if len(names) > 1_000 else "A " * 50_000)[:MAX_ANSWER]
+    started = time.process_time()
+    assert claims(answer, {}, names=names) == []
+    assert time.process_time() - started < 50 * machine.pace() + 1
+
+
 def test_empty_lines_are_read_once() -> None:
     """Whoever writes code can write very many of them."""
     code = {1: "\n" * 20_000 + "print(1)"}

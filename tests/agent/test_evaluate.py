@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -249,6 +250,15 @@ def test_a_check_is_asked_for_the_results_in_the_first_paragraphs(answer: str, c
         found, answer, "Who had the best average with at least 400 at bats?", ["60 - 69", "80 and Over"]
     )
     assert [" ".join(each.text.split()) for each in asked] == checked
+
+
+@pytest.mark.parametrize("answer", ["per 7.25\n\n" * 5_000, "per 7.25, per 8.25 " * 2_500])
+def test_the_numbers_of_a_long_answer_are_chosen_at_once(answer: str) -> None:
+    """In one pass, whatever the number of claims: it was one for each of them in each paragraph."""
+    found = [Claim(text=f"{each}.25", cell=1) for each in range(500)]
+    started = time.process_time()
+    assert numbers_to_check(found, answer) == []
+    assert time.process_time() - started < 10 * machine.pace() + 1
 
 
 def test_a_year_that_is_asked_for_is_computed_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,3 +163,22 @@ def test_nobody_is_there(path: str) -> None:
     assert not channel.is_open
     assert not channel.fill()
     assert list(channel.messages()) == []
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_a_kernel_that_takes_no_connection_holds_nobody_up(path: str, family: socket.AddressFamily) -> None:
+    """Hostile code can shorten the queue of its sockets, and let it fill up."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        listening.bind(path if family == socket.AF_UNIX else ("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        connecting = threading.Thread(
+            target=lambda: SocketChannel(listening.getsockname(), kind="DEALER", family=family).close(), daemon=True
+        )
+        connecting.start()
+        connecting.join(30)
+        assert not connecting.is_alive()

@@ -11,6 +11,7 @@ import socket
 import stat
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -400,3 +401,22 @@ async def test_attaching_imports_nothing_heavy() -> None:
     found = (await output_of(code, cwd=Path())).split()
     heavy = "jupyter_client zmq traitlets nbformat pydantic langchain langchain_core docker rich structlog packaging"
     assert set(found) & set(heavy.split()) == set()
+
+
+async def test_an_owner_that_hangs_holds_up_nobody_who_attaches(tmp_path: Path) -> None:
+    """Its queue is full after a hundred tries, and who tries once more would wait for ever: a Jupyter server does."""
+    log = SessionLog(tmp_path, "one")
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        with address(log.folder) as path:
+            listening.bind(path)
+            listening.listen(0)
+            for _ in range(3):
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                waiting.setblocking(False)
+                waiting.connect_ex(path)
+        started = time.monotonic()
+        with pytest.raises(UsageError, match="attached to now"):
+            await asyncio.wait_for(attach("one", state_dir=tmp_path).start(), 30)
+        assert time.monotonic() - started < 30
+    log.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from nbagent.core.errors import UsageError
+from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Asked, CellStarted, ModelFailed, ModelReplied, Record, Renamed, SessionEnded, Usage
 from nbagent.core.folders import LOG_FILE
-from nbagent.core.session_log import LOCK_SECONDS, SessionLog
-from nbagent.session.catalog import lookup, session_list, summary
+from nbagent.core.session_log import LOCK_SECONDS, SessionLog, read_log
+from nbagent.session.catalog import lookup, saved_spec, session_list, summary
 from nbagent.session.catalog.summary import Summary
 
 
@@ -37,6 +38,31 @@ def test_sessions_are_listed_latest_first(tmp_path: Path) -> None:
     found = session_list.listed(tmp_path)
     assert [(each.id, each.cells, each.state) for each in found] == [("two", 2, "ended"), ("one", 1, "ended")]
     assert session_list.listed(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("name", [LOG_FILE, "summary.json", "lock", "sandbox.json"])
+def test_a_pipe_among_a_sessions_files_is_waited_for_by_nobody(tmp_path: Path, name: str) -> None:
+    """A folder may have been unpacked, or copied from elsewhere: one of them would hang each listing."""
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code=""))
+    shutil.copytree(tmp_path / "sessions" / "one", folder := tmp_path / "sessions" / "other")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name, 0o600)
+    assert "one" in [each.id for each in session_list.listed(tmp_path)]
+    assert not lookup.is_running(folder)
+    with contextlib.suppress(NbagentError):
+        list(read_log(folder))
+    with contextlib.suppress(NbagentError):
+        saved_spec.read_spec(session_list.info_of(tmp_path, "other"))
+    with contextlib.suppress(NbagentError):
+        SessionLog(tmp_path, "other").close()
+
+
+def test_a_summary_that_is_no_summary_costs_little(tmp_path: Path) -> None:
+    """Only as much of it is read as one can have; the log says the rest."""
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1 + 1"))
+    (tmp_path / "sessions" / "one" / "summary.json").write_text(json.dumps({"named": "x" * summary.MAX_BYTES}))
+    assert summary.read(tmp_path / "sessions" / "one") is None
+    assert [each.title for each in session_list.listed(tmp_path)] == ["1 + 1"]
 
 
 def test_a_session_that_is_just_starting_has_begun_now(tmp_path: Path) -> None:

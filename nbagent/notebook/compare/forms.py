@@ -6,12 +6,13 @@ import json
 import re
 from array import array
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
-from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, unescape
+from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, parts, unescape
+from nbagent.safety.sanitize.nesting import VOID
 from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -27,6 +28,7 @@ _PLAIN = frozenset(
     thead time tt u ul var wbr""".split()
 )
 """Elements that only style their text."""
+_PAGE = frozenset({"html", "head", "body"})
 _NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
 """Attributes that change nothing that is seen. Some ids and classes do, which `looks` tells apart."""
 _HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
@@ -119,20 +121,34 @@ def _with_lists(value: Any) -> Any:
 
 
 def looks(markup: str) -> str:
-    """Elements and attributes that change how the text of HTML is seen, each on a line with the text behind it.
+    """The text of HTML, with a line where something begins or ends that changes how it is seen; empty if nothing does.
 
-    They hide it, turn it round, number it, or show something else.
+    Such elements and attributes hide it, turn it round, number it, or show something else. Where the tags begin and end
+    that `tables.content` keeps is compared there.
     """
-    found = []
-    for name, attributes, text in elements(markup):
-        shown = [f"{key}={json.dumps(value)}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
-        classes = " ".join(value for key, value in attributes if key == "class").split()
-        shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
-        # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
-        shown += [f"id={id}" for key, id in attributes if key == "id" and (is_of_page(id) or not _DIGIT.search(id))]
-        if shown or name not in _PLAIN:
-            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown, text)))
-    return "\n".join(found)
+    marks = [_mark(name, attributes) for name, attributes, _ in elements(markup) if name in _PAGE]
+    found, opened, is_marked = [*filter(None, marks)], [""], any(marks)
+    for text, name, attributes in parts(markup):
+        mark = opened.pop() if name.startswith("/") else _mark(name, attributes)
+        if name and not name.startswith("/") and name not in VOID:
+            opened.append(mark and f"/{name}")
+        is_marked |= bool(mark)
+        is_apart = mark or (name and name.removeprefix("/") not in _PLAIN)
+        found.append(f"{text}\n{mark}\n" if is_apart else text)
+    lines = "".join(found).splitlines()
+    return "\n".join(line for line in lines if line.strip()) if is_marked else ""
+
+
+def _mark(name: str, attributes: Iterable[tuple[str, str]]) -> str:
+    """What of an element changes how its text is seen, in a line; empty if nothing does."""
+    pairs = dict(reversed([*attributes]))
+    shown = [f"{key}={json.dumps(value)}" for key, value in pairs.items() if not _NEVER_SEEN.fullmatch(key)]
+    shown += [each for each in pairs.get("class", "").split() if not clean_classes(each) or _HIDES.fullmatch(each)]
+    # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
+    id = pairs.get("id", "")
+    shown += [f"id={id}"] if id and (is_of_page(id) or not _DIGIT.search(id)) else []
+    is_compared = name in _PLAIN or name in tables.KEPT or not name
+    return " ".join([*([] if is_compared and not shown else [name]), *sorted(shown)])
 
 
 def _renamed(drawing: str) -> str:

@@ -14,7 +14,7 @@ from nbagent.safety.sanitize.markup import nested
 
 MOST = 2 * 1024 * 1024
 """Characters of HTML that is read as tables."""
-_TAGS = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
+KEPT = {"table", "tr", "td", "th", *"sup sub br div p li del s".split()}
 """What says which words are apart, or what they mean: without it, ten squared would read as a hundred and two."""
 _ROW = re.compile(r"<tr>(.*?)(?=<tr>|</table>|\Z)", re.DOTALL)
 _CELL = re.compile(r"<t[dh]>(.*?)(?=<t[dh]>|</tr>|\Z)", re.DOTALL)
@@ -38,7 +38,7 @@ def content(markup: str) -> str:
 
     Where a browser may see another text (`nested`), the HTML has to be compared as it stands, too.
     """
-    return nh3.clean(nested(markup[:MOST])[0], tags=_TAGS, attributes={})
+    return nh3.clean(nested(markup[:MOST])[0], tags=KEPT, attributes={})
 
 
 def html_rows(markup: str) -> list[list[str]]:

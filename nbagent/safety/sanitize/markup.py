@@ -87,6 +87,8 @@ _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s
 _ELEMENT = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z]++)(?P<rest>[^<>]*+)>")
 _NAMED = re.compile(r'\sid="([^"]+)"')
 _LONG_REFERENCE = re.compile(r"&#\d{300,};?")
+_UNENDED = re.compile(r"&#?\w*+\Z")
+"""A reference such as `&#4`, which may have to be ended."""
 _STYLE = re.compile(r"<style\b[^<>]*>([^<]*)</style\s*>", re.IGNORECASE)
 _LINK = re.compile(r"https?://[^\s<>\"'`\\]+|mailto:[^\s<>\"'`\\]+", re.IGNORECASE)
 _FRAGMENT = re.compile(r"#[\w=.:%-]*")
@@ -161,6 +163,22 @@ def nested(markup: str) -> tuple[str, bool]:
     return written, not left_out and reader.is_exact and plain == markup and _CERTAIN.fullmatch(markup) is not None
 
 
+def parts(markup: str) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Markup piece by piece: its text, and the name of the element that begins behind it, with its attributes.
+
+    Of one that ends there, the name has a `/` before it. It is for markup that a browser reads as `nested` does.
+    """
+    at = 0
+    written = "".join(_Reader(LeftOut(), keeps_all=True).read(_HIDDEN.sub("", markup)))
+    for found in _TAG.finditer(written):
+        text, at = written[at : found.start()], found.end()
+        if found["name"]:
+            yield unescape(text), found["end"] + found["name"].lower(), [*_attributes(found["rest"])]
+        else:
+            yield unescape(text), "", []
+    yield unescape(written[at:]), "", []
+
+
 def elements(markup: str) -> Iterator[tuple[str, list[tuple[str, str]], str]]:
     """The elements that begin in markup: their names, the names and values of their attributes, their first text."""
     for found in _TAG.finditer(markup):
@@ -223,19 +241,27 @@ def _sheet(markup: str, left_out: LeftOut) -> str:
 class _Reader:
     """Reads markup once, and passes known tags on to nh3, each element ended inside the one that it is in.
 
+    Args:
+        left_out: Gets what is left out.
+        keeps_all: Whether attributes that aren't known are kept.
+
     Attributes:
         is_exact: Whether a parser would place all elements so, as far as is known.
     """
 
-    def __init__(self, left_out: LeftOut) -> None:
+    def __init__(self, left_out: LeftOut, *, keeps_all: bool = False) -> None:
         self._left_out = left_out
+        self._keeps_all = keeps_all
         self._nesting = Nesting()
         self.is_exact = True
 
     def read(self, markup: str) -> Iterator[str]:
         at = 0
         while (found := _TAG.search(markup, at)) is not None:
-            yield markup[at : found.start()].replace("<", "&lt;")
+            text = markup[at : found.start()]
+            yield text.replace("<", "&lt;")
+            if _UNENDED.search(text):
+                yield "<!---->"  # what follows would go on with it if the tag in between is left out
             at = found.end()
             name = (found["name"] or "").lower()
             if name in _GONE and not found["end"]:
@@ -276,7 +302,7 @@ class _Reader:
         given: dict[str, str] = {}
         for key, value in _attributes(rest):
             spelled = _DRAWN.get(key, key)
-            if spelled in known:
+            if spelled in known or self._keeps_all:
                 given.setdefault(spelled, value)
             elif key in _LOADING and value and not is_data_image(value):
                 self._left_out.loads("a picture", value.split()[0] if value.split() else "")

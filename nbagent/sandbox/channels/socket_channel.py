@@ -15,6 +15,8 @@ from nbagent.sandbox.channels.zmtp import MAX_MESSAGE, SUBSCRIBE_ALL, Decoder, e
 
 CHUNK_BYTES: Final = 256 * 1024
 """Bytes that are read at once; Linux buffers about 200 KB for a reader that is busy."""
+CONNECT_SECONDS: Final = 1.0
+"""Seconds in which a kernel of this machine takes a connection over TCP, for which the caller waits."""
 
 
 class SocketChannel:
@@ -44,6 +46,8 @@ class SocketChannel:
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         refuse_files(self._socket)
         try:
+            # Hostile code may take no more connections: then a Unix socket refuses at once, and TCP would wait.
+            self._socket.settimeout(0 if family == socket.AF_UNIX else CONNECT_SECONDS)
             self._socket.connect(address)
             self._socket.setblocking(False)
             self._socket.send(hello(kind))

@@ -69,7 +69,7 @@ def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
     Raises:
         FileNotFoundError: It was deleted.
     """
-    with (folder / "lock").open("ab") as lock:
+    with fileio.opened(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND) as lock:
         try:
             fileio.lock(lock, patience=patience)
         except BlockingIOError:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import UsageError
-from nbagent.core.fileio import save
+from nbagent.core.fileio import opened, save
 from nbagent.sandbox.leases import lease
 from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session.catalog.session_list import SessionInfo
@@ -31,7 +31,8 @@ def read_spec(session: SessionInfo) -> SandboxSpec:
         UsageError: It can't be read: another version of nbagent wrote it, or the session never started.
     """
     try:
-        return msgspec.json.decode((session.folder / SPEC_FILE).read_bytes(), type=SandboxSpec, dec_hook=lease.decode)
+        with opened(session.folder / SPEC_FILE) as file:
+            return msgspec.json.decode(file.read(), type=SandboxSpec, dec_hook=lease.decode)
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
             f"The session {session.id} can't be resumed: {error}.",

@@ -193,6 +193,7 @@ def _has_log(folder: os.DirEntry[str]) -> bool:
 
 def _cached(root: Path) -> dict[str, _Entry]:
     try:
-        return _CACHE.decode((root / CACHE_FILE).read_bytes())
+        with fileio.opened(root / CACHE_FILE) as file:
+            return _CACHE.decode(file.read())
     except (OSError, msgspec.DecodeError):
         return {}

@@ -29,6 +29,8 @@ from nbagent.core.events import (
 from nbagent.core.session_log import read_log
 
 SUMMARY_FILE = "summary.json"
+MAX_BYTES = 1024 * 1024
+"""Bytes of a summary that is read; of a larger one nobody knows who wrote it."""
 TITLE_CHARACTERS = 120
 """Characters of a title."""
 _WRITTEN_AFTER = (SessionStarted, SessionResumed, Asked, Answered, Renamed, SessionEnded)
@@ -128,7 +130,8 @@ def write(folder: Path, summary: Summary) -> None:
 def read(folder: Path) -> Summary | None:
     """The summary of a session; None if it is missing or can't be read."""
     try:
-        return _DECODER.decode((folder / SUMMARY_FILE).read_bytes())
+        with fileio.opened(folder / SUMMARY_FILE) as file:
+            return _DECODER.decode(file.read(MAX_BYTES + 1)[:MAX_BYTES])
     except (OSError, msgspec.DecodeError):
         return None
 

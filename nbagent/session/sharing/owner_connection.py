@@ -54,6 +54,7 @@ class OwnerConnection:
             UsageError: No process owns the session now, or its owner can't be attached to.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.setblocking(False)  # an owner that hangs takes none after a hundred
         try:
             with wire.address(self._folder) as path:
                 connection.connect(path)

@@ -160,12 +160,30 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
         ("<p id='jp-top-panel'>not</p> 5", "<p>not</p> 5"),
         ("<p id='moon1'>not</p> 5", "<p id='7'>not</p> 5"),
         ("<p id='anybodys'>not</p> 5", "<p>not</p> 5"),
+        ("<span hidden>5<b>6</b></span>", "<span hidden>5</span><b>6</b>"),
+        ("<span hidden><b>5</b></span>6", "<span hidden></span><b>5</b>6"),
+        ("<details><b>5</b></details>", "<b>5</b><details></details>"),
+        ("<rp><b>5</b></rp>", "<b>5</b><rp></rp>"),
+        ("&#5<!-- -->7", "&#57"),
+        ("&#5<body>7", "&#57"),
+        ("&l<!-- -->t;", "&lt;"),
     ],
 )
 def test_what_html_says_beside_its_words_is_compared(stored: str, fresh: str) -> None:
     """What is raised, struck out, drawn, or in another line."""
     pages = [result(text_html=each, text_plain="<HTML>") for each in (stored, fresh)]
     assert compare(pages[:1], pages[1:], Context(moments=MOMENTS)).differences
+
+
+def test_styled_html_that_only_measures_is_the_same() -> None:
+    """A time within what is styled is excused there as it is in the text, and tags of mere style are not seen."""
+    reads = Code().take("import time\nprint(time.time() - started)")
+    pages = [
+        result(text_html=f"<div style='color: red'><b{mark}>Done</b><p>It took {each} s.</div>")
+        for each, mark in (("0.52", ""), ("1.73", " class='a1'"), ("0.91", " class='a2'"))
+    ]
+    context = Context(moments=MOMENTS, reads=reads)
+    assert compare(pages[:1], pages[1:2], context, again=[pages[2:]]).differences == []
 
 
 @pytest.mark.parametrize("tag", ["<div>", "<br-x>"])

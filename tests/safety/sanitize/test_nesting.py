@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import time
 
@@ -91,6 +92,14 @@ def test_markup_whose_elements_are_ended_stays(markup: str) -> None:
 def test_what_ends_without_a_tag_is_ended(markup: str, read: str) -> None:
     """As HTML's rules say; what ends because of something around it is not opened again."""
     assert nested(markup)[0] == read
+
+
+@pytest.mark.parametrize("between", ["<!-- -->", "<script>1</script>", "<x-y>", "</b>", "<body>"])
+@pytest.mark.parametrize(("before", "behind"), [("&#5", "7;"), ("&#x4", "1"), ("&", "lt;b"), ("&l", "t;b")])
+def test_a_reference_does_not_go_on_behind_a_tag_that_is_left_out(before: str, between: str, behind: str) -> None:
+    """A reader sees two pieces of text: 7 would become 9."""
+    assert html.unescape(before + behind) not in clean_html(f"{before}{between}{behind}")
+    assert html.unescape(before + behind) not in html.unescape(nested(f"{before}{between}{behind}")[0])
 
 
 @pytest.mark.parametrize("inside", ["<b>x</b>", "<p>x", "x<tr>", "<tr></tr><i>x</i>", "<img>"])
