@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nbagent.core import fileio, folders
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 from nbagent.core.text import one_line, safe
@@ -80,7 +82,8 @@ def _failed(number: int, ran: Ran) -> bool:
 
 async def _changes(notebook: Document, ran: Ran, engine: Engine) -> dict[str, list[str]]:
     """What each cell shows now instead of what it showed, by its name."""
-    found = compared(notebook, ran, reads=all_reads(notebook), strictness=Strictness())
+    work = partial(compared, notebook, ran, reads=all_reads(notebook), strictness=Strictness())
+    found = await in_thread(work)
     changes: dict[str, list[str]] = {}
     async with Pictures(engine) as pictures:
         for cell in notebook.cells:

@@ -11,7 +11,8 @@ from typing import Any
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
-from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, unescape
+from nbagent.safety.sanitize.markup import Tag, clean_classes, is_of_page, nested, tags, unescape
+from nbagent.safety.sanitize.nesting import VOID, Nesting
 from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
@@ -27,6 +28,8 @@ _PLAIN = frozenset(
     thead time tt u ul var wbr""".split()
 )
 """Elements that only style their text."""
+_INLINE = frozenset("a abbr b big cite code em font i kbd mark samp small span strong tt u var wbr".split()) | {""}
+"""Those of them that stand within a line of text."""
 _NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
 """Attributes that change nothing that is seen. Some ids and classes do, which `looks` tells apart."""
 _HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
@@ -119,20 +122,31 @@ def _with_lists(value: Any) -> Any:
 
 
 def looks(markup: str) -> str:
-    """Elements and attributes that change how the text of HTML is seen, each on a line with the text behind it.
+    """The text of HTML, with a line where an element or attributes begin that change how it is seen, and where they end.
 
     They hide it, turn it round, number it, or show something else.
     """
-    found = []
-    for name, attributes, text in elements(markup):
-        shown = [f"{key}={json.dumps(value)}" for key, value in attributes if not _NEVER_SEEN.fullmatch(key)]
-        classes = " ".join(value for key, value in attributes if key == "class").split()
-        shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
-        # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
-        shown += [f"id={id}" for key, id in attributes if key == "id" and (is_of_page(id) or not _DIGIT.search(id))]
-        if shown or name not in _PLAIN:
-            found.append(" ".join((*([] if name in _PLAIN else [name]), *shown, text)))
-    return "\n".join(found)
+    found, opened, nesting = list[str](), list[str](), Nesting()
+    for tag in tags(markup):
+        ended = (nesting.end(tag.name) if tag.ends else nesting.start(tag.name)) if tag.name else []
+        for _ in ended or ():
+            found += ["\n/\n"] if opened and opened.pop() else []
+        if tag.name and not tag.ends:
+            found += [f"\n{shown}\n"] if (shown := _seen(tag)) else []
+            if tag.name not in VOID and nesting.enter(tag.name):
+                opened.append(shown)
+        found.append(tag.text if tag.name in _INLINE else f"\n{tag.text}")
+    return "".join(found)
+
+
+def _seen(tag: Tag) -> str:
+    """What of a tag changes how the text in it is seen; empty if nothing does."""
+    shown = [f"{key}={json.dumps(value)}" for key, value in tag.attributes if not _NEVER_SEEN.fullmatch(key)]
+    classes = " ".join(value for key, value in tag.attributes if key == "class").split()
+    shown += [each for each in classes if not clean_classes(each) or _HIDES.fullmatch(each)]
+    # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
+    shown += [f"id={id}" for key, id in tag.attributes if key == "id" and (is_of_page(id) or not _DIGIT.search(id))]
+    return " ".join((*([] if tag.name in _PLAIN else [tag.name]), *shown))
 
 
 def _renamed(drawing: str) -> str:

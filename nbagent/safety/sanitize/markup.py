@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import nh3
 
@@ -161,12 +162,23 @@ def nested(markup: str) -> tuple[str, bool]:
     return written, not left_out and reader.is_exact and plain == markup and _CERTAIN.fullmatch(markup) is not None
 
 
-def elements(markup: str) -> Iterator[tuple[str, list[tuple[str, str]], str]]:
-    """The elements that begin in markup: their names, the names and values of their attributes, their first text."""
+class Tag(NamedTuple):
+    """A tag in markup, its name in lower case, and the text from there to the next one; the first has no name."""
+
+    name: str
+    ends: bool
+    attributes: Sequence[tuple[str, str]]
+    text: str
+
+
+def tags(markup: str) -> Iterator[Tag]:
+    """The tags of markup in their order, and the text between them."""
+    name, ends, attributes, at = "", False, list[tuple[str, str]](), 0
     for found in _TAG.finditer(markup):
-        if found["name"] and not found["end"]:
-            text = markup[found.end() : found.end() + 200].partition("<")[0]
-            yield found["name"].lower(), [*_attributes(found["rest"])], " ".join(text.split())
+        yield Tag(name, ends, attributes, markup[at : found.start()])
+        name, ends, at = (found["name"] or "").lower(), bool(found["end"]), found.end()
+        attributes = [*_attributes(found["rest"])] if name and not ends else []
+    yield Tag(name, ends, attributes, markup[at:])
 
 
 def _attribute_text(attributes: dict[str, str]) -> str:
