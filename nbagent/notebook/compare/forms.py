@@ -122,7 +122,7 @@ def _with_lists(value: Any) -> Any:
 
 
 def looks(markup: str) -> str:
-    """The text of HTML, with a line where an element or attributes begin that change how it is seen, and where they end.
+    """The text of HTML, with lines where elements and attributes that change how it is seen begin, and where they end.
 
     They hide it, turn it round, number it, or show something else.
     """
