@@ -139,12 +139,12 @@ class Code:
                     self._starters |= {f"{name.asname}.{each}": f"{name.name}.{each}" for each in _STARTERS[name.name]}
                 elif isinstance(node, ast.ImportFrom) and node.module in _STARTERS:
                     known = _STARTERS[node.module]
-                    for each in known if name.name == "*" else known & {name.name}:
-                        self._starters[name.asname or each] = f"{node.module}.{each}"
+                    for function in known if name.name == "*" else known & {name.name}:
+                        self._starters[name.asname or function] = f"{node.module}.{function}"
         if not self._starters:
             return code
-        known = "|".join(map(re.escape, sorted(self._starters, key=len, reverse=True)))
-        return re.sub(rf"(?<![\w.])(?<!def )(?:{known})(?=\()", lambda found: self._starters[found[0]], code)
+        names = "|".join(map(re.escape, sorted(self._starters, key=len, reverse=True)))
+        return re.sub(rf"(?<![\w.])(?<!def )(?:{names})(?=\()", lambda found: self._starters[found[0]], code)
 
     def _differs(self, code: str) -> bool:
         """Whether code reads a clock or an id."""
