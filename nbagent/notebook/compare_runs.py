@@ -9,7 +9,7 @@ from dataclasses import replace
 from nbagent.core.events import Output
 from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.dates import Moments, zones
-from nbagent.notebook.compare.masks import INSTALLED
+from nbagent.notebook.compare.masks import INSTALLED, WROTE
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
@@ -23,6 +23,7 @@ from nbagent.notebook.lock_check import is_same_environment
 OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
 _HASHES = re.compile(r"(?<![\w.])hash\(|\bmap\(hash\b|\b__hash__\b")
 """Code that shows hashes, which each Python process makes by a seed of its own unless it is given one."""
+_WRITES = re.compile(r"\s*%%(?:writefile|file)\b")
 SANDBOX_PROCESSES = 100
 """A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
 
@@ -34,7 +35,7 @@ def compared(
     found, twice = {}, set[str]()
     first = min((each.at for each in document.cells if each.at is not None), default=0.0)
     state = document.widgets
-    runs = [(ran, Widgets(state, ran.models)) for ran in (fresh, *again)]
+    runs = [(ran, Widgets(state, ran.models, whole=document.is_ours)) for ran in (fresh, *again)]
     for cell in document.cells:
         if cell.facts.get("installed"):
             twice |= changes(cell.code)
@@ -69,7 +70,10 @@ def paired(
 ) -> tuple[list[Output], list[Output]]:
     """What a cell shows in the notebook and in a fresh run, as the two are compared; `widgets` are those of both."""
     saved = ran.saved.get(cell.number, frozenset())
-    stored = [*without_notes(document.comparable(cell), versions=ran.versions, saved=saved)]
+    ended = ran.cells.get(cell.number)
+    ran_out = ended is not None and "ran out of memory" in ended.note
+    shown = document.comparable(cell)
+    stored = [*without_notes(shown, versions=ran.versions, saved=saved, ran_out=ran_out)]
     fresh = ran.outputs.get(cell.number, [])
     if cell.installs:
         stored, fresh = ([each for each in outputs if each["output_type"] != "stream"] for outputs in (stored, fresh))
@@ -87,7 +91,11 @@ def context_of(
     if document.lock and not reads.zoned:
         known = zones(document.lock.machine.get("time_zone"), [cell.at or began, began])
         moments = replace(moments, zones=known)
-    masks = (*strictness.masks, INSTALLED) if cell.also_installs else strictness.masks
+    masks = [
+        *strictness.masks,
+        *([INSTALLED] if cell.also_installs else []),
+        *([WROTE] if _WRITES.match(cell.code) else []),
+    ]
     # A sandbox's kernel has the same small number each time, which a result may be, too.
     kernel = 0 if same and fresh.process < SANDBOX_PROCESSES else fresh.process
     return Context(

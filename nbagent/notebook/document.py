@@ -22,6 +22,8 @@ from nbagent.safety.sanitize.widgets import STATE_MIME
 
 MAY_FAIL, SKIPPED = "raises-exception", "skip-execution"
 """Tags of cells, as in nbclient and Jupyter Book."""
+_ADDED = ("requirements", "places", "upload-again")
+"""Roles of the cells that an export adds, as it names them in their metadata."""
 LATEST = 2**33
 """Seconds since the epoch, in the year 2242: no notebook was made after that."""
 _BLOCK = re.compile(r"\s*# /// script\n(?:#.*\n)*# ///\s*")
@@ -110,7 +112,7 @@ class DocumentCell:
     @property
     def is_added(self) -> bool:
         """Whether an export added it for other programs: no cell of the session, which counted only its own."""
-        return self.facts.get("role", "cell") not in ("cell", "parameters")
+        return self.facts.get("role") in _ADDED
 
     @property
     def may_fail(self) -> bool:

@@ -263,7 +263,7 @@ class Verification:
             found.excused.add("date")
 
     def _shown(self, cell: DocumentCell, ran: Ran) -> tuple[list[Output], list[Output]]:
-        widgets = Widgets(self._document.widgets, ran.models)
+        widgets = Widgets(self._document.widgets, ran.models, whole=self._document.is_ours)
         return paired(self._document, cell, ran, widgets, strictness=self._strictness)
 
     async def _told_time(self, pair: Pair, number: int, fresh: Ran, pictures: Pictures, excusable: bool) -> str:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import machine
 import msgspec
 import nbformat
 import pytest
@@ -15,6 +16,9 @@ from nbclient import NotebookClient
 from program import TABLE, Done, Forks, call, replies
 
 from nbagent import Session
+from nbagent.faces.cli.rerun import changes
+from nbagent.notebook import document
+from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock import Lock, digest_of
 from nbagent.safety.sanitize import clean_output
 
@@ -229,3 +233,20 @@ async def test_the_tables_of_a_folder_keep_their_columns(tmp_path: Path, forks: 
     ):
         done = again(folder)
         assert (done.code, told in done.err) == (2, True), done.err
+
+
+async def test_what_changed_is_compared_beside_the_event_loop() -> None:
+    """Much text in a stranger's notebook hold nobody else up."""
+    cells = [nbformat.v4.new_code_cell("print(x)", outputs=[], execution_count=1) for _ in range(2)]
+    for cell in cells:
+        cell.outputs = [nbformat.v4.new_output("stream", text=" ".join(map(str, range(20_000))))]
+    notebook = document.of(nbformat.v4.new_notebook(cells=cells), name="n")
+    shown = [nbformat.v4.new_output("stream", text=" ".join(map(str, range(1, 40_001, 2))))]
+    ran = Ran(outputs={cell.number: shown for cell in notebook.cells})
+    work = asyncio.create_task(changes(notebook, ran, machine.works("bubblewrap")))
+    turns = 0
+    while not work.done():
+        turns += 1
+        await asyncio.sleep(0.01)
+    assert len(work.result()) == len(cells)
+    assert turns > 3

@@ -583,12 +583,26 @@ def test_hashes_of_another_seed_are_told_as_such(code: str, told: str) -> None:
     assert [each.cause for each in found[1].differences] == [told]
 
 
+def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:
+    """A notebook that `%%writefile` saved beside itself finds the file when it runs again."""
+    cells = [nbformat.v4.new_code_cell(each) for each in ("%%writefile a.py\nx = 5", "x = 5")]
+    for cell, said in zip(cells, ("Writing a.py\n", "Writing a.py\n"), strict=True):
+        cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=said)]
+    notebook = document.of(nbformat.v4.new_notebook(cells=cells), name="n")
+    for name, differ in (("a.py", [False, True]), ("b.py", [True, True])):
+        shown = [nbformat.v4.new_output("stream", name="stdout", text=f"Overwriting {name}\n")]
+        ran = Ran(outputs={1: shown, 2: shown})
+        found = compared(notebook, ran, reads=all_reads(notebook), strictness=Strictness())
+        assert [bool(each.differences) for each in found.values()] == differ
+
+
 async def test_cells_that_an_export_adds_are_not_counted() -> None:
     """Code finds the numbers of the session in `In` and `Out`."""
     added = {"nbagent": {"role": "places"}}
     sources = ("first = 1", "41 + first", "print(In[1], Out[1])")
     cells = [nbformat.v4.new_code_cell(each) for each in sources]
     cells[0].metadata |= added
+    cells[1].metadata |= {"nbagent": {"role": "anybody's"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"nbagent": {"version": 1}})
     runs = FreshRuns(document.of(notebook, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
     assert (await runs.once()).cells[3].text.strip() == "41 + first 42"

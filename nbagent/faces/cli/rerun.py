@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nbagent.core import fileio, folders
+from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import UsageError
 from nbagent.core.events import DataSeen
 from nbagent.core.text import one_line, safe
@@ -58,7 +60,7 @@ async def run(
     spec = SandboxSpec.of(chosen, data=given.mounts)
     engine = await registry.choose(engine_for(notebook, chosen), image=spec.image, specs=[spec])
     ran = await rerun.run(again, engine=engine, spec=spec)
-    changes = await _changes(again, ran, engine)
+    found = await changes(again, ran, engine)
     running = [each for each in again.cells if not (each.is_block and again.lock)]
     failed = [each.id for each in running if not each.may_fail and _failed(each.number, ran)]
     made = rerun.written(again, ran, given.mounts, parameters=parameters)
@@ -67,9 +69,9 @@ async def run(
         seen = [DataSeen(each.target, str(each.source), 0) for each in given.mounts]
         folders.remember_export(root, out, seen)
     if as_json:
-        json_output.show({"notebook": str(out), "changes": changes, "failed": failed, "problems": given.problems})
+        json_output.show({"notebook": str(out), "changes": found, "failed": failed, "problems": given.problems})
     else:
-        _show(changes, failed, given.problems, cells=len(ran.cells))
+        _show(found, failed, given.problems, cells=len(ran.cells))
         print(safe(str(out)))
     return 1 if failed else 0
 
@@ -78,9 +80,10 @@ def _failed(number: int, ran: Ran) -> bool:
     return number not in ran.cells or ran.cells[number].status != "ok"
 
 
-async def _changes(notebook: Document, ran: Ran, engine: Engine) -> dict[str, list[str]]:
+async def changes(notebook: Document, ran: Ran, engine: Engine) -> dict[str, list[str]]:
     """What each cell shows now instead of what it showed, by its name."""
-    found = compared(notebook, ran, reads=all_reads(notebook), strictness=Strictness())
+    work = partial(compared, notebook, ran, reads=all_reads(notebook), strictness=Strictness())
+    found = await in_thread(work)
     changes: dict[str, list[str]] = {}
     async with Pictures(engine) as pictures:
         for cell in notebook.cells:

@@ -75,6 +75,8 @@ BUILT_IN = tuple(
 )  # fmt: skip
 """Addresses of objects, names of cells' files, IPython's timings, progress bars, temporary files, packages' folders."""
 
+WROTE = Mask(re.compile(r"^Overwriting (?=\S)", re.MULTILINE), "Writing ")
+"""What `%%writefile` says: a file that the notebook itself wrote may lie beside it."""
 INSTALLED = Mask(
     re.compile(
         r"^ {0,9}(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: \S+(?:, \S+)*|"

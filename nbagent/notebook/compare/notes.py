@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import PurePath
 
@@ -53,12 +53,16 @@ _WHY = re.compile(
         )
     )
 )
-_FIXED = re.compile(
-    r"so it is with [\d,]{1,9} more files\.|[\d,]{1,9} more files come after the next cell\."
-    r"|[\d,]{1,9} more files was not delivered: it is lost with the sandbox\."
-    r"|a program of this cell was killed: the sandbox ran out of memory \(limit [\d,]{1,9} MB\)\. "
+_KILLED = re.compile(
+    r"a program of this cell was killed: the sandbox ran out of memory \(limit [\d,]{1,9} MB\)\. "
     r"More is a setting of nbagent's: memory_mb\."
-    r"|this sandbox has no network\. Which hosts it may reach is a setting of nbagent's: "
+)
+_COUNTED = re.compile(
+    r"(?:so it is with )?([\d,]{1,9}) more files"
+    r"(?:\.| come after the next cell\.| was not delivered: it is lost with the sandbox\.)"
+)
+_FIXED = re.compile(
+    r"this sandbox has no network\. Which hosts it may reach is a setting of nbagent's: "
     r'allow_hosts = \["example\.org"\]; it holds from the next start of the kernel\.'
     r"|the host is not in allow_hosts, a setting of nbagent's, or refused it itself\."
 )
@@ -73,42 +77,44 @@ def is_mark(output: Output) -> bool:
 def names_files(outputs: Iterable[Output]) -> bool:
     """Whether outputs may have sentences that name files."""
     texts = (_said(each) or text_of(each.get("text", "")) for each in outputs)
-    return any("nbagent: saved in " in each or " was not delivered: " in each for each in texts)
+    return any(sign in each for each in texts for sign in ("nbagent: saved in ", " was not delivered: ", " more files"))
 
 
-def without_notes(outputs: Iterable[Output], *, versions: Container[str], saved: Collection[str]) -> Iterator[Output]:
+def without_notes(
+    outputs: Iterable[Output], *, versions: Mapping[str, str], saved: Collection[str], ran_out: bool = False
+) -> Iterator[Output]:
     """The outputs of a cell without what nbagent says.
 
     Args:
         outputs: As a notebook has them.
-        versions: The names of the packages of a fresh run, normalised.
+        versions: The packages of a fresh run by their names, normalised.
         saved: The names of the files that the cell saved in there, from the folder in which it saved them.
+        ran_out: Whether a program of the cell was killed in there, as the sandbox ran out of memory.
     """
     for each in outputs:
         if each["output_type"] == "stream" and each.get("name") == "stderr":
             text = text_of(each.get("text", ""))
-            rest = _LINE.sub(partial(_line, saved=saved), text)
+            rest = _LINE.sub(partial(_line, saved=saved, ran_out=ran_out), text)
             if rest or not text:
                 yield {**each, "text": rest} if rest != text else each
         elif not (is_of_installs(each, versions) or is_of_files(each, saved)):
             yield each
 
 
-def is_of_installs(output: Output, versions: Container[str]) -> bool:
-    """Whether an output only says that packages were installed, each of which a fresh run has."""
+def is_of_installs(output: Output, versions: Mapping[str, str]) -> bool:
+    """Whether an output only says that packages were installed, each of which a fresh run has in that version."""
     said = _said(output)
     if not said.startswith(_INSTALLED):
         return False
     packages = [each.split(" ") for each in said.removeprefix(_INSTALLED).removesuffix(".").split(", ")]
-    return all(len(each) == 2 and _is_version(each[1]) and canonicalize_name(each[0]) in versions for each in packages)
+    return all(len(each) == 2 and _is_version(each[1], versions.get(canonicalize_name(each[0]))) for each in packages)
 
 
-def _is_version(text: str) -> bool:
+def _is_version(text: str, version: str | None) -> bool:
     try:
-        Version(text)
+        return version is not None and Version(text) == Version(version)
     except InvalidVersion:
-        return False
-    return True
+        return text == version
 
 
 def is_of_files(output: Output, saved: Collection[str]) -> bool:
@@ -135,13 +141,15 @@ def _is_saved(named: str, saved: Container[str]) -> bool:
     return not renamed or (above == parts[:-1] and re.fullmatch(other, last_part) is not None)
 
 
-def _line(found: re.Match[str], *, saved: Container[str]) -> str:
+def _line(found: re.Match[str], *, saved: Collection[str], ran_out: bool) -> str:
     """A line of standard error; nothing if it is one of nbagent's."""
-    left = _LEFT.fullmatch(found[1])
-    if left is None:
-        return "" if _FIXED.fullmatch(found[1]) else found[0]
-    name = left[1].removeprefix(f"{OUTPUT}/").removeprefix(f"{WORKSPACE}/")
-    return "" if (name in saved and _WHY.fullmatch(left[2])) or _FIXED.fullmatch(found[1]) else found[0]
+    is_note = _FIXED.fullmatch(found[1]) is not None or (ran_out and _KILLED.fullmatch(found[1]) is not None)
+    if counted := _COUNTED.fullmatch(found[1]):
+        is_note = int(counted[1].replace(",", "") or 0) <= len(saved)
+    elif left := _LEFT.fullmatch(found[1]):
+        name = left[1].removeprefix(f"{OUTPUT}/").removeprefix(f"{WORKSPACE}/")
+        is_note = name in saved and _WHY.fullmatch(left[2]) is not None
+    return "" if is_note else found[0]
 
 
 def _said(output: Output) -> str:

@@ -13,11 +13,17 @@ from nbagent.notebook.lock import COMMANDS, statements, unparsed
 _TIMED_PROGRAMS = (
     r"\b(?:date|time|uptime|ls\b[^\n|;&]{0,60}\s['\"]?-(?:\w*l\w*|-full-time)|ps|top|df|free|mktemp|stat)\b"
 )
-_STARTS = r"\b(?:run|call|check_call|check_output|popen|system|get(?:status)?output|create_subprocess_(?:exec|shell))\("
-"""What starts a program that an argument names."""
+_STARTERS = {
+    "subprocess": frozenset("run call check_call check_output Popen getoutput getstatusoutput".split()),
+    "os": frozenset({"popen", "system"}),
+    "asyncio": frozenset({"create_subprocess_exec", "create_subprocess_shell"}),
+}
+"""What starts a program that an argument names, by module."""
+_STARTS = "|".join(rf"\b{module}\.(?:{'|'.join(sorted(names))})\(" for module, names in _STARTERS.items())
 _CLOCKS = re.compile(
     # As the first word of a list or a sentence, or behind another command of it.
-    rf"{_STARTS}[(\[]?(?:['\"](?:\S{{0,60}}/)?\w{{0,3}}sh['\"], ['\"]-\w*c['\"], )?f?['\"](?:[^\n]{{0,200}}?[;&|(] ?)?"
+    rf"(?:{_STARTS})[(\[]?(?:['\"](?:\S{{0,60}}/)?\w{{0,3}}sh['\"], ['\"]-\w*c['\"], )?f?['\"]"
+    r"(?:[^\n]{0,200}?[;&|(] ?)?"
     rf"(?:[\w/]{{1,60}}/)?{_TIMED_PROGRAMS}|"
     r"\b(?:(?:time|perf_counter|process_time|thread_time|monotonic)(?:_ns)?|clock_gettime(?:_ns)?|os\.times|now|utcnow|"
     r"today|timeit|default_timer|Timer|strftime|localtime|gmtime|ctime|asctime|formatdate|current_(?:timestamp|date|time)|"
@@ -55,6 +61,8 @@ _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
+_LISTS_NAMES = re.compile(r"(?m)^[^\S\n]*%whos\b")
+"""A magic that shows the values of all names."""
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
 _GENERATORS = frozenset({"random", "numpy.random", "secrets"})
 """Modules whose functions draw random numbers."""
@@ -84,11 +92,13 @@ class Code:
         self._modules: set[str] = set()
         self._siblings: dict[str, set[str]] = {}
         self._samples = Samples(self._differs, self._modules, self._siblings)
+        self._starters: dict[str, str] = {}
         self._zoned = False
         self._gathered: set[str] = set()
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
+        code = self._with_starters(code)
         for statement in statements(code):
             bound = set(bound_by(statement))
             if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -105,6 +115,8 @@ class Code:
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
         if unordered := any(not _UNORDERED.isdisjoint(called_in(each)) for each in statements(code)):
             self._gathered |= {name for each in statements(code) for name, _ in changed_by(each)} - self._modules
+        if _LISTS_NAMES.search(code):
+            clock, ident = clock or bool(self.clocks), ident or bool(self.ids)
         return Reads(
             clock=clock or bool(_MAGICS.search(code) or _SHELL_CELL.match(code)),
             ident=ident,
@@ -118,6 +130,21 @@ class Code:
             zoned=self._zoned,
             shows_samples=self._samples.take(statements(code)),
         )
+
+    def _with_starters(self, code: str) -> str:
+        """Code in which what starts programs has its full name, by whichever name it was imported."""
+        for node in (each for statement in statements(code) for each in ast.walk(statement)):
+            for name in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+                if isinstance(node, ast.Import) and name.name in _STARTERS and name.asname:
+                    self._starters |= {f"{name.asname}.{each}": f"{name.name}.{each}" for each in _STARTERS[name.name]}
+                elif isinstance(node, ast.ImportFrom) and node.module in _STARTERS:
+                    known = _STARTERS[node.module]
+                    for function in known if name.name == "*" else known & {name.name}:
+                        self._starters[name.asname or function] = f"{node.module}.{function}"
+        if not self._starters:
+            return code
+        names = "|".join(map(re.escape, sorted(self._starters, key=len, reverse=True)))
+        return re.sub(rf"(?<![\w.])(?<!def )(?:{names})(?=\()", lambda found: self._starters[found[0]], code)
 
     def _differs(self, code: str) -> bool:
         """Whether code reads a clock or an id."""

@@ -8,6 +8,7 @@ is, as far as the run has drawn these very states, in this order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from nbagent.core.events import Event, Output, OutputAdded, OutputsCleared
 from nbagent.core.text import joined
@@ -80,8 +81,8 @@ def cut_alike(
     for name, raw in printed.items():
         if "\r" not in raw:
             continue
-        was, now = (_text(outputs, name) for outputs in both)
-        if was != now and (text := _cut_alike(was, now, raw, [*rules])) != now:
+        was, now = (_texts(outputs, name) for outputs in both)
+        if was != now and (text := _cut_alike(was, now, raw, [*rules])) != "".join(now):
             place = next(n for n, each in enumerate(fresh) if _is_of(each, name))
             rest = [each for each in fresh[place:] if not _is_of(each, name)]
             fresh = [*fresh[:place], {**fresh[place], "text": text}, *rest]
@@ -92,28 +93,42 @@ def _is_of(output: Output, name: str) -> bool:
     return bool(output["output_type"] == "stream" and output.get("name") == name)
 
 
-def _text(outputs: Iterable[Output], name: str) -> str:
-    return "".join(joined(each.get("text", "")) for each in outputs if _is_of(each, name))
+def _texts(outputs: Iterable[Output], name: str) -> list[str]:
+    return [joined(each.get("text", "")) for each in outputs if _is_of(each, name)]
 
 
-def _cut_alike(stored: str, fresh: str, raw: str, rules: list[Mask]) -> str:
+def _lines(texts: list[str]) -> list[list[str]]:
+    """The lines of text in several outputs, each as the parts of it that stand in one output."""
+    found = [[""]]
+    for text in texts:
+        first, *more = text.split("\n")
+        found[-1].append(first)
+        found += [[each] for each in more]
+    return found
+
+
+def _cut_alike(stored: list[str], fresh: list[str], raw: str, rules: list[Mask]) -> str:
     """The lines of a fresh text, those as they were stored in which nothing was stored but states of the fresh one."""
-    lines = [stored.split("\n"), fresh.split("\n"), raw.replace("\r\n", "\n").split("\n")]
-    if len({len(each) for each in lines}) > 1:
-        return fresh
+    one, other, drawn = _lines(stored), _lines(fresh), raw.replace("\r\n", "\n").split("\n")
+    if not len(one) == len(other) == len(drawn):
+        return "".join(fresh)
     found = []
-    for was, now, written in zip(*lines, strict=True):
-        alike = was == now or "\r" not in written or not all(_is_made_of(each, written, rules) for each in (was, now))
-        found.append(now if alike else was)
+    for was, now, written in zip(one, other, drawn, strict=True):
+        alike = "".join(was) == "".join(now) or "\r" not in written
+        alike = alike or not all(_is_made_of(each, written, rules) for each in (was, now))
+        found.append("".join(now if alike else was))
     return "\n".join(found)
 
 
-def _is_made_of(line: str, written: str, rules: list[Mask]) -> bool:
+def _is_made_of(parts: list[str], written: str, rules: list[Mask]) -> bool:
     r"""Whether a line consists of the last state of what was written, and of former ones before it, in their order.
 
-    Each goes back by `\r` and overwrites what was there since the last cut, character by character.
+    Each goes back by `\r` and overwrites what was there since the last cut, character by character. A cut is where an
+    output ends, unless there are bars: of those next to each other, a mask leaves the last.
     """
-    text, seen, steps = masked(line, rules), {"": ""}, 0
+    text, seen, steps = masked("".join(parts), rules), {"": ""}, 0
+    apart = [masked(each, rules) for each in parts]
+    cuts = {*accumulate(map(len, apart))} if "".join(apart) == text else range(len(text) + 1)
     paths = {(0, "")}
     for state in written.split("\r"):
         reached = set()
@@ -125,7 +140,7 @@ def _is_made_of(line: str, written: str, rules: list[Mask]) -> bool:
             reached.add((at, row))
             if row not in seen:
                 seen[row] = masked(row, rules)
-            if seen[row] and text.startswith(seen[row], at):
+            if seen[row] and at + len(seen[row]) in cuts and text.startswith(seen[row], at):
                 reached.add((at + len(seen[row]), ""))
         paths = reached
     return any(text[at:] == seen[row] for at, row in paths)

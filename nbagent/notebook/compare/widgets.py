@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare.forms import json_of
+from nbagent.notebook.compare.streams import as_kept
 from nbagent.safety.sanitize import clean_output, clean_widgets
 from nbagent.safety.sanitize.outputs import VIEW_MIME
 from nbagent.safety.sanitize.widgets import MODEL, OWN_MODULES
@@ -22,6 +23,9 @@ ONE = 50
 """Characters of a text that count as one value."""
 BEYOND = "more widgets are shown than are compared"
 """The end of the text of widgets that are not all compared, since nobody knows what else is shown there."""
+_VERSION = "_model_module_version"
+_LAST_DEFAULT = "_view_count"
+"""An attribute that a page leaves out if it leaves out any, since nobody sets it."""
 _State = Mapping[str, Any]
 
 
@@ -48,10 +52,12 @@ class Widgets:
     Args:
         stored: The models of the notebook, by their names.
         fresh: Those of the run.
+        whole: Whether the notebook surely has each attribute of its models.
     """
 
-    def __init__(self, stored: _State, fresh: _State) -> None:
+    def __init__(self, stored: _State, fresh: _State, *, whole: bool = False) -> None:
         self._states = stored, fresh
+        self._whole = whole
         self._left = MOST
 
     def with_state(self, stored: list[Output], fresh: list[Output]) -> tuple[list[Output], list[Output]]:
@@ -94,14 +100,21 @@ class Widgets:
         return "\n".join(lines[0]), "\n".join(lines[1])
 
     def _of_models(self, names: _Names, others: set[str]) -> list[_Pair]:
-        """What both models say of the same attributes: who saves a notebook may leave out those that are as they began.
+        """What both models say of their attributes, the last one first.
 
-        The last one first.
+        A page that saves a notebook leaves out those that are as they began. Other versions have others.
         """
         one, other = (_attributes(state.get(name)) for state, name in zip(self._states, names, strict=True))
         others.update({str(other.get("model_module"))} - {"None", *OWN_MODULES})
-        shared = sorted(name for name in one if name in other and not _is_of_program(name))
-        return [_Pair(json_of(name), one[name], other[name]) for name in reversed(shared)]
+        is_same_program = one.get(_VERSION, other.get(_VERSION)) == other.get(_VERSION)
+        is_whole = self._whole or _LAST_DEFAULT in one
+        named = one.keys() & other.keys()
+        if is_same_program:
+            named |= one.keys() | (other.keys() if is_whole else set())
+        named = {name for name in named if not _is_of_program(name)}
+        return [
+            _Pair(json_of(name), *(each.get(name, _NOTHING) for each in (one, other))) for name in sorted(named)[::-1]
+        ]
 
 
 class _Names(NamedTuple):
@@ -115,6 +128,9 @@ class _End(NamedTuple):
     """The end of a list or an object."""
 
     text: str
+
+
+_NOTHING = _End("no such attribute")
 
 
 class _Pair(NamedTuple):
@@ -154,9 +170,20 @@ def _attributes(model: Any) -> dict[str, Any]:
     # A page makes the model that is named beside the state, and puts the buffers into it.
     buffers = [each for each in model.get("buffers") or () if isinstance(each, dict)]
     binary = {json_of(each.get("path")): each.get("data") for each in buffers}
+    if isinstance(shown := state.get("outputs"), list) and all(map(_is_output, shown)):
+        # Into how many parts printed text is cut there is a matter of time, as in a cell's own outputs.
+        state = {**state, "outputs": as_kept(shown)}
     return {**state, **{name: model.get(name) for name in ("model_name", "model_module")}, "buffers": binary}
+
+
+def _is_output(value: Any) -> bool:
+    """Whether a value has the form of an output, with text if it is a stream."""
+    if not isinstance(value, dict) or not isinstance(value.get("output_type"), str):
+        return False
+    text = value.get("text", "")
+    return isinstance(text, str) or (isinstance(text, list) and all(isinstance(each, str) for each in text))
 
 
 def _is_of_program(name: str) -> bool:
     """Whether an attribute says which version of a program draws the widget, or which request it is part of."""
-    return name in ("msg_id", "_view_count", "_model_module_version", "_view_module_version")
+    return name in ("msg_id", _LAST_DEFAULT, _VERSION, "_view_module_version")

@@ -126,6 +126,9 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
         return [result(text_html=text)]
 
     assert compare(html('<b class="a">1</b>'), html('<i id="7">1</i>'), context).differences == []
+    timed = Context(moments=MOMENTS, reads=Code().take("print(time.time() - t)"))
+    took = [html(f"<p>Elapsed: <b>{each}</b> s <b style='color: red'>late</b></p>") for each in ("1.25", "2.5", "1.5")]
+    assert compare(took[0], took[1], timed, again=[took[2]]).differences == []
     one, two, three = (html(f"<svg><path id='p{name}' d='M 0 0 L 5 5'/></svg>") for name in ("ab12", "cd34", "ef56"))
     assert compare(one, two, context, again=[three]).differences == []
     other = html("<svg><path id='pab12' d='M 0 0 L 5 9'/></svg>")
@@ -157,6 +160,9 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
         ("<frameset>5</frameset>", "<frameset>7</frameset>"),
         ("5<span style='display:none'>7</span>", "<span style='display:none'>5</span>7"),
         ("<p class='hidden'>not</p> 5", "<p>not</p> 5"),
+        ("<span hidden>5<b>6</b></span>", "<span hidden>5</span><b>6</b>"),
+        ("<span hidden><b>5</b></span>", "<span hidden></span><b>5</b>"),
+        ("<i dir='rtl'>5<b>5</b></i><b>5</b>", "<i dir='rtl'>5</i><b>5</b><b>5</b>"),
         ("<p id='jp-top-panel'>not</p> 5", "<p>not</p> 5"),
         ("<p id='moon1'>not</p> 5", "<p id='7'>not</p> 5"),
         ("<p id='anybodys'>not</p> 5", "<p>not</p> 5"),

@@ -9,11 +9,15 @@ from notebook.compare.shared import stream
 
 from nbagent.notebook.compare.notes import names_files, without_notes
 
-VERSIONS = {"jinja2", "markdown-it-py"}
+VERSIONS = {"jinja2": "3.1.6", "markdown-it-py": "4.2"}
 SAVED = {"a.csv", "plots/b.png", "conftest.py", "link", *(f"{number}.txt" for number in range(12))}
 NO_NETWORK = (
     "this sandbox has no network. Which hosts it may reach is a setting of nbagent's: "
     'allow_hosts = ["example.org"]; it holds from the next start of the kernel.'
+)
+KILLED = (
+    "a program of this cell was killed: the sandbox ran out of memory (limit 500 MB). "
+    "More is a setting of nbagent's: memory_mb."
 )
 MANY = ", ".join(f"{number}.txt" for number in range(10))
 
@@ -33,6 +37,7 @@ def left(*outputs: dict[str, Any]) -> list[Any]:
     [
         ("nbagent: Installed Jinja2 3.1.6, markdown_it_py 4.2.0.", True),
         ("nbagent: Installed accuracy 0.99.", False),
+        ("nbagent: Installed jinja2 3.1.5.", False),
         ("nbagent: Installed jinja2 3.1.6, which shows a profit.", False),
         ("Installed jinja2 3.1.6.", False),
         ("nbagent: saved in nbagent-output: a.csv, plots/b.png", True),
@@ -62,6 +67,9 @@ def test_what_a_sentence_names_is_there_in_a_fresh_run(said: str, is_note: bool)
         (NO_NETWORK, True),
         (f"{NO_NETWORK} So the revenue is 5,000,000.", False),
         ("the revenue is 5,000,000.", False),
+        ("14 more files come after the next cell.", True),
+        ("5,000,000 more files come after the next cell.", False),
+        (KILLED, False),
     ],
 )
 def test_lines_beside_what_a_cell_prints_are_known_word_by_word(line: str, is_note: bool) -> None:
@@ -72,8 +80,17 @@ def test_lines_beside_what_a_cell_prints_are_known_word_by_word(line: str, is_no
     assert (left(stream(f"nbagent: {line}\n", "stderr")) == []) is is_note
 
 
+def test_that_memory_ran_out_is_no_output_where_it_does_so_again() -> None:
+    """Elsewhere a notebook would claim it."""
+    given = [stream(f"nbagent: {KILLED}\n", "stderr")]
+    for ran_out in (False, True):
+        rest = [*without_notes(given, versions=VERSIONS, saved=SAVED, ran_out=ran_out)]
+        assert (rest == []) is ran_out
+
+
 def test_sentences_that_may_name_files_are_known() -> None:
     """Only then is it looked what cells save."""
     assert names_files([shown("nbagent: saved in x: y")])
+    assert names_files([stream("nbagent: 14 more files come after the next cell.\n", "stderr")])
     assert names_files([stream("a\nnbagent: x was not delivered: y.\n", "stderr")])
     assert not names_files([stream("a"), shown("b"), {"output_type": "error", "ename": "E"}])

@@ -147,10 +147,28 @@ def test_what_a_clock_is_written_into_depends_on_it() -> None:
         "os.popen('date').read()",
         "p = subprocess.Popen(['date'], stdout=-1)\np.communicate()",
         "await asyncio.create_subprocess_exec('date', stdout=-1)",
+        "import subprocess as sp\nsp.call('date')",
+        "from subprocess import check_output as out, run as go\ngo('date'); out(['date'])",
+        "from os import *\nsystem('date')",
     ],
 )
 def test_programs_that_code_starts_tell_the_time_too(code: str) -> None:
     """As those of a line of a shell."""
     assert compared("205598031", "641226774", "120331895", code=code).differences == []
     assert compared("205598031", "641226774", "120331895", code="run(['mydate', '--date'])").differences
-    assert compared("205598031", "641226774", "120331895", code="run(['cal', 'date']); open('date')").differences
+    for other in (
+        "from subprocess import run\nrun(['cal', 'date']); open('date')",
+        "model.run('date')",
+        "run('date')",
+        "import subprocess as sp\nmodel.call('date')",
+        "from subprocess import run as go\ndef go(x):\n    return 5\nrun('date')",
+    ):
+        assert compared("205598031", "641226774", "120331895", code=other).differences, other
+
+
+def test_a_list_of_all_names_shows_what_they_hold() -> None:
+    """Also what came of a clock."""
+    code = Code()
+    assert not code.take("x = 1\n%whos").clock
+    code.take("t = time.time()")
+    assert [code.take(each).clock for each in ("%whos", "%who", "print('%whos')")] == [True, False, False]

@@ -64,6 +64,14 @@ def test_a_shorter_state_leaves_the_end_of_a_longer_one() -> None:
     assert apart([("stderr", "\rdone")], fresh) == ["stderr"]
 
 
+def test_states_of_a_bar_are_told_apart_where_outputs_end() -> None:
+    """One output, edited, is no two states that were drawn one over the other."""
+    fresh: Parts = [("stdout", "\r4\r2")]
+    assert apart([("stdout", "4"), ("stderr", "x"), ("stdout", "\r2")], [*fresh, ("stderr", "x")]) == []
+    assert apart([("stdout", "42"), ("stderr", "x")], [*fresh, ("stderr", "x")]) == ["stdout"]
+    assert apart([("stdout", "4"), ("figure", ""), ("stdout", "42")], [*fresh, ("figure", "")]) == ["stdout"]
+
+
 def test_states_are_looked_for_within_bounds() -> None:
     """Where each is like the others, a line may consist of them in very many ways; and of much text nothing is kept."""
     many = "\ra" * 20_000

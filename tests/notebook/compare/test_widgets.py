@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from notebook.compare.shared import MOMENTS, result
+from notebook.compare.shared import MOMENTS, result, stream
 
 from nbagent.notebook import document
 from nbagent.notebook.compare import widgets
@@ -139,6 +139,36 @@ def test_a_widget_of_another_program_is_compared_and_the_page_named_as_a_cause()
         ran = Ran(outputs={1: view}, moments={1: (0.0, 1.0)}, models=state(zoom))
         (comparison,) = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness()).values()
         assert [(each.what, each.cause) for each in comparison.differences] == told
+
+
+def test_an_attribute_that_one_side_lacks_is_compared() -> None:
+    """Unless a page saved the notebook, which leaves out what is as it began, or another version of the program did."""
+    view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+    full = {"value": 5, "max": 10, "_view_count": None, "_model_module_version": "2.0.0"}
+    lacking = {name: value for name, value in full.items() if name != "value"}
+    by_page = {"max": 10, "_model_module_version": "2.0.0"}
+    for one, other, whole, differs in (
+        (full, full, True, False),
+        (lacking, full, False, True),
+        (by_page, full, False, False),
+        (by_page, full, True, True),
+        ({**by_page, "description": "Revenue"}, full, False, True),
+        ({**full, "_model_module_version": "1.5.0", "tooltip": "a"}, full, False, False),
+    ):
+        both = Widgets({"w": {"state": one}}, {"w": {"state": other}}, whole=whole).with_state(view, view)
+        assert bool(compare(*both, Context(moments=MOMENTS)).differences) is differs, one
+
+
+def test_where_text_in_an_output_widget_is_cut_is_no_difference() -> None:
+    """A client may keep each message by itself."""
+    view = [result() | {"data": {VIEW_MIME: {"model_id": "w"}}}]
+    parts, whole, other = (
+        {"w": {"state": {"outputs": [*map(stream, each)]}}} for each in (("n", "\n2"), ("n\n2",), ("n3",))
+    )
+    assert apart(view, view, (parts, whole)).differences == []
+    assert apart(view, view, (parts, other)).differences
+    odd = [{"w": {"state": {"outputs": [{"output_type": "stream", "text": each}]}}} for each in ([5], [6])]
+    assert apart(view, view, (odd[0], odd[1])).differences
 
 
 def test_a_progress_bar_in_widgets_is_none_of_a_result() -> None:
