@@ -59,7 +59,8 @@ def make_app(config: dict[str, Any], descriptors: list[int], *, controller: str)
         serve_client(app.shell, controller, config["client"])
         # After "starting". A client that has lost a kernel is told by no request of its own that the next one is idle:
         # JupyterLab doesn't look at the status that belongs to those that it sends then.
-        IOLoop.current().add_callback(app.kernel._publish_status, "idle", "shell")
+        idle = ("status", {"execution_state": "idle"})
+        IOLoop.current().add_callback(app.session.send, app.kernel.iopub_socket, *idle, ident=b"kernel.status")
     if config["results"]:
         from results_inside import keep_results  # type: ignore[import-not-found]
 
