@@ -8,14 +8,26 @@ from collections.abc import Collection, Mapping, Sequence
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.tables import quote
 from nbagent.agent.dataset.words import common, is_named, stem, touch_file, words
-from nbagent.kernel.inside.notes_inside import NAMES
+from nbagent.kernel.inside.notes_inside import NAMES, is_note
 
 LEAST_NOTES = 6
 """Notes from which those are left out that explain other tables than the question touches."""
 ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
 """Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
+NAMED = 6
+"""How many times as much a word says that a note is called by as one of its text."""
 ALIKE = 20
 """Notes whose names differ in numbers only that are looked at."""
+LABEL, LABEL_LINES, LEAST_LABELS = 60, 2_000, 2
+"""Characters of what a note says of a column, lines of a note in which that is looked for, and columns of a table that
+must be told of."""
+_LABEL = re.compile(
+    r"\s*(?:\|\s*([^|]{1,60}?)\s*\|\s*([^|]{2,300}?)\s*(?:\|.*)?$"
+    r"|(?!\|)(?:[-*+]\s+)?(?:`{1,2}|\*\*)([A-Za-z_][\w. ]{0,58})(?:`{1,2}|\*\*)(?:\s*\([^)]{0,60}\))?\s*[:\u2013\u2014-]+\s*(.{2,300})$"
+    r"|(?!\|)\s*(?:[-*+]\s+)?([A-Za-z_]\w{0,40})\s*(?::|=|\s-\s|\t)\s*(\S.{1,300})$)"
+)
+"""A line of a note that says of a column what it is: `| name | label |`, "* ``name``: label", `name: label`."""
+_HEADS = frozenset("variable name column field".split())
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
 """Where a link of Markdown leads."""
 _OF_NOTES = re.compile(rf"(?:{'|'.join(NAMES)})[a-z]*")
@@ -35,7 +47,39 @@ _ASIDE = re.compile(
 def explained_by(note: Family) -> set[str]:
     """The stems of the tables that a note may explain: README_ages.txt does so for ages.csv."""
     stems = {base_name(each.path).partition(".")[0].lower() for each in note.files[:ALIKE]}
-    return (stems | {_OF_NOTES.sub("", each).strip("_-. ") for each in stems}) - {""}
+    told = {_OF_NOTES.sub("", each).strip("_-. ") for each in stems}
+    # What is called README alone explains the files beside it.
+    folder = {note.folder.rpartition("/")[2].lower()} if told <= {"", "me"} or "" in told else set[str]()
+    return (stems | told | folder) - {""}
+
+
+def labels(text: str) -> dict[str, str]:
+    """What a note says of columns, by their names: in rows of a table that is drawn, or in a list of them."""
+    found: dict[str, str] = {}
+    for line in text.splitlines()[:LABEL_LINES]:
+        if entry := _LABEL.match(line):
+            name, label = (each.strip(" `*") for each in entry.groups() if each is not None)
+            if label and name.lower() not in _HEADS and label.lower() != name.lower():
+                found.setdefault(name, " ".join(label.split()))
+    return found
+
+
+def label_columns(families: Sequence[Family], groups: Sequence[Group]) -> None:
+    """Put what the notes of tables say of columns beside those that have no label yet."""
+    texts = {file.path: file.text for each in families for file in each.files if file.is_note}
+    for group in groups:
+        told: dict[str, str] = {}
+        for each in [*group.notes, *_beside(group, texts)]:
+            for name, label in labels(texts.get(each, "")).items():
+                told.setdefault(name, label)
+        for column in group.columns if sum(each.name in told for each in group.columns) >= LEAST_LABELS else ():
+            column.label = column.label or told.get(column.name, "")[:LABEL]
+
+
+def _beside(group: Group, texts: Mapping[str, str]) -> list[str]:
+    """The notes in the folders of a group's files that are called as notes are and as no table."""
+    folders = {family.folder for family in group.families}
+    return [each for each in texts if each.rpartition("/")[0] in folders and is_note(each)]
 
 
 def link_notes(families: Sequence[Family], groups: Sequence[Group]) -> None:
@@ -85,6 +129,7 @@ def note_lines(
     greatest = max(scores.values(), default=0.0)
     fitting = {
         id(each): touch_file(asked, each)
+        + NAMED * len(common(asked, words(_OF_NOTES.sub(" ", stem(each)))))
         + 2 * max((named.get(about, 0.0) for about in explained_by(each)), default=0.0)
         + 2 * greatest * is_named(called, each)
         for each in notes

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups, likeness
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.notes import explained_by, link_notes, note_lines
+from nbagent.agent.dataset.notes import explained_by, label_columns, link_notes, note_lines
 from nbagent.agent.dataset.tables import (
     BRIEF,
     FULL,
@@ -80,6 +80,7 @@ class DataView:
         self.families = families(profiles.files)
         self.groups = groups(self.families)
         link_notes(self.families, self.groups)
+        label_columns(self.families, self.groups)
         self.keys: list[Key] = keys(self.groups) if len(self.groups) > 1 else []
 
     @property

@@ -95,6 +95,7 @@ def touches(
         names = [f"{family.folder} {family.name}" for family in group.families[:50]]
         tables = [table.name for _, table in group.tables[:50]]
         columns = [column.name for column in group.columns]
+        labels = [column.label for column in group.columns]
         values = [
             " ".join([*column.values, *column.top, *map(str, column.sample), *_years(column)])
             for column in group.columns
@@ -103,7 +104,7 @@ def touches(
         explained = [notes.get(stem(family), "") for family in group.families[:3]]
         years = [each for each in columns if each.isdigit()]
         columns = [each for each in columns if not each.isdigit()]
-        parts = (3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.5, explained), (1.0, told), (0.5, years)
+        parts = (3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.5, explained), (1.0, labels), (1.0, told), (0.5, years)
         found[id(group)] = [each for weight, texts in parts for each in _weighed(question, texts, weight, proper)]
         found[id(group)].append((3.0, words(" ".join([*names, *tables])).intersection(short) - question))
     # The tables of one file have its name's words in common, which say no less about it for that.

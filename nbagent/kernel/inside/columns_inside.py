@@ -22,6 +22,7 @@ from nbagent.kernel.inside.value_forms_inside import (
     LOOKS,
     NEGATIVES,
     POINTED,
+    SENTINEL,
     SENTINELS,
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
@@ -38,6 +39,8 @@ SKETCHED = 2048
 """Hashes that leave the sandbox, by which columns of different files are compared."""
 MIN_POINTED = 5
 """Different values with a point and three digits behind it, from which that may be one of thousands."""
+FAR = 2
+"""How many times as great as all other values a number is that means a missing one."""
 YEARS = 1000, 2999
 """Whole numbers that are years where all other values are dates."""
 CODES = 20
@@ -127,7 +130,7 @@ class Tally:
             self.missing["NaN"] += int(counts.filter(odd).sum())
             found, counts = found.filter(~odd), counts.filter(~odd)
         if found.dtype.is_numeric() or found.dtype.is_temporal():
-            special = found.cast(pl.String).is_in(list(SENTINELS)) if found.dtype.is_numeric() else pl.Series([False])
+            special = found.cast(pl.String).str.contains(SENTINEL) if found.dtype.is_numeric() else pl.Series([False])
             for value, count in (
                 zip(found.filter(special), counts.filter(special), strict=True) if special.any() else ()
             ):
@@ -183,7 +186,7 @@ class Tally:
         self.filled += int(counts.sum())
         looked = found.to_frame("text").with_columns(
             is_integer=pl.first().cast(pl.Int64, strict=False).is_not_null(),
-            is_sentinel=pl.first().is_in(list(SENTINELS)),
+            is_sentinel=pl.first().str.contains(SENTINEL),
             has_zero=pl.first().str.starts_with("0") & pl.first().str.contains(LEADING_ZERO),
         )
         self._list(found, counts)
@@ -313,6 +316,7 @@ class Tally:
     def found(self) -> dict[str, Any]:
         """All that is known, as JSON has it."""
         dtype, distinct = self.type(), len(self.hashes) << self.level
+        sentinels = self.special()
         found: dict[str, Any] = {
             "name": brief(self.name),
             "dtype": brief(dtype),
@@ -346,11 +350,8 @@ class Tally:
             found["form"] = THOUSANDS_POINTS
         if words := self.words():
             found["others"], found["words"] = {brief(word): count for word, count in words.items()}, True
-        # Outside of all other values it is one of its own; between them, it is one like these.
-        ends = [*self.written, *(each for each in self.bounds if not isinstance(each, str))]
-        if self.sentinels and ends:
-            outside = (each for each in self.sentinels.most_common(3) if not min(ends) < float(each[0]) < max(ends))
-            found["sentinels"] = dict(outside)
+        if sentinels:
+            found["sentinels"] = dict(list(sentinels.items())[:3])
         if codes := self.codes():
             found["codes"] = list(codes)
             found["missing"] = {word: count for word, count in found["missing"].items() if word not in codes}
@@ -361,6 +362,24 @@ class Tally:
             found["sketch"] = self.sketch(self.hashes)
             if (folded := self.sketch(self.folded)) != found["sketch"]:
                 found["folded"] = folded
+        return found
+
+    def special(self) -> dict[str, int]:
+        """The numbers that mean a missing value; what only looks so is among the least and the greatest from then on.
+
+        Outside of all other values it is one of its own; between them, it is one like these.
+        """
+        ends = [*self.written, *(each for each in self.bounds if not isinstance(each, str))]
+        found = {}
+        for text, count in self.sentinels.most_common():
+            value = float(text)
+            low, high = (min(ends), max(ends)) if ends else (value, value)
+            is_far = value > FAR * max(abs(low), abs(high)) if value > 0 else -value > FAR * abs(low)
+            if ends and not low <= value <= high and (value in SENTINELS or (is_far and count > 1)):
+                found[text] = count
+            elif not any(isinstance(each, str) for each in self.bounds):
+                whole = int(value) if value.is_integer() and all(isinstance(each, int) for each in ends) else value
+                self.bounds = [min([whole, *self.bounds]), max([whole, *self.bounds])]
         return found
 
     def is_measure(self, dtype: str) -> bool:

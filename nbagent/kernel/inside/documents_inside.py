@@ -280,7 +280,7 @@ def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict
         (repr(beside), content),
     ):
         call = call.replace(opened, by)
-    if call.startswith("pl.read_csv(") and "infer_schema" not in call:
+    if call.startswith("pl.read_csv(") and "infer_schema" not in call and ".cast(" not in call:
         call = f"{call[:-1]}, infer_schema_length=None)"
     given = {"zipfile": zipfile, "io": io, "json": json, "bz2": bz2, "lzma": lzma}
     named = ", ".join(filter(None, (name, table.get("name"))))

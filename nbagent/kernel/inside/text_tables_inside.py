@@ -35,8 +35,12 @@ MAX_COLUMNS = 500
 RAW_LINES, RAW_WIDTH = 6, 160
 NULLS = ("na", "nan", "null", "none", "nil")
 """Words that are null also in a column of text."""
-LAST_ROWS = 8
+LAST_ROWS = 200
 """Rows at the end among which words may stand that are no part of the table."""
+FOOTNOTE, FOOTERS = 40, 6
+"""Characters of a sentence below a table, and sentences that are told."""
+_SOURCE = re.compile(r"(?i)[\W_]*(?:notes?|sources?|footnotes?|remarks?|quellen?|anmerkung(?:en)?|hinweise?)\b")
+"""How a line begins that says something of the table above."""
 
 
 STRETCH = 3
@@ -108,6 +112,9 @@ class Clock:
         return self.now() > self.end
 
 
+COMMENT_MARKS = ("#", "!", "%", "//")
+"""How comments begin that are told from rows amid a table."""
+_SPREADSHEET_ERROR = re.compile(r"#(?:N/?A|REF|DIV|VALUE|NAME|NULL|NUM)\b")
 _OTHER_COLON = re.compile(r": |\d:\d\d(?!\d)")
 """A colon that doesn't part fields: one of a sentence or a time."""
 
@@ -129,18 +136,25 @@ class TextTable:
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
         named = "\t" if path.lower().endswith((".tsv", ".tab", ".tsv.gz")) else ""
         self.separator = separator or _separator(self.lines, named=named)
-        reader, rows, ends = csv.reader(self.lines, delimiter=self.separator), [], []
-        try:
-            for row in reader:
+        rows, ends = self._rows(self.lines)
+        self.layout = Layout(_without_footer(rows))
+        self.skipped_lines = ends[self.layout.skipped - 1] if self.layout.skipped else 0
+        self.comment = comment_amid(self.lines[self.skipped_lines :], self.lines[: self.skipped_lines], self.separator)
+        if self.comment:  # without them, the same lines may be rows of a table of another width
+            plain = [at for at, line in enumerate(self.lines) if not line.startswith(self.comment)]
+            rows, ends = self._rows([self.lines[at] for at in plain])
+            self.layout = Layout(_without_footer(rows))
+            self.skipped_lines = plain[ends[self.layout.skipped - 1] - 1] + 1 if self.layout.skipped else plain[0]
+        self.rows = self.fields = 0  # of one among several: its rows and, if it has fewer than others, its columns
+
+    def _rows(self, lines: list[str]) -> tuple[list[list[str]], list[int]]:
+        """The fields of the first rows, and the number of the line with which each ends."""
+        reader, rows, ends = csv.reader(lines, delimiter=self.separator), list[list[str]](), list[int]()
+        with suppress(csv.Error):
+            for row in itertools.islice(reader, SNIFFED_ROWS):
                 rows.append(row)
                 ends.append(reader.line_num)
-                if len(rows) == SNIFFED_ROWS:
-                    break
-        except csv.Error:
-            pass
-        self.layout = Layout(rows)
-        self.skipped_lines = ends[self.layout.skipped - 1] if self.layout.skipped else 0
-        self.rows = self.fields = 0  # of one among several: its rows and, if it has fewer than others, its columns
+        return rows, ends
 
     def pieces(self, file: Any, clock: Clock) -> Iterator[bytes]:
         """The file in pieces of whole rows, each as UTF-8."""
@@ -185,8 +199,13 @@ class TextTable:
             options: dict[str, Any] = {"has_header": is_first and self.layout.has_header}
             if is_first and self.skipped_lines:
                 options["skip_lines"] = self.skipped_lines
+            if self.comment:
+                options["comment_prefix"] = self.comment
             if is_first and self.layout.more and self.layout.has_header:
                 options["skip_rows_after_header"] = self.layout.more
+            if names is None and self.layout.is_block:  # the first rows have fewer fields than others
+                rows = csv.reader(self.lines[self.skipped_lines :], delimiter=self.separator)
+                names = [f"column_{at}" for at in range(max(map(len, rows)))]
             if names is not None:
                 options["schema"] = dict.fromkeys(names, pl.String)
                 options |= {"missing_columns": "insert", "extra_columns": "ignore"}  # the first row may be any
@@ -221,6 +240,7 @@ class TextTable:
             options.append("eol_char='\\r'")
         if self.skipped_lines:
             options.append(f"skip_lines={self.skipped_lines}")
+        options += [f"comment_prefix={self.comment!r}"] if self.comment else []
         options += [f"n_rows={self.rows}"] if self.rows else []
         options += [f"columns=range({self.fields})"] if self.fields else []
         if not self.layout.has_header:
@@ -232,10 +252,13 @@ class TextTable:
             options.append("decimal_comma=True")
         typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")] + commas
         options += _nulls(typed, [each for each in columns if each not in typed])
-        if any(each["dtype"] in ("Date", "Datetime") for each in columns):
+        if self.layout.is_block:
+            types = (f"{each['name']!r}: pl.{each['dtype'] if each in typed else 'String'}" for each in columns)
+            options.append(f"schema={{{', '.join(types)}}}")
+        elif any(each["dtype"] in ("Date", "Datetime") for each in columns):
             options.append("try_parse_dates=True")
         padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
-        if padded:
+        if padded and not self.layout.is_block:
             options.append(f"schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in padded[:20])}}}")
         if re.search(r"[\[\]*?]", self.path):
             options.append("glob=False")
@@ -290,6 +313,23 @@ def parsed(piece: bytes, separator: str, options: dict[str, Any]) -> Any:
     raise AssertionError
 
 
+def comment_amid(lines: list[str], above: list[str], separator: str) -> str:
+    """With what comments begin that stand among the rows, from the first one on; empty if there are none.
+
+    A line that begins so and has as many fields as most is a row, unless there are comments above the table, too.
+    """
+    found = Counter(mark for line in lines for mark in COMMENT_MARKS if line.startswith(mark))
+    if not found or not lines or lines[0].startswith(tuple(found)):  # the header is written as one
+        return ""
+    mark = found.most_common(1)[0][0]
+    width = Counter(line.count(separator) for line in lines).most_common(1)[0][0]
+    odd = [line for line in lines if line.startswith(mark)]
+    is_value = any(_SPREADSHEET_ERROR.match(line) for line in odd) or 2 * len(odd) > len(lines)
+    is_announced = any(line.startswith(mark) for line in above)
+    is_other = not any(line.count(separator) == width > 0 for line in odd)
+    return "" if is_value or not (is_announced or is_other) else mark
+
+
 def encoding_of(start: bytes) -> str:
     """The encoding of a file that begins so, as far as its begin says."""
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -338,10 +378,13 @@ def _separator(lines: list[str], *, named: str = "") -> str:
 def table_separator(start: bytes, least: float = 0.9) -> str:
     """What separates the fields of a table, from its header on; empty if fewer rows than this part have as many."""
     table = TextTable("", start)
-    rows = [
-        row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
-    ]
+    lines = table.lines[table.skipped_lines :]
+    if table.comment:
+        lines = [line for line in lines if not line.startswith(table.comment)]
+    rows = [row for row in csv.reader(lines[:SNIFFED_ROWS], delimiter=table.separator) if row]
     fitting = max((count for width, count in Counter(map(len, rows)).items() if width > 1), default=0)
+    if table.layout.is_block:
+        fitting = sum(len(row) > 1 for row in rows)
     is_one = table.layout.width > 1 and len(rows) > 3 and fitting > least * len(rows)
     return table.separator if is_one else ""
 
@@ -385,6 +428,12 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         last: list[Any] = []
         tallies = tallied(_with_last(table.frames(file, clock, read), last))
         tail = _tail(table, file, size, clock, tallies) if read["cut"] and opened is None else 0
+        below, words = _footer(last)
+        if below and not read["cut"] and not table.layout.is_block and size <= clock.whole:
+            table.rows = read["rows"] - below
+            file.seek(0)
+            tallies = tallied(_first(table.frames(file, clock, read), table.rows))
+            read["rows"] = table.rows
     columns = [each.found() for each in tallies[:MAX_COLUMNS]]
     labelled(columns, table.layout)
     found: dict[str, Any] = {"rows": read["rows"], "columns": columns, "width": len(tallies)}
@@ -407,12 +456,37 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
     found["call"] = table.call(columns)
     if opened is None:
         found["call"], problem = tried(table, found, is_whole=size <= clock.whole)
+        if not found["call"] and size <= clock.whole and (other := _by_pandas(table, found)):
+            found |= other
+            problem = ""
         notes += [problem] if problem else []
-    if words := _words_below(last):
+    if words:
         notes.append(f"below the table: {words}")
     if notes:
         found["note"] = "; ".join(notes)
     return found
+
+
+def _by_pandas(table: TextTable, found: dict[str, Any]) -> dict[str, Any]:
+    """The profile of a table that Polars can't read, as pandas reads it; nothing if rows are lost."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    options = [f"sep={table.separator!r}"] if table.separator != "," else []
+    options += [f"skiprows={table.skipped_lines}"] if table.skipped_lines else []
+    options += [f"comment={table.comment!r}"] if table.comment else []
+    options += [f"encoding={table.encoding!r}"] if table.encoding != "utf-8" else []
+    if not table.layout.has_header:
+        options.append(f"header=None, names=[f'column_{{n}}' for n in range({found['width']})]")
+    call = f"pl.from_pandas(pd.read_csv({', '.join([repr(table.path), *options])}, skipinitialspace=True))"
+    try:
+        frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+    except Exception:
+        return {}
+    if frame.height != found["rows"] or frame.width != found["width"]:
+        return {}
+    columns = [each.found() for each in tallied([frame])[:MAX_COLUMNS]]
+    labelled(columns, table.layout)
+    return {"columns": columns, "call": call}
 
 
 def _with_last(frames: Iterator[Any], last: list[Any]) -> Iterator[Any]:
@@ -422,12 +496,38 @@ def _with_last(frames: Iterator[Any], last: list[Any]) -> Iterator[Any]:
         yield frame
 
 
-def _words_below(rows: list[Any]) -> str:
-    """What is said below a table: the last rows, as far as these have no more than their first field."""
-    there = [[each.strip() for each in row if each and each.strip()] for row in rows if len(row) > 1]
-    below = itertools.takewhile(lambda row: len(row) < 2, reversed(there))
-    said = [row[0] for row in below if row and " " in row[0]][::-1]
-    return " / ".join(map(brief, said))
+def _without_footer(rows: list[list[str]]) -> list[list[str]]:
+    """The first rows without what stands below a table that is no longer than these."""
+    return rows[: len(rows) - _footer(rows)[0]] if 1 < len(rows) < SNIFFED_ROWS else rows
+
+
+def _first(frames: Iterator[Any], rows: int) -> Iterator[Any]:
+    """As many rows as that."""
+    for frame in frames:
+        yield frame.head(rows)
+        if (rows := rows - frame.height) <= 0:
+            return
+
+
+def _footer(rows: list[Any]) -> tuple[int, str]:
+    """How many of the last rows are no part of a table, and what these say: they have a first field, or a source.
+
+    What a row before them that is empty doesn't part from the table, nor a sentence, may be a row of it without values.
+    """
+    count, said, is_parted = 0, list[str](), False
+    width = max(map(len, rows), default=0)
+    for row in reversed(rows):
+        there = [each.strip() for each in row if each and each.strip()]
+        is_cut_sentence = len(there) < width and (_SOURCE.match(there[0]) or there[-1].endswith(".")) if there else True
+        if width < 2 or (len(there) > 1 and not is_cut_sentence):
+            break
+        is_parted |= not there and bool(said)
+        count += 1
+        said += [", ".join(there)] if there else []
+    told = [each for each in said if " " in each][::-1]
+    is_said = any(len(each) > FOOTNOTE or _SOURCE.match(each) for each in told)
+    is_footer = (is_said or (is_parted and bool(told))) and count < len(rows)
+    return count if is_footer else 0, " / ".join(map(brief, told[:FOOTERS]))
 
 
 def _is_renamed(tallies: list[Tally]) -> bool:
@@ -467,8 +567,16 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
             continue
         types = {name: str(dtype) for name, dtype in frame.schema.items()}
         same = all(types.get(name, "").startswith(dtype) or dtype == "Boolean" for name, dtype in wanted.items())
-        if not same and "infer_schema" not in more and not bounded and not table.rows:
-            continue
+        if not same and "infer_schema" not in more and not bounded:
+            if not table.rows:
+                continue
+            # Polars takes types from what stands below the table, too.
+            wrong = {name: dtype for name, dtype in wanted.items() if not types.get(name, "").startswith(dtype)}
+            casts = ", ".join(f"{name!r}: pl.{dtype}" for name, dtype in wrong.items() if dtype in ("Int64", "Float64"))
+            with suppress(pl.exceptions.PolarsError):
+                frame = frame.cast({name: getattr(pl, dtype) for name, dtype in wrong.items() if f"{name!r}: " in casts})
+                call = f"{call}.cast({{{casts}}})" if casts else call
+                types = {name: str(dtype) for name, dtype in frame.schema.items()}
         rows = (
             ""
             if bounded or frame.height == found["rows"] or found.get("sampled")
