@@ -157,7 +157,12 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         least = LEAST_SHARE if is_akin or not (left.is_short and right.is_short) else LEAST_SHORT
         # A few values that stand in many rows of both tell what the rows are of, and not which.
         is_kind = count < FEW and not (left.is_unique or right.is_unique) and folded <= exact
-        if is_akin and left.is_number and right.is_number and not _akin(left.column.name, right.column.name, by_reference=False):
+        if (
+            is_akin
+            and left.is_number
+            and right.is_number
+            and not _akin(left.column.name, right.column.name, by_reference=False)
+        ):
             least = WHOLE
         if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW) and not is_kind:
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
@@ -171,7 +176,7 @@ def _counts_rows(group: Group, sides: Sequence[Column]) -> bool:
         each.low in (0, 1)
         and isinstance(each.high, int)
         # Of what is said of time, the squares are numbers of the rows, too.
-        and (each.distinct == each.high - int(each.low) + 1 == table.rows or each.high == table.rows**2 > 1)
+        and (each.distinct == each.high - int(each.low) + 1 == table.rows or each.high == (table.rows or 0) ** 2 > 1)
         for each, (_, table) in zip(sides, group.tables, strict=True)
     )
 
@@ -211,7 +216,12 @@ def alike(found: Iterable[Key]) -> list[list[Key]]:
             gathered[each] = []
         gathered[at : at + 1] = [together]
         places.update((end, at) for pair in together for end in pair.ends)
-    return [each for each in gathered if each][:KEYS]
+    # Two columns with some values in common say nothing more where both have most of those of others.
+    told = [{end for pair in each for end in pair.ends} for each in gathered if len(each) > 1]
+    wanted = (
+        each for each in gathered if each and (len(each) > 1 or not any(ends >= {*each[0].ends} for ends in told))
+    )
+    return list(wanted)[:KEYS]
 
 
 def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:

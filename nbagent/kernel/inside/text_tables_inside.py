@@ -574,8 +574,9 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
             wrong = {name: dtype for name, dtype in wanted.items() if not types.get(name, "").startswith(dtype)}
             casts = ", ".join(f"{name!r}: pl.{dtype}" for name, dtype in wrong.items() if dtype in ("Int64", "Float64"))
             with suppress(pl.exceptions.PolarsError):
-                frame = frame.cast({name: getattr(pl, dtype) for name, dtype in wrong.items() if f"{name!r}: " in casts})
-                call = f"{call}.cast({{{casts}}})" if casts else call
+                cast = f"{call}.cast({{{casts}}})" if casts else call
+                frame = eval(cast, {"pl": pl})  # noqa: S307 - as above
+                call = cast
                 types = {name: str(dtype) for name, dtype in frame.schema.items()}
         rows = (
             ""
