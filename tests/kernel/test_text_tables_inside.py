@@ -19,12 +19,14 @@ import pytest
 
 from nbagent.core.policy import MIB
 from nbagent.kernel.inside import find_inside
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.layouts_inside import layouts
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
-from nbagent.kernel.inside.text_tables_inside import Clock, TextTable, text_table
+from nbagent.kernel.inside.text_forms_inside import TextTable
+from nbagent.kernel.inside.text_tables_inside import text_table
 
 
 @pytest.mark.parametrize(
@@ -540,7 +542,7 @@ def test_a_word_of_the_shape_of_all_codes_is_one_of_them(tmp_path: Path) -> None
 def test_what_others_take_of_the_processors_counts_for_a_part() -> None:
     """A wait for nothing counts whole, and so does what a process does itself."""
     code = (
-        "import time; from nbagent.kernel.inside.text_tables_inside import Watch\n"
+        "import time; from nbagent.kernel.inside.clock_inside import Watch\n"
         "watch, began = Watch(), time.monotonic()\n"
         "while time.process_time() < 3: pass\n"
         "print(time.monotonic() - began, watch.now())\nhere = watch.now(); time.sleep(0.5); print(watch.now() - here)"

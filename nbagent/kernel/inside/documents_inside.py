@@ -22,12 +22,13 @@ from urllib.parse import quote
 
 import polars as pl
 
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
 from nbagent.kernel.inside.notes_inside import is_note
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES
-from nbagent.kernel.inside.table_layout_inside import Layout
-from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled
+from nbagent.kernel.inside.table_layout_inside import Layout, labelled
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
 
 MAX_SHEETS, NESTED_ARCHIVES = 100, 2
 NOTE_WIDTH, NOTE_ROWS = 4, 200

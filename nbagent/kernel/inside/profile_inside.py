@@ -13,6 +13,7 @@ import stat
 import threading
 from typing import Any
 
+from nbagent.kernel.inside.clock_inside import Clock, Watch
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
@@ -22,7 +23,8 @@ from nbagent.kernel.inside.notes_inside import draws_dictionary, is_note, may_be
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
-from nbagent.kernel.inside.text_tables_inside import Clock, Watch, encoding_of, table_separator, text_table
+from nbagent.kernel.inside.text_forms_inside import encoding_of, table_separator
+from nbagent.kernel.inside.text_tables_inside import text_table
 from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0

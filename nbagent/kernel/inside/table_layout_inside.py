@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from typing import Any
 
+from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.value_forms_inside import MISSING, NUMBER
 
 COMMENTS = ("#", "//", "%", "--", "* ", "!")
@@ -257,3 +259,10 @@ def _names_numbers(rows: list[list[str]], at: int) -> bool:
 def _is_numeric(values: list[str]) -> bool:
     there = [each for each in values if each and each.lower() not in MISSING]
     return bool(there) and sum(bool(_NUMERIC.match(each)) for each in there) > len(there) * 0.6
+
+
+def labelled(columns: list[dict[str, Any]], layout: Layout) -> None:
+    """Give columns what the further rows of their header say."""
+    for column, label in zip(columns, layout.labels, strict=False):
+        if label:
+            column["label"] = brief(label)
