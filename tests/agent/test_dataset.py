@@ -790,3 +790,18 @@ def test_a_number_of_a_thing_refers_to_its_code() -> None:
     ]
     found = {(each.left_column, each.right_column) for each in DataView(Profiles(files)).keys}
     assert found == {("county", "countyfips")}
+
+
+def test_times_refer_to_those_of_another_table() -> None:
+    """Days of other things, which have all days of a year, don't."""
+    days = [f"2013-01-{n:02}" for n in range(1, 29)]
+
+    def day(name: str, rows: int) -> FileProfile:
+        column = Column(name, dtype="Datetime", distinct=len(days), sketch=sketch(days), sample=days[:2])
+        return FileProfile(
+            f"/tmp/data/{name}{rows}.csv", kind="CSV", tables=[Table(rows=rows, width=1, columns=[column])]
+        )
+
+    files = [day("time_hour", 99), day("time_hour", 999), day("built", 500)]
+    found = [(each.left_column, each.right_column) for each in DataView(Profiles(files)).keys]
+    assert found == [("time_hour", "time_hour")]

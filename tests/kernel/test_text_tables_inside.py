@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -605,12 +606,22 @@ def test_a_row_of_codes_after_a_sign_is_no_comment(tmp_path: Path) -> None:
     assert one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["rows"] == 20
 
 
-def test_a_first_row_of_numbers_parted_by_spaces_or_of_coordinates_is_no_header(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [
+            f"{('AD', 'XyQ')[n % 2]}\t{'+-'[n % 2]}{4230 + n}{'15'[: 2 * (n % 3 < 1)]}-00131{'45'[: 2 * (n % 3 < 1)]}\t{place}"
+            for n, place in enumerate(["Europe/Andorra", "Etc", "Asia/Ho Chi Minh"] * 7)
+        ],
+        ["5 10 20\tRome", *(f"{n % 4} {n}{n}\t{('Europe', 'Etc a b', 'Kö-2')[n % 3]}" for n in range(20))],
+    ],
+)
+def test_a_first_row_of_numbers_parted_by_spaces_or_of_coordinates_is_no_header(
+    tmp_path: Path, rows: list[str]
+) -> None:
     path = tmp_path / "zone.tab"
-    path.write_text(
-        "".join(f"A{chr(65 + n)}\t{'+-'[n % 2]}{4230 + n}{'-+'[n % 3 > 0]}00131\tE/x{n}\n" for n in range(20))
-    )
-    assert one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["rows"] == 20
+    path.write_text("\n".join(rows) + "\n")
+    assert one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["rows"] == 21
 
 
 @pytest.mark.parametrize(
@@ -657,3 +668,19 @@ def test_of_long_comments_the_last_lines_and_the_first_of_the_data_are_shown(tmp
     page = tmp_path / "x.xsd"
     page.write_text("<?xml version='1.0'?>\n<!-- " + "licence " * 400 + "-->\n<schema><a/></schema>\n")
     assert one(str(page), Clock(monotonic() + 9, MIB))["text"].endswith("<schema><a/></schema>\n")
+
+
+def test_times_are_alike_however_they_are_written(tmp_path: Path) -> None:
+    """In text, as a column has them that has a type, and at the begin of a day."""
+    sketches = []
+    for at, form in enumerate(("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")):
+        path = tmp_path / f"{at}.csv"
+        times = pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 3), "1h", eager=True).dt.strftime(form)
+        path.write_text("\n".join(["when,n", *(f"{each},1" for each in times)]))
+        column = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][0]
+        sketches.append(column.get("folded", column["sketch"]))
+    pl.DataFrame(
+        {"when": pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 3), "1h", eager=True)}
+    ).write_parquet(tmp_path / "x.parquet")
+    sketches.append(one(str(tmp_path / "x.parquet"), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][0]["folded"])
+    assert all(each == sketches[0] for each in sketches)

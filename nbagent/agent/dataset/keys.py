@@ -101,6 +101,7 @@ class _Values:
         has_number_type = any(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
         self.is_short = all(len(str(each)) <= SHORT for each in column.sample)
         self.is_amount = any(each in column.form for each in _AMOUNTS)
+        self.is_time = column.dtype.startswith("Date") or column.form.startswith(("%", "dates"))
         self.is_number = has_number_type or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
@@ -147,6 +148,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             continue  # numbers from 1 to 400 stand in many columns
         if left.is_amount or right.is_amount:
             continue
+        if left.is_time and right.is_time and not is_akin and not (left.is_unique and right.is_unique):
+            continue  # of the days of a year, many columns have most
         if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
             continue
         if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):

@@ -6,6 +6,7 @@ and how often each occurs; all that follows looks at these.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -21,6 +22,8 @@ from nbagent.kernel.inside.value_forms_inside import (
     POINTED,
     SENTINEL,
     THOUSANDS_COMMAS,
+    TIME,
+    moment,
     outline,
     without_zeros,
 )
@@ -117,7 +120,9 @@ class ColumnValues:
         self._list(text, counts)
         if not found.dtype.is_float() or self.level == 0:
             hashes = text.hash()
-            self._thin(hashes, None if found.dtype.is_float() else hashes)
+            folded = text.to_frame("text").select(moment(pl.col("text"))) if found.dtype.is_temporal() else None
+            same = None if found.dtype.is_float() else hashes
+            self._thin(hashes, same if folded is None else folded.to_series().hash())
 
     def _bound(self, found: Any) -> None:
         low, high = found.min(), found.max()
@@ -143,7 +148,10 @@ class ColumnValues:
             self.are_codes = codes["is_code"].all()
             self.shapes.update(codes.select(outline(pl.col("text"))).to_series().unique() if self.are_codes else ())
         self._list(found, counts)
-        self._thin(looked["hash"], looked["folded"])
+        folded = looked["folded"]
+        if looked.height and re.match(TIME, looked["text"][0]):
+            folded = looked.select(moment(pl.col("text")).hash()).to_series()
+        self._thin(looked["hash"], folded)
         numbers = looked.filter(is_number)
         self._numbers(numbers, counts.filter(is_number), numbers["text"].cast(pl.Float64, strict=False))
         rest = ~(is_word | is_number)

@@ -128,7 +128,7 @@ class Tally(ColumnValues):
             # Where each row has its own code, it is one; else nobody knows.
             found["sentinels"] = codes if distinct < self.filled + sum(codes.values()) else {}
         found = {name: value for name, value in found.items() if value not in (0, {}, []) or name in ("low", "high")}
-        if len(self.hashes) and not self.is_measure(dtype) and dtype not in ("Boolean", "Date", "Datetime"):
+        if len(self.hashes) and not self.is_measure(dtype) and dtype != "Boolean":
             found["sketch"] = self.sketch(self.hashes)
             if (folded := self.sketch(self.folded)) != found["sketch"]:
                 found["folded"] = folded

@@ -52,6 +52,8 @@ DATES: list[tuple[str, str]] = [
     ("%H:%M:%S", r"^\d{1,2}:\d{2}(?::\d{2})?$"),
 ]
 """How dates and times are written."""
+TIME = DATES[1][1]
+"""A date with a time that sorts as it is written."""
 UNIT = re.compile(
     r"[\[(]\s*([^\])]{1,20})\s*[\])]\s*$|_(km|kg|mg|usd|eur|pct|percent|celsius|mph|kmh|ms|sec|mm|cm)$", re.I
 )
@@ -61,6 +63,12 @@ UNIT = re.compile(
 def without_zeros(text: Any) -> Any:
     """An expression for digits without the zeros in front of them, as another file may have them."""
     return pl.when(text.str.contains(LEADING_ZERO)).then(text.str.strip_chars_start("0")).otherwise(text)
+
+
+def moment(text: Any) -> Any:
+    """An expression for dates and times as another file may have them: without `T`, a zone that is UTC, and zeros."""
+    plain = text.str.replace(r"^(\d{4}-\d\d-\d\d)T", "$1 ").str.replace(r"(?:Z|[+-]00:?00)$", "")
+    return plain.str.replace(r"( \d\d:\d\d):00(?:\.0+)?$", "$1").str.replace(" 00:00$", "")
 
 
 def outline(text: Any) -> Any:
