@@ -610,7 +610,7 @@ def test_a_row_of_codes_after_a_sign_is_no_comment(tmp_path: Path) -> None:
     "rows",
     [
         [
-            f"{('AD', 'XyQ')[n % 2]}\t{'+-'[n % 2]}{4230 + n}{'15'[: 2 * (n % 3 < 1)]}-00131{'45'[: 2 * (n % 3 < 1)]}\t{place}"
+            f"{('AD', 'Xy')[n % 2]}{'Q' * (n % 3)}\t{'+-'[n % 2]}{4230 + n}{('15-', '+')[n % 3 > 0]}131\t{place}"
             for n, place in enumerate(["Europe/Andorra", "Etc", "Asia/Ho Chi Minh"] * 7)
         ],
         ["5 10 20\tRome", *(f"{n % 4} {n}{n}\t{('Europe', 'Etc a b', 'Kö-2')[n % 3]}" for n in range(20))],
