@@ -805,3 +805,27 @@ def test_times_refer_to_those_of_another_table() -> None:
     files = [day("time_hour", 99), day("time_hour", 999), day("built", 500)]
     found = [(each.left_column, each.right_column) for each in DataView(Profiles(files)).keys]
     assert found == [("time_hour", "time_hour")]
+
+
+def test_joins_by_columns_that_the_question_names_come_first() -> None:
+    """Those of tables came first whose names it has, and there is no room for all."""
+    codes = [f"C{n:03}" for n in range(60)]
+    column = {
+        name: Column(name, dtype="String", distinct=60, sketch=sketch(values), sample=values[:2])
+        for name, values in (("depot", codes), ("time_hour", [f"H{each}" for each in codes]))
+    }
+
+    def with_both(path: str, *names: str) -> FileProfile:
+        tables = [Table(rows=60, width=len(names), columns=[column[each] for each in names])]
+        return FileProfile(path, kind="CSV", tables=tables)
+
+    files = [
+        with_both("/tmp/data/airports.csv", "depot"),
+        with_both("/tmp/data/airports_of_origin.csv", "depot"),
+        with_both("/tmp/data/flights.csv", "time_hour"),
+        with_both("/tmp/data/weather.csv", "time_hour"),
+        *(table(f"/tmp/data/{each}.csv", each) for each in "abcdefghijklmn"),
+    ]
+    told = section(files, "Of airports of origin, which is best by the hour?")
+    joins = told[told.index("Columns with common values:") :].splitlines()
+    assert "time_hour" in joins[1]
