@@ -820,12 +820,12 @@ def test_joins_by_columns_that_the_question_names_come_first() -> None:
         return FileProfile(path, kind="CSV", tables=tables)
 
     files = [
-        with_both("/tmp/data/airports.csv", "depot"),
-        with_both("/tmp/data/airports_of_origin.csv", "depot"),
+        with_both("/tmp/data/airports_first.csv", "depot"),
+        with_both("/tmp/data/airports_second.csv", "depot"),
         with_both("/tmp/data/flights.csv", "time_hour"),
         with_both("/tmp/data/weather.csv", "time_hour"),
         *(table(f"/tmp/data/{each}.csv", each) for each in "abcdefghijklmn"),
     ]
-    told = section(files, "Of airports of origin, which is best by the hour?")
+    told = section(files, "Of all airports, which is best by the hour?")
     joins = told[told.index("Columns with common values:") :].splitlines()
     assert "time_hour" in joins[1]
