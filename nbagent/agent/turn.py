@@ -93,7 +93,7 @@ _NUMBERED = re.compile(
     r"(?i)\b(?:tables?|sheets?|figures?|plots?|sites?|stations?|groups?|rounds?|weeks?) \d+(?!\w|[.,]\d)"
     r"|(?:\b(?:\w+[_-])?(?:id|code|key|route|flight|account|order number|EPSG|FIPS|zip|no\.|nr\.)|#)[\s:=]{0,3}"
     r"\d+(?!\w|[.,]\d)"
-    r"|\b(?:ids|codes|keys|routes|flights|accounts) \d+(?:(?:,|,? and|,? or) \d+)*+(?!\w|[.,]\d)"
+    r"|\b(?:ids|codes|keys|routes|flights|accounts) \d+(?:(?:,|,? and|,? or) \d+)*(?!\w|[.,]\d)"
     r"|(?<![\w.,])\d[\d.,]*(?: ?%| [^\W\d]+)?(?: [^\W\d]+)? or (?:more|less|fewer|over|above|below|older|younger)\b"
 )
 """What is numbered or has such a key, and limits."""
