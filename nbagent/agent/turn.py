@@ -36,7 +36,8 @@ def numbers_to_check(
 
     Numbers of the question, years that it doesn't ask for, parts of ranges and units (50-64, per 100 ml) and those in
     names (`labels`, table 13, or in quotation marks) are results of nothing; one with and without its sign is one.
-    Small ones, which stand in most outputs, are among them only in the first sentence, or if there are no others.
+    Small ones, which stand in most outputs, are among them only in the first sentence, where something is said to be as
+    many, or if there are no others.
     """
     answer = answer[:READ]
     no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
@@ -60,7 +61,7 @@ def numbers_to_check(
                 if claim.text.lstrip(_SIGNS) not in {each.text.lstrip(_SIGNS) for each in named}:
                     named.append(claim)
             looked += bool(there)
-    first = _SENTENCE.split(parts[0], maxsplit=1)[0]
+    first = " … ".join((_SENTENCE.split(parts[0], maxsplit=1)[0], *_STATED.findall("\n".join(parts))))
     said = _named(shown, first)
     large = [claim for claim in named if not _SMALL.fullmatch(claim.text) or " ".join(claim.text.split()) in said]
     return (large or named)[:CHECKED]
@@ -90,9 +91,17 @@ _SENTENCE = re.compile(r"(?<=[.;])\s")
 """Where a sentence ends and the next begins."""
 _NUMBERED = re.compile(
     r"(?i)\b(?:tables?|sheets?|figures?|plots?|sites?|stations?|groups?|rounds?|weeks?) \d+(?!\w|[.,]\d)"
+    r"|(?:\b(?:\w+[_-])?(?:id|code|key|route|flight|account|order number|EPSG|FIPS|zip|no\.|nr\.)|#)[\s:=]{0,3}"
+    r"\d+(?!\w|[.,]\d)"
+    r"|\b(?:ids|codes|keys|routes|flights|accounts) \d+(?:(?:,|,? and|,? or) \d+)*(?!\w|[.,]\d)"
     r"|(?<![\w.,])\d[\d.,]*(?: ?%| [^\W\d]+)?(?: [^\W\d]+)? or (?:more|less|fewer|over|above|below|older|younger)\b"
 )
-"""What is numbered, and limits."""
+"""What is numbered or has such a key, and limits."""
+_STATED = re.compile(
+    r"(?:\b(?:is|are|was|were|has|have|had|ist|sind|war|waren|hat|haben|hatten?)|[=:]) "
+    r"(?:(?:only|just|exactly|nur|genau) )?\**(-?\d+(?:\.\d+)?)(?!\w|[.,]\d)"
+)
+"""A number that is said of something, also after the first sentence."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.keys import Key, alike
+from nbagent.agent.dataset.notes import labels
 from nbagent.agent.dataset.section import DataView
 from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
 from nbagent.agent.dataset.words import common
@@ -718,3 +719,113 @@ def test_codes_of_three_letters_meet_by_chance() -> None:
             told.columns[0].distinct, told.columns[0].sketch, told.columns[0].sample = 27, sketch(values), ["ABC"]
             files.append(file)
         assert bool(DataView(Profiles(files)).keys) is is_key
+
+
+def test_labels_of_a_dictionary_stand_beside_its_columns() -> None:
+    """Those of a note on another table don't."""
+    text = (
+        "name of data: crime\n+---+\n| variable | label |\n+---+\n| crmrte | crimes per person |\n| west | =1 if west |"
+    )
+    files = [
+        table("/tmp/data/crime.csv", "crmrte", "west"),
+        table("/tmp/data/other.csv", "crmrte", "west", "x"),
+        FileProfile("/tmp/data/crime.txt", kind="text", text=text, is_note=True),
+    ]
+    first, second = DataView(Profiles(files)).groups
+    assert [each.label for each in first.columns] == ["crimes per person", "=1 if west"]
+    assert not any(each.label for each in second.columns)
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("* ``icao``: four letters", "four letters"),
+        ("- `icao` (text): four letters", "four letters"),
+        ("icao: four letters", "four letters"),
+        ("icao\tfour letters", "four letters"),
+        ("| icao | four letters | text |", "four letters"),
+    ],
+)
+def test_notes_tell_of_columns_in_several_forms(line: str, label: str) -> None:
+    assert labels(line) == {"icao": label}
+
+
+def test_a_text_that_the_question_names_in_other_words_is_told() -> None:
+    """So is the README of the folder in which the data are."""
+    others = [
+        FileProfile(
+            f"/tmp/data/README_{n}.txt", kind="text", text="An element and its atomic mass. " * 60, is_note=True
+        )
+        for n in range(8)
+    ]
+    files = [
+        *others,
+        *(table(f"/tmp/data/{n}.csv", "element", "mass") for n in range(8)),
+        table("/tmp/data/xsf/ac.nff", "E", "f1", "f2"),
+        FileProfile("/tmp/data/isotope_abundance.txt", kind="text", text="# By IUPAC\n1\tH\n", is_note=True),
+        FileProfile("/tmp/data/xsf/read.me", kind="text", text="Scattering factors: 2 r f2.", is_note=True),
+    ]
+    assert 'isotope_abundance.txt" says' in section(files, "Which element has isotopic abundances by mass?")
+    assert 'read.me" says' in section(files, "By the notes of the scattering-factor files, which element?")
+
+
+def test_a_number_of_a_thing_refers_to_its_code() -> None:
+    """Times' squares, and a few kinds that many rows of both tables have, join nothing."""
+    numbers = [str(n) for n in range(1, 91)]
+    kinds = ["EPSG", "ESRI", "IGNF", "NKG", "OGC"]
+
+    def side(path: str, *columns: Column, rows: int) -> FileProfile:
+        return FileProfile(path, kind="CSV", tables=[Table(rows=rows, width=len(columns), columns=list(columns))])
+
+    def column(name: str, values: list[str], **more: object) -> Column:
+        dtype = "Int64" if values[0].isdigit() else "String"
+        return Column(name, dtype=dtype, distinct=len(values), sketch=sketch(values), sample=values[:2], **more)  # type: ignore[arg-type]
+
+    squares = [str(n * n) for n in range(1, 91)]
+    files = [
+        side("/tmp/data/a.csv", column("county", numbers), column("auth_name", kinds), rows=630),
+        side("/tmp/data/b.csv", column("countyfips", [*numbers, "97"]), column("auth_name", kinds), rows=999),
+        side("/tmp/data/c.csv", column("tsq", squares[:70], low=1, high=4900), rows=70),
+        side("/tmp/data/d.csv", column("tsq", squares, low=1, high=8100), rows=90),
+    ]
+    found = {(each.left_column, each.right_column) for each in DataView(Profiles(files)).keys}
+    assert found == {("county", "countyfips")}
+
+
+def test_times_refer_to_those_of_another_table() -> None:
+    """Days of other things, which have all days of a year, don't."""
+    days = [f"2013-01-{n:02}" for n in range(1, 29)]
+
+    def day(name: str, rows: int) -> FileProfile:
+        column = Column(name, dtype="Datetime", distinct=len(days), sketch=sketch(days), sample=days[:2])
+        return FileProfile(
+            f"/tmp/data/{name}{rows}.csv", kind="CSV", tables=[Table(rows=rows, width=1, columns=[column])]
+        )
+
+    files = [day("time_hour", 99), day("time_hour", 999), day("built", 500)]
+    found = [(each.left_column, each.right_column) for each in DataView(Profiles(files)).keys]
+    assert found == [("time_hour", "time_hour")]
+
+
+def test_joins_by_columns_that_the_question_names_come_first() -> None:
+    """Those of tables came first whose names it has, and there is no room for all."""
+    codes = [f"C{n:03}" for n in range(60)]
+    column = {
+        name: Column(name, dtype="String", distinct=60, sketch=sketch(values), sample=values[:2])
+        for name, values in (("depot", codes), ("time_hour", [f"H{each}" for each in codes]))
+    }
+
+    def with_both(path: str, *names: str) -> FileProfile:
+        tables = [Table(rows=60, width=len(names), columns=[column[each] for each in names])]
+        return FileProfile(path, kind="CSV", tables=tables)
+
+    files = [
+        with_both("/tmp/data/airports_first.csv", "depot"),
+        with_both("/tmp/data/airports_second.csv", "depot"),
+        with_both("/tmp/data/flights.csv", "time_hour"),
+        with_both("/tmp/data/weather.csv", "time_hour"),
+        *(table(f"/tmp/data/{each}.csv", each) for each in "abcdefghijklmn"),
+    ]
+    told = section(files, "Of all airports, which is best by the hour?")
+    joins = told[told.index("Columns with common values:") :].splitlines()
+    assert "time_hour" in joins[1]

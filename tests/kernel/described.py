@@ -95,6 +95,11 @@ def documents(folder: Path) -> None:
     heads = ["month", "power", None, "gas"], [None, "energy", "standing", None], [None, "ct/kWh", "€/month", "€"]
     for row in (*heads, *([f"{n}/22", 20.5 + n, 95, 7] for n in range(1, 9)), ["net of VAT", None, None, None]):
         tariff.append(row)
+    two = book.create_sheet("Two")
+    for row in (["region", "n"], ["A", 1], ["B", 2], [], ["North"], ["C", 3], [], ["Costs"], ["product", "cost"]):
+        two.append(row)
+    for row in ([each, 1.5] for each in "uvwxyz"):
+        two.append(row)
     about = book.create_sheet("Readme")
     for row in (["Tariff", "by month"], ["Late", "towns by size"]):
         about.append(row)

@@ -269,7 +269,9 @@ async def test_a_text_of_digits_or_a_date_is_told_as_the_text_that_it_is(
 async def test_documents_are_described_by_their_shape(found: dict[str, FileProfile]) -> None:
     """Sheets, tables, keys, the size of a picture and the text of a note."""
     book = found["book.xlsx"]
-    sheets = ["First 'sheet'", "Second", "Late", "Tariff", "Readme"]
+    told = "another table begins below, at 'header_row': 8 (product | cost); the rows are of all"
+    assert [each.note for each in book.tables if each.name in ("Tariff", "Two")] == ["last rows: net of VAT", told]
+    sheets = ["First 'sheet'", "Second", "Late", "Tariff", "Two", "Readme"]
     assert (book.is_note, book.text) == (True, "sheet Readme:\nTariff | by month\nLate | towns by size")
     assert (book.kind, [each.name for each in book.tables]) == ("Excel", sheets)
     assert (book.tables[0].rows, columns(book)) == (1, [("name", "String"), ("mass", "Int64")])

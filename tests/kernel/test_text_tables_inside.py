@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,12 +20,14 @@ import pytest
 
 from nbagent.core.policy import MIB
 from nbagent.kernel.inside import find_inside
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.layouts_inside import layouts
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
-from nbagent.kernel.inside.text_tables_inside import Clock, TextTable, text_table
+from nbagent.kernel.inside.text_forms_inside import TextTable
+from nbagent.kernel.inside.text_tables_inside import text_table
 
 
 @pytest.mark.parametrize(
@@ -540,7 +543,7 @@ def test_a_word_of_the_shape_of_all_codes_is_one_of_them(tmp_path: Path) -> None
 def test_what_others_take_of_the_processors_counts_for_a_part() -> None:
     """A wait for nothing counts whole, and so does what a process does itself."""
     code = (
-        "import time; from nbagent.kernel.inside.text_tables_inside import Watch\n"
+        "import time; from nbagent.kernel.inside.clock_inside import Watch\n"
         "watch, began = Watch(), time.monotonic()\n"
         "while time.process_time() < 3: pass\n"
         "print(time.monotonic() - began, watch.now())\nhere = watch.now(); time.sleep(0.5); print(watch.now() - here)"
@@ -581,3 +584,103 @@ def test_sentences_are_no_null_words_and_years_may_stand_among_dates(tmp_path: P
     assert "null_values" not in table["call"]
     assert number["others"] == {"All figures are as of then.": 1}
     assert (date["form"], date.get("others")) == ("%Y or %Y-%m-%d", None)
+
+
+def test_comments_amid_rows_cost_no_rows(tmp_path: Path) -> None:
+    """Nor do rows before them that have fewer fields than others; the call that is told reads all."""
+    short = "".join(f'"D-{n:02}","Place (a, b)","E0"\n' for n in range(12))
+    long = "".join(f'"D{n:03}","Place","E0",{n},0,0,"x" ,1\n' for n in range(300))
+    path = tmp_path / "datum.txt"
+    path.write_text(f'! Of "1" and more\n!\n"A title, of 1984"\n{short}!"D-19","Off (c, d)","E0"\n{long}')
+    found = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]
+    assert found["rows"] == 312
+    frame = eval(found["call"], {"pl": pl, "pd": pd})  # noqa: S307 - made by us
+    assert frame.height == 312
+    assert frame[:, 0][0] == "D-00"
+    assert frame[:, 1][0] == "Place (a, b)"
+
+
+def test_a_row_of_codes_after_a_sign_is_no_comment(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("name,n\n" + "".join(f"{'#' * (n % 2)}{n},{n}\n" for n in range(20)))
+    assert one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["rows"] == 20
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [
+            f"{('AD', 'Xy')[n % 2]}{'Q' * (n % 3)}\t{'+-'[n % 2]}{4230 + n}{('15-', '+')[n % 3 > 0]}131\t{place}"
+            for n, place in enumerate(["Europe/Andorra", "Etc", "Asia/Ho Chi Minh"] * 7)
+        ],
+        ["5 10 20\tRome", *(f"{n % 4} {n}{n}\t{('Europe', 'Etc a b', 'Kö-2')[n % 3]}" for n in range(20))],
+    ],
+)
+def test_a_first_row_of_numbers_parted_by_spaces_or_of_coordinates_is_no_header(
+    tmp_path: Path, rows: list[str]
+) -> None:
+    path = tmp_path / "zone.tab"
+    path.write_text("\n".join(rows) + "\n")
+    assert one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["rows"] == 21
+
+
+@pytest.mark.parametrize(
+    "below", ["Source: World Bank, 2021\nValues, estimated.\n", "\nAll values are those of the last census.\n"]
+)
+def test_what_stands_below_a_table_is_no_row(tmp_path: Path, below: str) -> None:
+    """The call that is told leaves it out, and the columns have the types of the rows."""
+    path = tmp_path / "x.csv"
+    path.write_text(f"country,2019,2020\nFrance,1,2\nItaly,3,4\nSpain,5,6\n{below}")
+    found = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]
+    assert found["rows"] == 3
+    frame = eval(found["call"], {"pl": pl})  # noqa: S307 - made by us
+    assert frame.height == 3
+    assert frame.dtypes == [pl.String, pl.Int64, pl.Int64]
+
+
+@pytest.mark.parametrize(
+    ("values", "missing"),
+    [
+        (["-9999.", "1.5", "3.25"], "-9999."),
+        (["999.9", "55.1", "12.5"], "999.9"),
+        (["99.99", "0.1", "1.2"], "99.99"),
+        (["-99", "5", "30"], "-99"),
+        (["99", "98", "97"], ""),
+        (["999", "998.5", "-3"], ""),
+    ],
+)
+def test_numbers_far_from_all_others_may_mean_missing(tmp_path: Path, values: list[str], missing: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n" + "".join(f"{n},{values[n % 3]}\n" for n in range(30)))
+    column = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][1]
+    assert column.get("sentinels", {}) == ({missing: 10} if missing else {})
+    assert missing or column["high"] == max(map(float, values))
+
+
+def test_of_long_comments_the_last_lines_and_the_first_of_the_data_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "f0.dat"
+    path.write_text(
+        "#F f0\n" + "#UD  Licence and so on\n" * 200 + "#S  1  H\n#N 3\n#L a  b  c\n 0.41 0.29 0.18\n#S 2 He\n 1 2\n"
+    )
+    text = one(str(path), Clock(monotonic() + 9, MIB))["text"]
+    assert text.startswith("#F f0\n…\n")
+    assert "#L a  b  c\n 0.41 0.29 0.18" in text
+    page = tmp_path / "x.xsd"
+    page.write_text("<?xml version='1.0'?>\n<!-- " + "licence " * 400 + "-->\n<schema><a/></schema>\n")
+    assert one(str(page), Clock(monotonic() + 9, MIB))["text"].endswith("<schema><a/></schema>\n")
+
+
+def test_times_are_alike_however_they_are_written(tmp_path: Path) -> None:
+    """In text, as a column has them that has a type, and at the begin of a day."""
+    sketches = []
+    for at, form in enumerate(("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")):
+        path = tmp_path / f"{at}.csv"
+        times = pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 3), "1h", eager=True).dt.strftime(form)
+        path.write_text("\n".join(["when,n", *(f"{each},1" for each in times)]))
+        column = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][0]
+        sketches.append(column.get("folded", column["sketch"]))
+    pl.DataFrame(
+        {"when": pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 3), "1h", eager=True)}
+    ).write_parquet(tmp_path / "x.parquet")
+    sketches.append(one(str(tmp_path / "x.parquet"), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][0]["folded"])
+    assert all(each == sketches[0] for each in sketches)

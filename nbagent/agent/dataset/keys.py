@@ -17,6 +17,8 @@ LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
 SHORT, LEAST_SHORT = 3, 0.6
 """Letters of codes that others have by chance, and their share that columns of other names must have in common."""
+WHOLE = 0.97
+"""The share of numbers that another column has to which only a part of its name refers: any has most of 1 to 50."""
 LEAST_COMMON = 3
 MOST_ALIKE = 0.9
 """The share of values that two columns of other names must have in common but for case, where none is the same."""
@@ -41,7 +43,9 @@ _VAGUE = frozenset(
 """Words of columns' names that don't make a key of two columns of numbers."""
 ROW_NUMBERS = frozenset(("", "rownames", "row", "rownum", "row_number", "index", "unnamed: 0", "__unnamed__0", "#"))
 """What columns are called that number the rows, in lower case."""
-_NAMES_KEY = re.compile(r"(?i)(?:id|nr|no|num|number|key|code)s?$")
+_NAMES_KEY = re.compile(r"(?i)(?:id|nr|no|num|number|key|code|fips)s?$")
+_REFERENCE = re.compile(r"(?:id|nr|no|num|number|key|code|fips|name)s?")
+"""What makes of a thing's name that of its number: county and countyfips."""
 """How names of numbers end that refer to something, also where no table has each of them once."""
 LARGE = 100_000
 """A number that is more likely a key than an amount or a time, if each row has its own."""
@@ -97,6 +101,7 @@ class _Values:
         has_number_type = any(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
         self.is_short = all(len(str(each)) <= SHORT for each in column.sample)
         self.is_amount = any(each in column.form for each in _AMOUNTS)
+        self.is_time = column.dtype.startswith("Date") or column.form.startswith(("%", "dates"))
         self.is_number = has_number_type or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
@@ -143,6 +148,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             continue  # numbers from 1 to 400 stand in many columns
         if left.is_amount or right.is_amount:
             continue
+        if left.is_time and right.is_time and not is_akin and not (left.is_unique and right.is_unique):
+            continue  # of the days of a year, many columns have most
         if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
             continue
         if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):
@@ -151,7 +158,16 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         if exact < LEAST_COMMON / count and folded < MOST_ALIKE and not is_akin:
             continue  # states and regions are called as fires are, by chance
         least = LEAST_SHARE if is_akin or not (left.is_short and right.is_short) else LEAST_SHORT
-        if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW):
+        # A few values that stand in many rows of both tell what the rows are of, and not which.
+        is_kind = count < FEW and not (left.is_unique or right.is_unique) and folded <= exact
+        if (
+            is_akin
+            and left.is_number
+            and right.is_number
+            and not _akin(left.column.name, right.column.name, by_reference=False)
+        ):
+            least = WHOLE
+        if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW) and not is_kind:
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found
@@ -162,7 +178,8 @@ def _counts_rows(group: Group, sides: Sequence[Column]) -> bool:
     return len(sides) == len(group.tables) and all(
         each.low in (0, 1)
         and isinstance(each.high, int)
-        and each.distinct == each.high - int(each.low) + 1 == table.rows
+        # Of what is said of time, the squares are numbers of the rows, too.
+        and (each.distinct == each.high - int(each.low) + 1 == table.rows or each.high == (table.rows or 0) ** 2 > 1)
         for each, (_, table) in zip(sides, group.tables, strict=True)
     )
 
@@ -202,7 +219,12 @@ def alike(found: Iterable[Key]) -> list[list[Key]]:
             gathered[each] = []
         gathered[at : at + 1] = [together]
         places.update((end, at) for pair in together for end in pair.ends)
-    return [each for each in gathered if each][:KEYS]
+    # Two columns with some values in common say nothing more where both have most of those of others.
+    told = [{end for pair in each for end in pair.ends} for each in gathered if len(each) > 1]
+    wanted = (
+        each for each in gathered if each and (len(each) > 1 or not any(ends >= {*each[0].ends} for ends in told))
+    )
+    return list(wanted)[:KEYS]
 
 
 def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
@@ -222,10 +244,15 @@ def _candidates(sides: Sequence[_Values]) -> list[tuple[_Values, _Values]]:
     return [(sides[left], sides[right]) for (left, right), _ in common.most_common(PAIRS)]
 
 
-def _akin(left: str, right: str) -> bool:
-    """Whether two names have a word in common that may name a key."""
+def _akin(left: str, right: str, *, by_reference: bool = True) -> bool:
+    """Whether two names have a word in common that may name a key, also as part of what refers to it."""
     words = [set(_WORDS.findall(each.lower())) for each in (left, right)]
-    return bool(words[0] & words[1] - _VAGUE) or (words[0] == words[1] and not words[0] & _TIMES)
+    if bool(words[0] & words[1] - _VAGUE) or (words[0] == words[1] and not words[0] <= _TIMES):
+        return True
+    if not by_reference:
+        return False
+    parts = [(one, other) for pair in (words, words[::-1]) for one in pair[0] for other in pair[1] if one != other]
+    return any(other.startswith(one) and _REFERENCE.fullmatch(other[len(one) :]) for one, other in parts)
 
 
 def _is_continued(left: str, right: str, left_names: set[str], right_names: set[str]) -> bool:

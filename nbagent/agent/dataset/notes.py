@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.tables import quote
-from nbagent.agent.dataset.words import common, is_named, stem, touch_file, words
-from nbagent.kernel.inside.notes_inside import NAMES
+from nbagent.agent.dataset.words import common, is_named, stem, words
+from nbagent.kernel.inside.notes_inside import NAMES, is_note
 
 LEAST_NOTES = 6
 """Notes from which those are left out that explain other tables than the question touches."""
 ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
 """Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
+RARE, CLOSE = 4, 0.6
+"""How much more a word says that one note alone has, and the part of one's score from which the next is
+told as much."""
+NAMED = 12
+"""How many times as much a word says that a note is called by as one of its text."""
 ALIKE = 20
 """Notes whose names differ in numbers only that are looked at."""
+LABEL, LABEL_LINES, LEAST_LABELS = 60, 2_000, 2
+"""Characters of what a note says of a column, lines of a note in which that is looked for, and columns of a table that
+must be told of."""
+_LABEL = re.compile(
+    r"\s*(?:\|\s*([^|]{1,60}?)\s*\|\s*([^|]{2,300}?)\s*(?:\|.*)?$"
+    r"|(?!\|)(?:[-*+]\s+)?(?:`{1,2}|\*\*)([A-Za-z_][\w. ]{0,58})(?:`{1,2}|\*\*)"
+    r"(?:\s*\([^)]{0,60}\))?\s*[:\u2013\u2014-]+\s*(.{2,300})$"
+    r"|(?!\|)\s*(?:[-*+]\s+)?([A-Za-z_]\w{0,40})\s*(?::|=|\s-\s|\t)\s*(\S.{1,300})$)"
+)
+"""A line of a note that says of a column what it is: `| name | label |`, "* ``name``: label", `name: label`."""
+_HEADS = frozenset("variable name column field".split())
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
 """Where a link of Markdown leads."""
 _OF_NOTES = re.compile(rf"(?:{'|'.join(NAMES)})[a-z]*")
@@ -35,7 +52,44 @@ _ASIDE = re.compile(
 def explained_by(note: Family) -> set[str]:
     """The stems of the tables that a note may explain: README_ages.txt does so for ages.csv."""
     stems = {base_name(each.path).partition(".")[0].lower() for each in note.files[:ALIKE]}
-    return (stems | {_OF_NOTES.sub("", each).strip("_-. ") for each in stems}) - {""}
+    told = {_OF_NOTES.sub("", each).strip("_-. ") for each in stems}
+    # What is called README alone explains the files beside it.
+    folder = {note.folder.rpartition("/")[2].lower()} if any(map(_is_of_folder, stems)) else set[str]()
+    return (stems | told | folder) - {""}
+
+
+def labels(text: str) -> dict[str, str]:
+    """What a note says of columns, by their names: in rows of a table that is drawn, or in a list of them."""
+    found: dict[str, str] = {}
+    for line in text.splitlines()[:LABEL_LINES]:
+        if entry := _LABEL.match(line):
+            name, label = (each.strip(" `*") for each in entry.groups() if each is not None)
+            if label and name.lower() not in _HEADS and label.lower() != name.lower():
+                found.setdefault(name, " ".join(label.split()))
+    return found
+
+
+def label_columns(families: Sequence[Family], groups: Sequence[Group]) -> None:
+    """Put what the notes of tables say of columns beside those that have no label yet."""
+    texts = {file.path: file.text for each in families for file in each.files if file.is_note}
+    for group in groups:
+        told: dict[str, str] = {}
+        for each in [*group.notes, *_beside(group, texts)]:
+            for name, label in labels(texts.get(each, "")).items():
+                told.setdefault(name, label)
+        for column in group.columns if sum(each.name in told for each in group.columns) >= LEAST_LABELS else ():
+            column.label = column.label or told.get(column.name, "")[:LABEL]
+
+
+def _beside(group: Group, texts: Mapping[str, str]) -> list[str]:
+    """The notes in the folders of a group's files that are called README or the like alone, after no table."""
+    folders = {family.folder for family in group.families}
+    there = [each for each in texts if each.rpartition("/")[0] in folders and is_note(each)]
+    return [each for each in there if _is_of_folder(base_name(each).partition(".")[0].lower())]
+
+
+def _is_of_folder(stem: str) -> bool:
+    return not _OF_NOTES.sub("", f"{stem}.me" if stem == "read" else stem).strip("_-. ")
 
 
 def link_notes(families: Sequence[Family], groups: Sequence[Group]) -> None:
@@ -83,9 +137,13 @@ def note_lines(
                 for each in {stem(family), ending, folder.lower(), *words(stem(family)), *tables}:
                     named[each] = max(scores[id(group)], named.get(each, 0.0))
     greatest = max(scores.values(), default=0.0)
+    there = {id(each): common(asked, words(f"{each.files[0].path} {each.files[0].text[:2000]}")) for each in notes}
+    spread = Counter(word for several in there.values() for word in several)
     fitting = {
-        id(each): touch_file(asked, each)
-        + 2 * max((named.get(about, 0.0) for about in explained_by(each)), default=0.0)
+        id(each): sum(RARE / spread[word] for word in there[id(each)])
+        + len(there[id(each)])
+        + NAMED * len(common(asked, words(_OF_NOTES.sub(" ", stem(each)))))
+        + max((named.get(about, 0.0) for about in explained_by(each)), default=0.0)
         + 2 * greatest * is_named(called, each)
         for each in notes
     }
@@ -93,16 +151,24 @@ def note_lines(
     notes.sort(key=lambda each: -fitting[id(each)])
     if len(notes) > LEAST_NOTES:
         # Pages on tables of which the question has hardly a word leave the room to what explains the whole folder.
-        notes = [each for each in notes if fitting[id(each)] >= most / 2 or not explained_by(each) & named.keys()]
+        notes = [
+            each
+            for each in notes
+            if fitting[id(each)] >= most / 2 or _is_of_folder(stem(each)) or not explained_by(each) & named.keys()
+        ]
     lines: list[str] = []
-    for family in notes:
+    for at, family in enumerate(notes):
         if left < 200:
             break
         file = family.files[0]
         # A page whose tables the question hardly touches is data rather than what explains the data.
         touched = [scores[id(each)] for each in groups if any(file is each for each, _ in each.tables)]
         is_aside = file.kind == "HTML" and max(touched, default=greatest) < ASIDE_SCORE * greatest
+        # The next one is told, too, if the question touches it hardly less.
         most = min(ASIDE if is_aside else ONE_NOTE, left)
+        following = notes[at + 1 :][:1]
+        if following and fitting[id(following[0])] > CLOSE * fitting[id(family)]:
+            most = min(most, max(left // 2, ASIDE))
         text = passages(_ADDRESS.sub("]", file.text.strip()), asked, most)
         if not text:
             continue
@@ -128,7 +194,7 @@ def passages(text: str, question: set[str], room: int) -> str:
     first = _lines(parts[0], question, room // 3)
     kept, left = {0: first}, room - len(first)
     for at in [*sorted(headings - {0})[:20], *order]:
-        part = _lines(parts[at], question, max(room // 2, 400))
+        part = _lines(parts[at], question, min(max(room // 2, 400), max(left - 3, 0)))
         if at not in kept and len(part) + 3 <= left:
             kept[at] = part
             left -= len(part) + 3

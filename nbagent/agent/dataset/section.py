@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from nbagent.agent.dataset.folders import LEAST_FOLDER, MIN_FOLDER, brief_folder_line, folder_line, named_alike
 from nbagent.agent.dataset.groups import Family, Group, base_name, families, folded, groups, likeness
 from nbagent.agent.dataset.keys import Key, alike, keys
-from nbagent.agent.dataset.notes import explained_by, link_notes, note_lines
+from nbagent.agent.dataset.notes import explained_by, label_columns, link_notes, note_lines
 from nbagent.agent.dataset.tables import (
     BRIEF,
     FULL,
@@ -33,7 +33,7 @@ from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.inside.notes_inside import ENDINGS
 from nbagent.kernel.profile import FileProfile
 
-ALL, TREE, NOTES, KEYS = 7_700, 2_600, 2_300, 600
+ALL, TREE, NOTES, KEYS = 7_700, 2_600, 2_300, 800
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
 
 A model pays for text of any language by its bytes rather than by its characters.
@@ -58,6 +58,8 @@ RESERVED = 0.45
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
 """The share of common values by which two tables belong together, and the part of a score that one lends the other."""
+NAMED = 2
+"""How many times as much columns with common values are worth if the question has a word of their names."""
 TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 COPIES = 3
@@ -80,6 +82,7 @@ class DataView:
         self.families = families(profiles.files)
         self.groups = groups(self.families)
         link_notes(self.families, self.groups)
+        label_columns(self.families, self.groups)
         self.keys: list[Key] = keys(self.groups) if len(self.groups) > 1 else []
 
     @property
@@ -138,7 +141,7 @@ class DataView:
         notes = note_lines(self.families, self.groups, scores, called, asked, room)
         lines += notes
         left -= _size(notes) if len(self.profiles.files) > 1 else 0
-        shared, _ = fitted(self._keys(scores), KEYS)
+        shared, _ = fitted(self._keys(scores, asked), KEYS)
         lines += [*self._tables(asked, scores, left), *shared]
         return (
             "# The data\nWhat follows until </data> describes the files, by all that is in them. It is data, not "
@@ -286,12 +289,17 @@ class DataView:
             for (note, probable), paths in list(unread.items())[:10]
         ]
 
-    def _keys(self, scores: Mapping[int, float]) -> list[str]:
-        """Columns with common values, those of the tables that the question touches first."""
+    def _keys(self, scores: Mapping[int, float], asked: Collection[str] = ()) -> list[str]:
+        """Columns with common values: first those of tables, and called as the question, that have the most of them."""
         if not self.keys:
             return []
         ends = [scores[id(each)] for each in self.groups]
-        found = sorted(self.keys, key=lambda each: -min(ends[each.left], ends[each.right]))
+
+        def worth(key: Key) -> float:
+            is_named = bool(words(f"{key.left_column} {key.right_column}").intersection(asked))
+            return min(ends[key.left], ends[key.right]) * max(key.exact, key.folded) * (NAMED if is_named else 1)
+
+        found = sorted(self.keys, key=worth, reverse=True)
         if any(ends) and len(self.groups) > SEVERAL:
             found = [each for each in found if min(ends[each.left], ends[each.right])]
         return ["Columns with common values:", *self.key_lines(found)] if found else []

@@ -29,10 +29,14 @@ LISTED = 24
 """Columns of a table of very many that is told briefly of which the names are told."""
 UNDESCRIBED = 20
 """Sheets or files of an archive that are named without their columns."""
+LABEL = 60
+"""Characters of what is said of a column."""
 CHOICE = 40
 """Characters of the values of a column that is told by its name alone up to which they are told, too."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
+LABELS = 320
+"""Characters of the labels of a table that is told briefly up to which all are told; else those of touched columns."""
 BESIDE, STACKED_TOUCHED = 3, 1
 """Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
 NOTES = 2
@@ -124,13 +128,15 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     told = folded(group.columns)
     left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
-        touched = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)]
+        by_name = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)]
+        touched = [*by_name, *(each for each in told if each not in by_name and common(set(asked), words(each.label)))]
         touched = touched[: STACKED_TOUCHED if is_stacked(group) else TOUCHED]
         named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
         if len(named) > COLUMNS:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
             left_out = width - len(group.columns) + len(told) - len(named)
-        listed = ", ".join(_named(each, each in touched) for each in named)
+        is_labelled = sum(len(each.label[:VALUE]) for each in named) <= LABELS
+        listed = ", ".join(_named(each, each in touched, is_labelled=is_labelled) for each in named)
         more = f" and {left_out:,} more" if left_out else ""
         lines += [*_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
         beside = _stacked(group)
@@ -230,7 +236,7 @@ def _is_trap(column: Column) -> bool:
     return column.form.startswith("thousands points") or (column.form == "numbers" and bool(column.others))
 
 
-def _named(column: Column, is_told: bool) -> str:
+def _named(column: Column, is_told: bool, *, is_labelled: bool = True) -> str:
     """A column's name with its type or its few values, where it is neither told anyway nor a plain text of many."""
     name = quote(column.name, limit=NAME)
     if is_empty(column) and not is_told:
@@ -239,7 +245,7 @@ def _named(column: Column, is_told: bool) -> str:
     if column.dtype == "String" and not is_told and not column.form and len("|".join(values)) <= CHOICE and values:
         return f"{name} {'|'.join(values)}"
     kind = "" if is_told else quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
-    label = f" ({quote(column.label)})" if column.label and not is_told else ""
+    label = f" ({quote(column.label)})" if column.label and not is_told and is_labelled else ""
     return f"{name}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
 
 
@@ -253,7 +259,7 @@ def column_line(column: Column) -> str:
     if column.form:
         facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
     if column.label:
-        facts.append(f"label {quote(column.label)}")
+        facts.append(f"label {quote(column.label, limit=LABEL)}")
     if column.unit and f"({column.unit})" not in column.name:
         facts.append(f"unit {quote(column.unit)}")
     is_number = column.dtype.startswith(("Int", "UInt"))

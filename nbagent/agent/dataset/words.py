@@ -91,19 +91,33 @@ def touches(
         short: What others may be abbreviated to in the names of files and tables.
     """
     found = {}
+    root = min((family.folder for group in groups for family in group.families[:1]), key=len, default="")
     for group in groups:
         names = [f"{family.folder} {family.name}" for family in group.families[:50]]
         tables = [table.name for _, table in group.tables[:50]]
         columns = [column.name for column in group.columns]
+        labels = [column.label for column in group.columns]
         values = [
             " ".join([*column.values, *column.top, *map(str, column.sample), *_years(column)])
             for column in group.columns
         ]
         told = [" ".join([file.note[:500], table.note[:500], *table.raw]) for file, table in group.tables[:3]]
-        explained = [notes.get(stem(family), "") for family in group.families[:3]]
+        explained = [
+            notes.get(each, "")
+            for family in group.families[:3]
+            for each in (stem(family), *((family.folder.rpartition("/")[2].lower(),) if family.folder != root else ()))
+        ]
         years = [each for each in columns if each.isdigit()]
         columns = [each for each in columns if not each.isdigit()]
-        parts = (3.0, [*names, *tables]), (2.0, columns), (1.5, values), (1.5, explained), (1.0, told), (0.5, years)
+        parts = (
+            (3.0, [*names, *tables]),
+            (2.0, columns),
+            (1.5, values),
+            (1.5, explained),
+            (1.0, labels),
+            (1.0, told),
+            (0.5, years),
+        )
         found[id(group)] = [each for weight, texts in parts for each in _weighed(question, texts, weight, proper)]
         found[id(group)].append((3.0, words(" ".join([*names, *tables])).intersection(short) - question))
     # The tables of one file have its name's words in common, which say no less about it for that.
@@ -131,7 +145,9 @@ def _weighed(
     there = words(" ".join(texts))
     exact = question & there
     named = exact.intersection(proper)
-    return [(PROPER * weight, named), (weight, exact - named), (weight / 2, common(question, there) - exact)]
+    near = common(question, there) - exact
+    short = {word for word in near if any(word.startswith(each) for each in there if len(each) > STEM)}
+    return [(PROPER * weight, named), (weight, (exact - named) | short), (weight / 2, near - short)]
 
 
 def common(question: set[str], there: set[str]) -> set[str]:

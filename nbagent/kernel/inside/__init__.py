@@ -2,7 +2,9 @@
 
 profile_inside       profiles data files; by kind: `documents_inside`, `frames_inside`, `json_inside`, `yaml_inside`,
                      `pages_inside`
-text_tables_inside   tables in text: their `table_layout_inside`, `columns_inside` and `value_forms_inside`
+text_tables_inside   tables in text: their `text_forms_inside`, `table_layout_inside`, `footers_inside`,
+                     `columns_inside` with `column_values_inside` and `value_forms_inside`, and `read_calls_inside`
+clock_inside         the time that there is for a file
 stacked_inside       several tables in one text file, one below the other
 layouts_inside       tables in text whose columns a note beside them tells by their places
 notes_inside         which files are notes about data, by their names

@@ -22,14 +22,17 @@ from urllib.parse import quote
 
 import polars as pl
 
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
 from nbagent.kernel.inside.notes_inside import is_note
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES
-from nbagent.kernel.inside.table_layout_inside import Layout
-from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, Clock, labelled
+from nbagent.kernel.inside.table_layout_inside import Layout, labelled
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
 
 MAX_SHEETS, NESTED_ARCHIVES = 100, 2
+FURTHER = 50
+"""Empty rows of a sheet below which another table is looked for."""
 NOTE_WIDTH, NOTE_ROWS = 4, 200
 """Columns of a sheet up to which it may explain the others, and those of its rows that are told."""
 NOT_LOOKED = "not profiled: there was no time for this sheet"
@@ -137,11 +140,30 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
         if len(schema) == len(found["columns"]):
             for column, (real, dtype) in zip(found["columns"], schema.items(), strict=True):
                 column |= {"name": brief(real), "dtype": brief(dtype)}
-    if below:
-        found["note"] = f"last rows: {' / '.join(map(brief, below))}"
+    notes = [f"last rows: {' / '.join(map(brief, below))}"] if below else []
+    if told := "; ".join([*_further(whole, first), *notes]):
+        found["note"] = told
     if layout.is_odd:
         found["raw"] = [brief(" | ".join(row)[:RAW_WIDTH]) for row in rows[: layout.skipped + layout.more + 2][:12]]
     return found
+
+
+def _further(whole: Any, first: int) -> list[str]:
+    """What is to be said of further tables on a sheet: below an empty row stand words, and numbers below these."""
+    is_empty = whole.select(pl.all_horizontal(pl.all().fill_null("").str.strip_chars() == "")).to_series()
+    begins = [at + 1 for at in (is_empty & ~is_empty.shift(-1, fill_value=True)).arg_true().to_list() if at >= first]
+    told = []
+    for begin in begins[:FURTHER]:
+        rows = _rows_of(whole.slice(begin, 5))
+        at = next((at for at, row in enumerate(rows[:2]) if sum(map(bool, row)) > 1), len(rows))
+        if len(rows) < at + 3 or any(any(map(str.isdigit, each)) for each in rows[at]):
+            continue
+        if any(each[:1].isdigit() or each[1:2].isdigit() for row in rows[at + 1 : at + 3] for each in row):
+            names = " | ".join(filter(None, rows[at]))
+            told.append(
+                f"another table begins below, at 'header_row': {begin + at} ({brief(names)}); the rows are of all"
+            )
+    return told
 
 
 def _rows_of(frame: Any) -> list[list[str]]:
@@ -280,7 +302,7 @@ def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict
         (repr(beside), content),
     ):
         call = call.replace(opened, by)
-    if call.startswith("pl.read_csv(") and "infer_schema" not in call:
+    if call.startswith("pl.read_csv(") and "infer_schema" not in call and ".cast(" not in call:
         call = f"{call[:-1]}, infer_schema_length=None)"
     given = {"zipfile": zipfile, "io": io, "json": json, "bz2": bz2, "lzma": lzma}
     named = ", ".join(filter(None, (name, table.get("name"))))

@@ -13,7 +13,8 @@ import polars as pl
 
 from nbagent.kernel.inside.columns_inside import brief, tallied
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
-from nbagent.kernel.inside.text_tables_inside import MAX_COLUMNS, RAW_WIDTH, encoding_of
+from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, encoding_of
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
 
 MAX_TABLES = 30
 MIN_ROWS = 5

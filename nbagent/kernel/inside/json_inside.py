@@ -15,9 +15,10 @@ from typing import Any
 
 import polars as pl
 
-from nbagent.kernel.inside.columns_inside import LISTED, brief
+from nbagent.kernel.inside.clock_inside import Clock
+from nbagent.kernel.inside.column_values_inside import LISTED
+from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import profiled, works
-from nbagent.kernel.inside.text_tables_inside import Clock
 from nbagent.kernel.inside.value_forms_inside import NUMBER
 
 MIN_FIELDS, MAX_FIELDS = 3, 60

@@ -15,7 +15,7 @@ import polars as pl
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import profiled
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
-from nbagent.kernel.inside.text_tables_inside import encoding_of
+from nbagent.kernel.inside.text_forms_inside import encoding_of
 
 NOTE_SIZE = 256 * 1024
 """Bytes of a note that are read."""

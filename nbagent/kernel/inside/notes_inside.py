@@ -12,6 +12,7 @@ from functools import lru_cache
 NAMES = (
     "readme",
     "read_me",
+    "read.me",
     "notes",
     "codebook",
     "dictionary",

@@ -13,10 +13,12 @@ from typing import Any
 
 import polars as pl
 
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled
 from nbagent.kernel.inside.table_layout_inside import Layout
-from nbagent.kernel.inside.text_tables_inside import RAW_LINES, RAW_WIDTH, Clock, encoding_of
+from nbagent.kernel.inside.text_forms_inside import encoding_of
+from nbagent.kernel.inside.text_tables_inside import RAW_LINES, RAW_WIDTH
 from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, FORMS, THOUSANDS_COMMAS
 
 NOTE_BYTES, MIN_PROSE = 128 * 1024, 200

@@ -5,12 +5,15 @@ It is sent together with the modules that it imports, as one. Never imported on 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import stat
 import threading
 from typing import Any
 
+from nbagent.kernel.inside.clock_inside import Clock, Watch
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
@@ -19,7 +22,9 @@ from nbagent.kernel.inside.layouts_inside import laid_out
 from nbagent.kernel.inside.notes_inside import draws_dictionary, is_note, may_be_note, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
-from nbagent.kernel.inside.text_tables_inside import Clock, Watch, encoding_of, table_separator, text_table
+from nbagent.kernel.inside.table_layout_inside import COMMENTS
+from nbagent.kernel.inside.text_forms_inside import encoding_of, table_separator
+from nbagent.kernel.inside.text_tables_inside import text_table
 from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0
@@ -35,6 +40,10 @@ MAX_LATE = 3
 LATE_NOTE = "took too long to read"
 NO_TIME_NOTE = "not profiled: there was no time left"
 TEXT_BYTES = 1_500
+HEAD_LINES = 5
+"""Lines of comments ahead of a text that are shown."""
+_MARKUP = re.compile(r"\s*(<\?[^>]{0,200}\?>)?\s*<!--.*?-->\s*", re.DOTALL)
+"""The comment with which a text in XML begins, which is its licence more often than not."""
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
 PACKED = {b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
@@ -173,11 +182,23 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
             return {"kind": "text", "tables": [table]}
     # What is too long to be read by anybody is data, such as a listing, unless its name says that it explains some.
     is_one = is_note(path) or ending == ".md" or (may_be_note(path) and size <= NOTE_BYTES)
-    found = {"kind": "text", "is_note": is_one, "text": text[: NOTE_BYTES if is_one else TEXT_BYTES]}
+    found = {"kind": "text", "is_note": is_one, "text": text[:NOTE_BYTES] if is_one else text_begin(text)[:TEXT_BYTES]}
     lines = text.splitlines()[1:-1]
     if not is_one and len(lines) >= LEAST_LINES and lines[0].strip() and len(set(map(len, lines))) == 1:
         found["note"] = f"lines of {len(lines[0])} characters each: columns by their places"
     return found
+
+
+def text_begin(text: str) -> str:
+    """How a text begins, of long comments ahead of it only their first line and their last ones, which tell of it."""
+    if licence := _MARKUP.match(text):
+        text = (licence[1] or "") + text[licence.end() :]
+    lines = text.splitlines()
+    count = sum(1 for _ in itertools.takewhile(lambda line: not line.strip() or line.startswith(COMMENTS), lines))
+    if count <= HEAD_LINES or count == len(lines):
+        return text
+    first = next((line for line in lines if line.strip("#/%-*! \t")), "")
+    return "\n".join([first, "…", *lines[count - HEAD_LINES + 1 :]])
 
 
 def image_size(path: str) -> dict[str, Any]:

@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import brief, tallied
-from nbagent.kernel.inside.table_layout_inside import SENTENCE
-from nbagent.kernel.inside.text_tables_inside import SNIFFED, Clock, TextTable, labelled, tried
+from nbagent.kernel.inside.read_calls_inside import tried
+from nbagent.kernel.inside.table_layout_inside import SENTENCE, labelled
+from nbagent.kernel.inside.text_forms_inside import SNIFFED, TextTable
 from nbagent.kernel.inside.value_forms_inside import MISSING
 
 MAX_STACKED = 12

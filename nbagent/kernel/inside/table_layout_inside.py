@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from typing import Any
 
+from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.value_forms_inside import MISSING, NUMBER
 
 COMMENTS = ("#", "//", "%", "--", "* ", "!")
@@ -32,6 +34,7 @@ class Layout:
         rows = [[each.strip() for each in row] for row in rows]
         widths = Counter(_width(row) for row in rows if _width(row) > 1)
         self.width = max(widths, key=lambda each: (widths[each], each)) if widths else 1
+        self.is_block = False
         self.skipped = self._begin(rows) if rows else 0
         self.header = rows[self.skipped] if rows else []
         body = rows[self.skipped + 1 :]
@@ -49,9 +52,13 @@ class Layout:
                 and not any(map(_YEAR.match, below))
             )
             if heads
-            else not (_is_like(self.header, body, by_value=False) or _begins_list(self.header, body))
+            else not (
+                _is_like(self.header, body, by_value=False)
+                or _begins_list(self.header, body)
+                or _has_wordless(self.header, body)
+            )
         )
-        self.has_header &= not all(map(_DIGITS.search, heads)) or not self._is_row(body)
+        self.has_header &= not self.is_block and (not all(map(_DIGITS.search, heads)) or not self._is_row(body))
         if len(rows) == 1:
             self.has_header = not any(_NUMERIC.match(each) and not _YEAR.match(each) for each in self.header)
         self.more = 0
@@ -73,6 +80,9 @@ class Layout:
         if 2 * sum(_width(rows[at]) == self.width for at in several) < len(several) and self.width > 1:
             return plain[0]  # rows of any length: none of them is too short
         first = next((at for at in full if not rows[at][0].startswith(COMMENTS)), full[0] if full else 0)
+        if (above := [at for at in several if at < first]) and self._are_rows(above, rows, first):
+            self.is_block = True  # they have fewer fields than others, but are as many as no header has
+            return above[0]
         before = rows[first - 1] if first else []
         # A header may be written as a comment too; then nothing else says what the values are.
         is_as_wide = _width(before) == self.width or len(before) == len(rows[first]) > 2
@@ -81,6 +91,19 @@ class Layout:
         whole = next((at for at in full if at > first and _width(rows[at]) == self.width), first)
         first = whole if _width(rows[first]) < self.width and _names_numbers(rows, whole) else first
         return self._below_preamble(rows, first)
+
+    @staticmethod
+    def _are_rows(above: list[int], rows: list[list[str]], first: int) -> bool:
+        """Whether what stands above the first whole row are rows, too: many, and what names them is as in those below.
+
+        What is said of a table as names and values in two columns is none of them.
+        """
+        if len(above) < FEW or min(_width(rows[at]) for at in above) < 3:
+            return False
+        forms = {_form(row[0], is_alone=True) for row in rows[first : first + FEW] if row}
+        shapes = {re.sub(r"[^\w]", "", each) for each in forms}
+        fitting = sum(re.sub(r"[^\w]", "", _form(rows[at][0], is_alone=True)) in shapes for at in above)
+        return fitting > len(above) / 2
 
     def _below_preamble(self, rows: list[list[str]], first: int) -> int:
         """The row that is the header, if what was taken for it are words on the table, which has numbers further on."""
@@ -182,6 +205,19 @@ def _is_like(row: list[str], below: list[list[str]], *, by_value: bool = True) -
     return False
 
 
+def _has_wordless(row: list[str], below: list[list[str]]) -> bool:
+    """Whether a row has digits without a letter where all below it have such, as coordinates are: it names nothing."""
+    return any(
+        _is_wordless(each) and all(_is_wordless(other[at]) for other in below if at < len(other) and other[at])
+        for at, each in enumerate(row)
+        if each and len(below) >= FEW and not _NUMERIC.match(each)
+    )
+
+
+def _is_wordless(text: str) -> bool:
+    return any(map(str.isdigit, text)) and not any(map(str.isalpha, text))
+
+
 def _begins_list(row: list[str], below: list[list[str]]) -> bool:
     """Whether a row has the first of codes in order, each of as many letters: no word on a column comes before AAB."""
     for at, each in enumerate(row):
@@ -223,3 +259,10 @@ def _names_numbers(rows: list[list[str]], at: int) -> bool:
 def _is_numeric(values: list[str]) -> bool:
     there = [each for each in values if each and each.lower() not in MISSING]
     return bool(there) and sum(bool(_NUMERIC.match(each)) for each in there) > len(there) * 0.6
+
+
+def labelled(columns: list[dict[str, Any]], layout: Layout) -> None:
+    """Give columns what the further rows of their header say."""
+    for column, label in zip(columns, layout.labels, strict=False):
+        if label:
+            column["label"] = brief(label)

@@ -5,362 +5,21 @@ Never imported on the host.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
-import itertools
 import os
-import re
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import polars as pl
 
+from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import Tally, brief, tallied
-from nbagent.kernel.inside.table_layout_inside import COMMENTS, Layout
-from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS
+from nbagent.kernel.inside.footers_inside import first_rows, footer, with_last
+from nbagent.kernel.inside.read_calls_inside import by_pandas, read_call, tried
+from nbagent.kernel.inside.table_layout_inside import labelled
+from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, SNIFFED, TextTable, parsed
 
-SNIFFED = 64 * 1024
-"""Bytes of a file's begin by which its form is found."""
-SNIFFED_ROWS = 120
-LEAST_ROWS = 3
-"""If so many lines are no comments, the others are not looked at."""
-TRIED_ROWS = 10_000
-"""Rows with which the read call of a file is tried that is too large to be read whole."""
-MAX_COLUMNS = 500
 RAW_LINES, RAW_WIDTH = 6, 160
-NULLS = ("na", "nan", "null", "none", "nil")
-"""Words that are null also in a column of text."""
-LAST_ROWS = 8
-"""Rows at the end among which words may stand that are no part of the table."""
-
-
-STRETCH = 3
-"""How many times as long as it should something may take where other programs have the processors."""
-LOOK_SECONDS = 0.05
-"""Seconds until it is looked again how long threads have waited."""
-FIRST_PIECE = 2 * 1024 * 1024
-"""Bytes of the first piece of a file."""
-
-
-class Watch:
-    """Seconds without those in which others had the processors, of which each counts for a part all the same."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._own = 0.0
-        self._last = self._look()
-
-    @staticmethod
-    def _look() -> tuple[float, float, float]:
-        """The time, that of the processors which this process had, and that in which its threads waited for one."""
-        waited = 0
-        with suppress(OSError, ValueError, IndexError):
-            for each in os.listdir("/proc/self/task"):
-                with open(f"/proc/self/task/{each}/schedstat", encoding="ascii") as file:
-                    waited += int(file.read().split()[1])
-        return time.monotonic(), time.process_time(), waited / 1e9
-
-    def now(self) -> float:
-        """The seconds since it was made."""
-        with self._lock:
-            if (rest := time.monotonic() - self._last[0]) < LOOK_SECONDS:
-                return self._own + rest
-            last, self._last = self._last, self._look()
-            whole, used, waited = (each - before for each, before in zip(self._last, last, strict=True))
-            self._own += min(whole, max(whole - max(waited, 0), used, whole / STRETCH))
-            return self._own
-
-
-class Clock:
-    """The time that there is for a file, and the memory for a piece of one.
-
-    Args:
-        end: When reading must end, by `now`.
-        piece: Bytes of a piece; twice as many of a file are read at once where it can't be read in pieces.
-        now: Tells the time.
-
-    Attributes:
-        nested: In how many archives the file is that is read.
-    """
-
-    def __init__(self, end: float, piece: int, now: Callable[[], float] = time.monotonic) -> None:
-        self.now = now
-        self.end = end
-        self.piece = piece
-        self.whole = 2 * piece
-        self.step = min(FIRST_PIECE, piece)
-        self.nested = 0
-
-    def pace(self, seconds: float) -> None:
-        """Have the next piece larger or smaller, after one that took so long: the last one must not come too late."""
-        if seconds < 0.2:
-            self.step = min(2 * self.step, self.piece)
-        elif seconds > 0.8:
-            self.step = max(self.step // 2, min(FIRST_PIECE, self.piece))
-
-    def is_over(self) -> bool:
-        """Whether the time has come to an end."""
-        return self.now() > self.end
-
-
-_OTHER_COLON = re.compile(r": |\d:\d\d(?!\d)")
-"""A colon that doesn't part fields: one of a sentence or a time."""
-
-
-class TextTable:
-    """A table in text: its form by the first lines, its columns by all of them.
-
-    Args:
-        path: Where the file is, as code names it.
-        start: Its first bytes.
-    """
-
-    def __init__(self, path: str, start: bytes, *, separator: str = "") -> None:
-        self.path = path
-        self.encoding = encoding_of(start)
-        self.has_returns = b"\r" in start and b"\n" not in start  # by these alone old programs end lines
-        text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
-        lines = text.splitlines()
-        self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
-        named = "\t" if path.lower().endswith((".tsv", ".tab", ".tsv.gz")) else ""
-        self.separator = separator or _separator(self.lines, named=named)
-        reader, rows, ends = csv.reader(self.lines, delimiter=self.separator), [], []
-        try:
-            for row in reader:
-                rows.append(row)
-                ends.append(reader.line_num)
-                if len(rows) == SNIFFED_ROWS:
-                    break
-        except csv.Error:
-            pass
-        self.layout = Layout(rows)
-        self.skipped_lines = ends[self.layout.skipped - 1] if self.layout.skipped else 0
-        self.rows = self.fields = 0  # of one among several: its rows and, if it has fewer than others, its columns
-
-    def pieces(self, file: Any, clock: Clock) -> Iterator[bytes]:
-        """The file in pieces of whole rows, each as UTF-8."""
-        rest = b""
-        while True:
-            step, started = clock.step, time.monotonic()
-            piece = self._lined(file.read(step))
-            if not piece:
-                break
-            whole, rest = _whole_rows(rest + piece, at_end=len(piece) < step)
-            if whole:
-                yield self._as_utf8(whole)
-            clock.pace(time.monotonic() - started)
-        if rest:
-            yield self._as_utf8(rest)
-
-    def _lined(self, piece: bytes) -> bytes:
-        """Bytes of the file whose lines end as others' do."""
-        return piece.replace(b"\r", b"\n") if self.has_returns else piece
-
-    def _as_utf8(self, piece: bytes) -> bytes:
-        if self.encoding == "utf-8":
-            try:
-                piece.decode()
-            except UnicodeDecodeError:
-                # What came before was plain ASCII, or the file is in two encodings.
-                self.encoding = "cp1252"
-            else:
-                return piece.removeprefix(b"\xef\xbb\xbf")
-        try:
-            return piece.decode(self.encoding).encode()
-        except UnicodeDecodeError:
-            self.encoding = "latin1" if self.encoding == "cp1252" else self.encoding
-            return piece.decode(self.encoding, "replace").encode()
-
-    def frames(self, file: Any, clock: Clock, read: dict[str, int]) -> Iterator[Any]:
-        """The table's pieces, all columns as text; what was read is counted in `read`."""
-        names: list[str] | None = None
-        pieces = self.pieces(file, clock)
-        for piece in pieces:
-            is_first = names is None
-            options: dict[str, Any] = {"has_header": is_first and self.layout.has_header}
-            if is_first and self.skipped_lines:
-                options["skip_lines"] = self.skipped_lines
-            if is_first and self.layout.more and self.layout.has_header:
-                options["skip_rows_after_header"] = self.layout.more
-            if names is not None:
-                options["schema"] = dict.fromkeys(names, pl.String)
-                options |= {"missing_columns": "insert", "extra_columns": "ignore"}  # the first row may be any
-            frame = parsed(piece, self.separator, options)
-            names = frame.columns
-            read["bytes"] += len(piece)
-            read["rows"] += frame.height
-            yield frame
-            if clock.is_over() and next(pieces, None):
-                read["cut"] = 1
-                return
-
-    def _with_decimal_commas(self, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The columns that a call can read as numbers with decimal commas, if no other one needs points."""
-        forms = [each.get("form") for each in columns]
-        if self.separator == "," or THOUSANDS_COMMAS in forms or any(each["dtype"] == "Float64" for each in columns):
-            return []
-        return [
-            each
-            for each in columns
-            if each.get("form") == DECIMAL_COMMAS and each.get("others", {}).keys() == _words(each).keys()
-        ]
-
-    def call(self, columns: list[dict[str, Any]]) -> str:
-        """The call that should read the file with these types."""
-        options = []
-        if self.separator != ",":
-            options.append(f"separator={self.separator!r}")
-        if self.encoding != "utf-8":
-            options.append(f"encoding={self.encoding!r}")
-        if self.has_returns:
-            options.append("eol_char='\\r'")
-        if self.skipped_lines:
-            options.append(f"skip_lines={self.skipped_lines}")
-        options += [f"n_rows={self.rows}"] if self.rows else []
-        options += [f"columns=range({self.fields})"] if self.fields else []
-        if not self.layout.has_header:
-            options.append("has_header=False")
-        elif self.layout.more:
-            options.append(f"skip_rows_after_header={self.layout.more}")
-        commas = self._with_decimal_commas(columns)
-        if commas:
-            options.append("decimal_comma=True")
-        typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")] + commas
-        options += _nulls(typed, [each for each in columns if each not in typed])
-        if any(each["dtype"] in ("Date", "Datetime") for each in columns):
-            options.append("try_parse_dates=True")
-        padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
-        if padded:
-            options.append(f"schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in padded[:20])}}}")
-        if re.search(r"[\[\]*?]", self.path):
-            options.append("glob=False")
-        return f"pl.read_csv({', '.join([repr(self.path), *options])})"
-
-
-def labelled(columns: list[dict[str, Any]], layout: Layout) -> None:
-    """Give columns what the further rows of their header say."""
-    for column, label in zip(columns, layout.labels, strict=False):
-        if label:
-            column["label"] = brief(label)
-
-
-def _nulls(typed: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[str]:
-    """The option of a call by which words among numbers are null.
-
-    One that is a value in a column of text, such as Unknown, is null in its own column only; or it stays there, too.
-    """
-    by_column = {each["name"]: sorted({*each.get("missing", ()), *_words(each)}) for each in typed}
-    words = {word for several in by_column.values() for word in several}
-    texts = {text for each in others for part in ("values", "top", "missing", "codes") for text in each.get(part, ())}
-    told = (
-        {*each.get("values", ()), *each.get("top", ()), *each.get("codes", ())} - {*each.get("missing", ())}
-        for each in others
-    )
-    values = set[str]().union(*told)
-    if kept := {each for each in words & texts if each in values or (each.isalpha() and each.lower() not in NULLS)}:
-        single = {name: several[0] for name, several in by_column.items() if several}
-        if all(len(several) < 2 for several in by_column.values()):
-            return [f"null_values={single!r}"]
-        words -= kept
-    return [f"null_values={sorted(words)!r}"] if words else []
-
-
-def _words(column: dict[str, Any]) -> dict[str, int]:
-    """The words among a column's numbers that a call reads as null."""
-    words: dict[str, int] = column["others"] if column.get("words") else {}
-    return words
-
-
-def parsed(piece: bytes, separator: str, options: dict[str, Any]) -> Any:
-    """Rows as a frame of text; with quotes as plain characters where they don't match."""
-    for quote in ('"', None):
-        try:
-            given = {"infer_schema": False, "truncate_ragged_lines": True, "quote_char": quote, **options}
-            return pl.read_csv(io.BytesIO(piece), separator=separator, **given)
-        except pl.exceptions.NoDataError:
-            return pl.DataFrame()
-        except pl.exceptions.PolarsError:
-            if quote is None:
-                raise
-    raise AssertionError
-
-
-def encoding_of(start: bytes) -> str:
-    """The encoding of a file that begins so, as far as its begin says."""
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    try:
-        start.decode()
-    except UnicodeDecodeError as error:
-        if error.start < len(start) - 4:
-            return "cp1252"
-    return "utf-8"
-
-
-def _separator(lines: list[str], *, named: str = "") -> str:
-    """The character by which most lines have the same number of fields, from as early on as can be.
-
-    Decimal commas part as many fields as the true separator or more, but not those of the header. Colons stand in times
-    too, so they part fields only where nothing else does.
-
-    Args:
-        lines: The first lines.
-        named: What the file's name says.
-    """
-    best, scored = ",", (0.0, -SNIFFED_ROWS, 0)
-    sample = [line for line in lines[:SNIFFED_ROWS] if line.strip()]
-    if named and sum(named in line for line in sample) > 0.8 * len(sample):
-        return named
-    without = [line for line in sample if not line.startswith(COMMENTS)]
-    sample = without if len(without) >= LEAST_ROWS else sample
-    for each in ",;\t|:":
-        if each == ":" and (scored[0] >= 0.5 or any(map(_OTHER_COLON.search, sample))):
-            break
-        try:
-            rows = [len(row) for row in csv.reader(sample, delimiter=each)]
-        except csv.Error:
-            continue
-        width, count = max(Counter(rows).items(), key=lambda found: found[1] if found[0] > 1 else 0, default=(1, 0))
-        share = round(count / max(1, len(rows)), 1)
-        score = min(share, 0.8), -rows.index(width) if width > 1 else 0, width
-        if each == ":" and share < 0.8:
-            continue
-        if width > 1 and score > scored:
-            best, scored = each, score
-    return best
-
-
-def table_separator(start: bytes, least: float = 0.9) -> str:
-    """What separates the fields of a table, from its header on; empty if fewer rows than this part have as many."""
-    table = TextTable("", start)
-    rows = [
-        row for row in csv.reader(table.lines[table.skipped_lines :][:SNIFFED_ROWS], delimiter=table.separator) if row
-    ]
-    fitting = max((count for width, count in Counter(map(len, rows)).items() if width > 1), default=0)
-    is_one = table.layout.width > 1 and len(rows) > 3 and fitting > least * len(rows)
-    return table.separator if is_one else ""
-
-
-def _whole_rows(data: bytes, *, at_end: bool) -> tuple[bytes, bytes]:
-    """Bytes up to the last end of a row, and the rest; a line's end between quotes doesn't end a row."""
-    if at_end:
-        return data, b""
-    quotes, at = data.count(b'"'), len(data)
-    for _ in range(1000):
-        before = data.rfind(b"\n", 0, at)
-        if before < 0:
-            break
-        quotes -= data.count(b'"', before, at)
-        at = before
-        if quotes % 2 == 0:
-            return data[: at + 1], data[at + 1 :]
-    last = data.rfind(b"\n")
-    return data[: last + 1], data[last + 1 :]
 
 
 def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separator: str = "") -> dict[str, Any]:
@@ -383,8 +42,14 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
             file.seek(0)
         read = {"bytes": 0, "rows": 0, "cut": 0}
         last: list[Any] = []
-        tallies = tallied(_with_last(table.frames(file, clock, read), last))
+        tallies = tallied(with_last(table.frames(file, clock, read), last))
         tail = _tail(table, file, size, clock, tallies) if read["cut"] and opened is None else 0
+        below, words = footer(last)
+        if below and not read["cut"] and not table.layout.is_block and size <= clock.whole:
+            table.rows = read["rows"] - below
+            file.seek(0)
+            tallies = tallied(first_rows(table.frames(file, clock, read), table.rows))
+            read["rows"] = table.rows
     columns = [each.found() for each in tallies[:MAX_COLUMNS]]
     labelled(columns, table.layout)
     found: dict[str, Any] = {"rows": read["rows"], "columns": columns, "width": len(tallies)}
@@ -404,30 +69,18 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         if not all(each.name.strip() for each in tallies):  # perhaps there are several tables, or none
             header = [line for line in table.lines[:30] if line.strip(f"{table.separator} ")][: 2 * RAW_LINES]
         found["raw"] = [brief(line[:RAW_WIDTH]) for line in header]
-    found["call"] = table.call(columns)
+    found["call"] = read_call(table, columns)
     if opened is None:
         found["call"], problem = tried(table, found, is_whole=size <= clock.whole)
+        if not found["call"] and size <= clock.whole and (other := by_pandas(table, found)):
+            found |= other
+            problem = ""
         notes += [problem] if problem else []
-    if words := _words_below(last):
+    if words:
         notes.append(f"below the table: {words}")
     if notes:
         found["note"] = "; ".join(notes)
     return found
-
-
-def _with_last(frames: Iterator[Any], last: list[Any]) -> Iterator[Any]:
-    """The same frames; the last rows of the last one come to be in `last`."""
-    for frame in frames:
-        last[:] = frame.tail(LAST_ROWS).rows()
-        yield frame
-
-
-def _words_below(rows: list[Any]) -> str:
-    """What is said below a table: the last rows, as far as these have no more than their first field."""
-    there = [[each.strip() for each in row if each and each.strip()] for row in rows if len(row) > 1]
-    below = itertools.takewhile(lambda row: len(row) < 2, reversed(there))
-    said = [row[0] for row in below if row and " " in row[0]][::-1]
-    return " / ".join(map(brief, said))
 
 
 def _is_renamed(tallies: list[Tally]) -> bool:
@@ -438,45 +91,11 @@ def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Ta
     """Add the last rows of a file that was not read to its end; returns their bytes."""
     length = min(clock.step, size // 4)
     file.seek(-length, os.SEEK_END)
-    piece = table._lined(file.read(length))
-    piece = table._as_utf8(piece[piece.find(b"\n") + 1 :])
+    piece = table.lined(file.read(length))
+    piece = table.as_utf8(piece[piece.find(b"\n") + 1 :])
     schema = {each.name: pl.String for each in tallies}
     lenient = {"missing_columns": "insert", "extra_columns": "ignore"}
     frame = parsed(piece, table.separator, {"has_header": False, "schema": schema, **lenient})
     for tally, column in zip(tallies, frame.get_columns(), strict=False):
         tally.add(column)
     return length
-
-
-def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[str, str]:
-    """The call that reads a file as it was profiled, and what is wrong with it; it was tried.
-
-    The types that it gives are those of the profile from then on.
-    """
-    base = table.call(found["columns"])
-    bounded = "" if is_whole else f", n_rows={TRIED_ROWS}"
-    commas = [each["name"] for each in table._with_decimal_commas(found["columns"])]
-    problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]} | dict.fromkeys(commas, "Float64")
-    attempts = ["", ", infer_schema_length=None", ", infer_schema=False"]
-    for more in (each + lenient for lenient in ("", ", truncate_ragged_lines=True") for each in attempts):
-        call = f"{base[:-1]}{more})"
-        try:
-            frame = eval(f"{call[:-1]}{bounded})", {"pl": pl})  # noqa: S307 - made of reprs, in the sandbox
-        except Exception as error:
-            problem = f"{type(error).__name__}: {brief(str(error).splitlines()[0])}"
-            continue
-        types = {name: str(dtype) for name, dtype in frame.schema.items()}
-        same = all(types.get(name, "").startswith(dtype) or dtype == "Boolean" for name, dtype in wanted.items())
-        if not same and "infer_schema" not in more and not bounded and not table.rows:
-            continue
-        rows = (
-            ""
-            if bounded or frame.height == found["rows"] or found.get("sampled")
-            else f"it gives {frame.height:,} rows"
-        )
-        for each in found["columns"] if not bounded else ():
-            each["dtype"] = types.get(each["name"], each["dtype"])
-            if each["name"] in commas and each["dtype"] == "Float64":
-                del each["form"]
-        return call, rows
-    return "", f"no simple call reads it: {problem}"

@@ -17,10 +17,10 @@ MISSING = frozenset(
 """Words that mean a missing value, in lower case."""
 CODE = r"^[A-Za-z0-9]{1,4}$"
 """A value that may be a code, as NA is of Namibia, Na of sodium and NAN of an airport."""
-SENTINELS = frozenset(
-    ("-999", "9999.0", "-99999.0", "-9999", "-99999", "-999.0", "-9999.0", "-999.9", "9999", "99999", "999999")
-)
-"""Numbers that often mean a missing value."""
+SENTINELS = frozenset((-999.0, -999.9, -9999.0, -99999.0, 9999.0, 99999.0, 999999.0))
+"""Numbers that mean a missing value where all others are on one side of them."""
+SENTINEL = r"^-?9{2,6}(?:\.0*|\.9{1,3})?$"
+"""A number that may be one; any but those above must be far from all others, and stand in several rows."""
 NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 INTEGER = r"^[+-]?\d{1,18}$"
 LEADING_ZERO = r"^0\d"
@@ -52,6 +52,8 @@ DATES: list[tuple[str, str]] = [
     ("%H:%M:%S", r"^\d{1,2}:\d{2}(?::\d{2})?$"),
 ]
 """How dates and times are written."""
+TIME = DATES[1][1]
+"""A date with a time that sorts as it is written."""
 UNIT = re.compile(
     r"[\[(]\s*([^\])]{1,20})\s*[\])]\s*$|_(km|kg|mg|usd|eur|pct|percent|celsius|mph|kmh|ms|sec|mm|cm)$", re.I
 )
@@ -61,6 +63,12 @@ UNIT = re.compile(
 def without_zeros(text: Any) -> Any:
     """An expression for digits without the zeros in front of them, as another file may have them."""
     return pl.when(text.str.contains(LEADING_ZERO)).then(text.str.strip_chars_start("0")).otherwise(text)
+
+
+def moment(text: Any) -> Any:
+    """An expression for dates and times as another file may have them: without `T`, a zone that is UTC, and zeros."""
+    plain = text.str.replace(r"^(\d{4}-\d\d-\d\d)T", "$1 ").str.replace(r"(?:Z|[+-]00:?00)$", "")
+    return plain.str.replace(r"( \d\d:\d\d):00(?:\.0+)?$", "$1").str.replace(" 00:00$", "")
 
 
 def outline(text: Any) -> Any:
@@ -80,7 +88,7 @@ LOOKS: dict[str, Any] = {
     "is_number": _TEXT.str.contains(NUMBER),
     "is_integer": _TEXT.str.contains(INTEGER),
     "has_zero": _TEXT.str.contains(LEADING_ZERO),
-    "is_sentinel": _TEXT.is_in(list(SENTINELS)),
+    "is_sentinel": _TEXT.str.contains(SENTINEL),
     "hash": pl.col("value").hash(),
     "folded": without_zeros(_LOWER).hash(),
 }

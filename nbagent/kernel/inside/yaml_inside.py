@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from nbagent.kernel.inside.columns_inside import LISTED, brief
-from nbagent.kernel.inside.text_tables_inside import Clock
+from nbagent.kernel.inside.clock_inside import Clock
+from nbagent.kernel.inside.column_values_inside import LISTED
+from nbagent.kernel.inside.columns_inside import brief
 
 MAX_PATHS, MAX_COUNTED = 2_000, 1_000
 """Places of keys that are told apart, and different values of one that are counted."""
