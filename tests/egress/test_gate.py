@@ -48,10 +48,10 @@ async def test_a_listed_host_is_allowed_without_a_question(person: Person) -> No
 async def test_without_a_person_it_is_denied_at_once() -> None:
     """The reason names the host, and how to allow it."""
     gate = Gate(Rules())
-    with pytest.raises(Denied, match=r"example\.org is not an allowed host; .* --allow-host example\.org, .*\.") as caught:
+    with pytest.raises(Denied, match=r"example\.org is not an allowed host; .*--allow-host example\.org, ") as caught:
         await gate.admit("example.org", 443)
     assert caught.value.by == "policy"
-    with pytest.raises(Denied, match=r"--allow-host example\.org:8080, .*\."):
+    with pytest.raises(Denied, match=r"--allow-host example\.org:8080, "):
         await gate.admit("example.org", 8080)
 
 
@@ -146,7 +146,7 @@ async def test_a_person_may_come_later(person: Person) -> None:
     there = False
     gate = Gate(Rules(), lambda host, port: person(host, port) if there else None)
     for _ in range(MAX_QUESTIONS + 1):
-        with pytest.raises(Denied, match="is not an allowed host; a person can"):
+        with pytest.raises(Denied, match="is not an allowed host; list "):
             await gate.admit("a.org", 443)
     there = True
     await asyncio.gather(person.answer("a.org", HostAnswer.ONCE), gate.admit("a.org", 443))

@@ -11,6 +11,7 @@ export function Choices(): JSX.Element {
   const { assistant, trans } = useEnv();
   const [shown, show] = React.useState<'' | 'model' | 'safety'>('');
   const place = React.useRef<HTMLDivElement>(null);
+  const tabbed = React.useRef(false);
   const about = assistant.session?.conversation.about;
   const { wanted } = assistant;
   const { status } = assistant.machine;
@@ -23,6 +24,12 @@ export function Choices(): JSX.Element {
     }
     show('');
   };
+  const isWithin = (target: EventTarget | null) => target === null || place.current!.contains(target as Node);
+  React.useEffect(() => {
+    const leave = (event: Event) => shown && !isWithin(event.target) && close(false);
+    document.addEventListener('pointerdown', leave);
+    return () => document.removeEventListener('pointerdown', leave);
+  }, [shown]);
   return (
     <div
       ref={place}
@@ -32,9 +39,11 @@ export function Choices(): JSX.Element {
           event.stopPropagation();
           close();
         }
+        tabbed.current = event.key === 'Tab';
       }}
       onBlur={event => {
-        if (shown && !place.current!.contains(event.relatedTarget as Node | null) && event.relatedTarget) {
+        // Not where JupyterLab itself moves the focus, as its launcher does once it is there.
+        if (shown && tabbed.current && !isWithin(event.relatedTarget)) {
           close(false);
         }
       }}

@@ -149,8 +149,6 @@ def test_hosts_are_asked_about_where_the_shield_says_so(opened: Callable[..., Pa
     """At a level without a network, too. What *Always* allows is in sight; a budget is for one session."""
     fetch = "import urllib.request\nurllib.request.urlopen('https://nbagent.invalid')"
     panel = opened(call(fetch), call("1 + 1"), "Done.", approvals="ask")
-    panel.page.locator(".jp-Launcher").wait_for()  # it takes the focus, which closes the shield
-    panel.question.focus()
     shield = panel.place.get_by_title("How the code is isolated, and what you are asked about")
     shield.click()
     panel.place.get_by_label("Ask me about hosts that the code wants to reach").check()
