@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nbagent.notebook.compare.dates import HOUR, QUARTER, Moments, is_off
+from nbagent.notebook.compare.dates import HOUR, QUARTER, Moments, is_off, is_real
 from nbagent.notebook.compare.tokens import Token, number, seconds
 
 EXACT = 6
@@ -53,6 +53,8 @@ def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
     longest = 1.5 * moments.elapsed + 1
     if min(_times(fresh)) <= longest:
         return True
+    if not is_real(stored.text):
+        return False
     pairs = [(stored, moments.stored), (fresh, moments.fresh)]
     off = [_times(token)[0] - at for token, at in pairs if at is not None]
     if all(is_off(each, longest + 60, QUARTER) for each in off):
