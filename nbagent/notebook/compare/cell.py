@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple
 
 from nbagent.core.events import Output
@@ -135,14 +136,14 @@ def _told(difference: Difference) -> tuple[str, ...]:
 def pieces(outputs: Iterable[Output]) -> _Pieces:
     """What a cell shows, by what it is and its MIME type."""
     found: _Pieces = {}
-    number = 0
-    for output in outputs:
+    number, outputs = 0, [*outputs]
+    for output, following in zip_longest(outputs, outputs[1:]):
         kind = output["output_type"]
         if kind == "stream":
             name = str(output.get("name", "stdout"))
             found[name, ""] = found.get((name, ""), "") + text_of(output.get("text", ""))
             continue
-        if kind == "display_data" and is_mark(output):
+        if kind == "display_data" and is_mark(output, following):
             continue
         number += 1
         if kind == "error":

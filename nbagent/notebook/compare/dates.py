@@ -31,9 +31,7 @@ _PARTS = re.compile(
 )
 """What stands before a part of a time."""
 EPOCH = date(1970, 1, 1).toordinal()
-_YEAR_FIRST = re.compile(
-    r"\D{0,20}((?:19|20|21)\d\d)(?:\D{1,2}(\d\d?)\D{1,2}(\d\d?)(?!\d)|(\d\d)(\d\d)(?=\D|\d{4}|$))"
-)
+_YEAR_FIRST = re.compile(r"\D{0,20}((?:19|20|21)\d\d)(?:\D{1,2}(\d\d?)\D{1,2}(\d\d?)(?!\d)|(\d\d)(\d\d)(?=\D|\d{4}|$))")
 _REPR = re.compile(r"datetime\(\d+, \d+, \d+, (\d\d?), (\d\d?)(?:, (\d\d?)(?!\d))?")
 _TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?[+-]\d\d:?\d\d\b)?")
 
