@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nbagent.notebook.compare.names import bound_by, called_in, changed_by, given_by, mentioned_in, root_of, words_of
 from nbagent.notebook.compare.samples import SAMPLING, Samples
+from nbagent.notebook.compare.workers import Workers
 from nbagent.notebook.lock import COMMANDS, statements, unparsed
 
 _TIMED_PROGRAMS = (
@@ -95,6 +96,7 @@ class Code:
         self._starters: dict[str, str] = {}
         self._zoned = False
         self._gathered: set[str] = set()
+        self._threads = Workers(_CONCURRENT)
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
@@ -113,8 +115,10 @@ class Code:
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
-        if unordered := any(not _UNORDERED.isdisjoint(called_in(each)) for each in statements(code)):
+        mixed = not self._threads.take(statements(code))
+        if unordered := mixed and any(not _UNORDERED.isdisjoint(called_in(each)) for each in statements(code)):
             self._gathered |= {name for each in statements(code) for name, _ in changed_by(each)} - self._modules
+        gathered = self._gathered | (self._threads.names if mixed else set())
         if _LISTS_NAMES.search(code):
             clock, ident = clock or bool(self.clocks), ident or bool(self.ids)
         return Reads(
@@ -125,8 +129,8 @@ class Code:
             only_measure=_only_measures(code),
             processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
             unset=_shows_unset(code),
-            concurrent=concurrent,
-            unordered=unordered or any(mentioned_in(each) & self._gathered for each in statements(code)),
+            concurrent=concurrent and mixed,
+            unordered=unordered or any(mentioned_in(each) & gathered for each in statements(code)),
             zoned=self._zoned,
             shows_samples=self._samples.take(statements(code)),
         )
