@@ -300,7 +300,8 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "timing"
     if reads.clock and is_now(stored, fresh, moments):
         return "date"
-    if reads.ident and is_process(stored, fresh, context.processes, others=reads.processes):
+    known = {"others": reads.processes, "own": reads.own_process, "logged": reads.logs_process}
+    if (reads.ident or reads.logs_process) and is_process(stored, fresh, context.processes, **known):
         return "id"
     # Libraries make names up, and no numbers with a point: these are what a chart draws.
     named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
