@@ -25,6 +25,7 @@ def main():
 """The numbers of the kernel's process and of the newest process or thread."""
 RECOUNT = """
 def main():
+    from IPython import get_ipython
     shell = get_ipython()
     shell.execution_count = len(shell.history_manager.input_hist_raw)
 """

@@ -46,7 +46,9 @@ class Shell:
 def run(upload: FileUploaded, shell: Shell) -> dict[str, Any]:
     """What running the code cell of an upload leaves in a namespace."""
     space: dict[str, Any] = {"get_ipython": lambda: shell}
-    exec(upload_cells(upload, 1)[1]["source"], space)  # noqa: S102 - that is what it is for
+    source = upload_cells(upload, 1)[1]["source"]
+    shell.history_manager.input_hist_raw[-1] = source
+    exec(source, space)  # noqa: S102 - that is what it is for
     return {name: value for name, value in space.items() if not name.startswith("__")}
 
 
@@ -72,7 +74,7 @@ def test_the_file_is_put_there_again(beside: Path, monkeypatch: pytest.MonkeyPat
     assert shell.execution_count == 5
     monkeypatch.setattr(uploads, "RUN", str(beside))
     run(FileUploaded(path=str(target), name="it's.txt", size=7, sha256=digest), shell)
-    assert shell.execution_count == 4
+    assert (shell.execution_count, len(shell.history_manager.input_hist_raw)) == (4, 5)
 
 
 def test_another_file_of_that_name_is_none(beside: Path) -> None:

@@ -74,6 +74,7 @@ def png(*pixels: int) -> str:
     return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(parts)).decode()
 
 
+BLOCK = "# /// script\n# dependencies = []\n# ///"
 PLACES = places_cell([], plain=False)["source"]
 PICTURE = png(*range(0, 250, 5))
 OLD_CYCLER = ("0.11.0", "3a27e95f763a428a739d2add979fa7494c912a32c17c4c38c4d5f082cad165a3")
@@ -600,7 +601,10 @@ def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:
 
 @pytest.mark.parametrize(
     ("first", "counted"),
-    [("first = 1", False), ("get_ipython().execution_count -= 1", False), (PLACES, False), (PLACES, True)],
+    [
+        *((each, False) for each in ("first = 1", "get_ipython().execution_count -= 1", PLACES, BLOCK)),
+        *((each, True) for each in (PLACES, BLOCK)),
+    ],
 )
 async def test_cells_that_an_export_adds_are_not_counted(first: str, counted: bool) -> None:
     """Code finds the numbers of the session in `In` and `Out`, also where the cell counts back by itself.
