@@ -74,7 +74,7 @@ def _calls_of_threads(statement: ast.stmt, names: set[str]) -> set[str]:
     body: Sequence[ast.stmt] = [statement]
     if isinstance(statement, ast.For) and mentioned_in(statement.iter) <= names:
         names, body = {*bound_by(statement.target)}, statement.body
-    found = set()
+    found: set[str] = set()
     for each in body:
         match each:
             case ast.Expr(
