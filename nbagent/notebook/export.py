@@ -30,6 +30,7 @@ from nbagent.notebook import formats, nodes, place
 from nbagent.notebook.build import build, title
 from nbagent.notebook.bundle import bundle
 from nbagent.notebook.data_changes import read_by
+from nbagent.notebook.document import SKIPPED
 from nbagent.notebook.fold import fold, tag_superseded
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.page import page
@@ -191,6 +192,26 @@ def _write(notebook: Any, recording: Recording, places: _Places) -> Path:
     for name, beside in places.beside.items():
         fileio.save(beside, files[name].encode())
     return path
+
+
+def add_skipped(path: Path, skipped: Sequence[tuple[int, str]]) -> None:
+    """Put code that a tag kept from running into a notebook that was written, each behind the cell of its number.
+
+    Raises:
+        StoreError: It can't be written.
+    """
+    if path.suffix != place.ENDING or not skipped:
+        return
+    notebook = msgspec.json.decode(path.read_bytes())
+    facts = [cell["metadata"]["nbagent"] for cell in notebook["cells"]]
+    first = next((at for at, each in enumerate(facts) if each.get("role") in ("cell", "stopped")), len(facts))
+    places = {each["cell"]: at + 1 for at, each in enumerate(facts) if each.get("role") in ("cell", "stopped")}
+    for count, (number, code) in reversed([*enumerate(skipped, 1)]):
+        metadata = {"nbagent": {"role": "skipped"}, "tags": [SKIPPED]}
+        cell = nodes.new_code_cell(code, id=f"skipped-{count}", metadata=metadata)
+        notebook["cells"].insert(places.get(number, first), cell)
+    place.mark(notebook)
+    fileio.save(path, FORMS[place.ENDING](notebook).encode())
 
 
 def _write_zip(path: Path, texts: dict[str, str], recording: Recording) -> None:

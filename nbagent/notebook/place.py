@@ -140,7 +140,8 @@ def source_digest(source: str) -> str:
 def mark(notebook: Any) -> None:
     """Write the hashes into a notebook by which `check` knows that nbagent wrote it, and anybody which cell changed."""
     for cell in notebook["cells"]:
-        cell["metadata"]["nbagent"]["sha256"] = source_digest(cell["source"])
+        if cell["metadata"]["nbagent"].get("role") != "skipped":  # no cell of the session
+            cell["metadata"]["nbagent"]["sha256"] = source_digest(cell["source"])
     cells = [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
     notebook["metadata"]["nbagent"]["cells_sha256"] = digest(cells)
     notebook["metadata"]["nbagent"]["cells"] = [cell["id"] for cell in notebook["cells"]]

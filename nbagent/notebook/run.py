@@ -69,12 +69,23 @@ class Run:
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
-        given = list(sources)
-        self._sources = [each for each in given if not each.skipped]
-        self.skipped = [each.skipped for each in given if each.skipped]
+        self._given = list(sources)
+        self._sources = [each for each in self._given if not each.skipped]
+        self.skipped = [each.skipped for each in self._given if each.skipped]
         self.cells: list[Cell] = []
         self.status: CellStatus = "ok"
         self.exit_code: int | None = None
+
+    @property
+    def unrun(self) -> list[tuple[int, str]]:
+        """The code that a tag kept from running, each with the number of the last cell that ran before it, or 0."""
+        found, ran = [], 0
+        for source in self._given:
+            if not source.skipped:
+                ran += 1
+            elif ran <= len(self.cells):
+                found.append((self.cells[ran - 1].cell if ran else 0, source.code))
+        return found
 
     async def on(self, session: RunsCells) -> None:
         """Run them.
@@ -156,9 +167,14 @@ def parse(raw: bytes, *, name: str) -> list[Source]:
 
     found = document.parse(text, name=name)
     found.check_python()
-    with_code = [cell for cell in found.cells if cell.code.strip()]
-    running = [Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors) for cell in with_code]
-    return running + [Source(cell.code, skipped=cell.name) for cell in found.skipped]
+    with_code = sorted((*found.cells, *found.skipped), key=lambda cell: cell.number)
+    return [
+        Source(cell.code, skipped=cell.name)
+        if document.SKIPPED in cell.tags
+        else Source(cell.code, document.MAY_FAIL in cell.tags or found.allows_errors)
+        for cell in with_code
+        if cell.code.strip()
+    ]
 
 
 def _unreadable(name: str, reason: str | None) -> UsageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from nbagent.core.events import Cell, Output
+from nbagent.notebook.compare.notes import ADDED, CHANGED, WIDGET_CHANGED, mark
 from nbagent.notebook.record import Recording
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.outputs import VIEW_MIME
@@ -22,22 +23,14 @@ def shown(
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
         if (cell.cell, place) in recording.updated:
-            outputs.append(_mark("What follows was changed", recording.updated[cell.cell, place]))
+            outputs.append(mark(CHANGED, recording.updated[cell.cell, place]))
         elif (during := _widget_changed(output, cell, recording)) is not None:
-            outputs.append(_mark("The widget that follows was changed", during))
+            outputs.append(mark(WIDGET_CHANGED, during))
         outputs.append(clean(output))
     for late in recording.late.get(cell.cell, ()):
-        outputs.append(_mark("What follows was added", late.during))
+        outputs.append(mark(ADDED, late.during))
         outputs.append(clean(late.output))
     return outputs
-
-
-def _mark(what: str, during: int | None) -> Output:
-    """A mark for a late output. It is an output of its own, so that the marked one can't style or hide it."""
-    when = {None: "", 0: " while no cell ran,"}.get(during, f" while cell {during} ran,")
-    text = f"[{what}{when} after this cell had ended.]"
-    facts = {"late": {"during": during}}
-    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {"nbagent": facts}}
 
 
 def _widget_changed(output: Output, cell: Cell, recording: Recording) -> int | None:

@@ -32,7 +32,10 @@ def _upload(name, path, sha256, unpack):
     else:
         shutil.copyfile(found, path)
     if pathlib.Path({run!r}).exists() and "get_ipython" in globals():
-        get_ipython().execution_count -= 1  # so that the cells below keep their numbers
+        shell, history = get_ipython(), get_ipython().history_manager
+        if history.input_hist_raw[-1].startswith("def _upload("):  # the cells below keep their numbers
+            shell.execution_count -= 1
+            del history.input_hist_raw[-1:], history.input_hist_parsed[-1:]
 
 _upload({name!r}, {path!r}, {sha256!r}, {unpack!r})
 del _upload"""
@@ -55,7 +58,10 @@ def _places(paths):
             # Its owner could have put other data there, or links that lead what is saved over other files.
             raise PermissionError(f"{{folder}} is another user's: have it removed first")
     if os.path.exists({run!r}) and "get_ipython" in globals():
-        get_ipython().execution_count -= 1  # so that the cells below keep their numbers
+        shell, history = get_ipython(), get_ipython().history_manager
+        if history.input_hist_raw[-1].startswith("def _places("):  # the cells below keep their numbers
+            shell.execution_count -= 1
+            del history.input_hist_raw[-1:], history.input_hist_parsed[-1:]
 
 _places({paths!r})
 del _places"""

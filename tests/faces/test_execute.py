@@ -13,6 +13,7 @@ from program import nbagent
 
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli.execute import sources
+from nbagent.notebook import document
 from nbagent.notebook.run import MAX_SOURCE, Source
 
 
@@ -127,3 +128,26 @@ def test_what_code_writes_takes_the_place_of_what_lies_beside_it(tmp_path: Path,
     assert [(tmp_path / name).read_text() for name in ("old.csv", "log.txt")] == ["before", "before"]
     found = {str(each.relative_to(tmp_path / "out")): each.read_text() for each in (tmp_path / "out").rglob("*.*")}
     assert found == {"old.csv": "new", "log.txt": "before, after", "parts/two.csv": "two"}
+
+
+def test_cells_that_a_tag_keeps_from_running_stay_in_the_notebook(tmp_path: Path) -> None:
+    """In their place, as they were, also before the first; what stands behind the end of all is gone."""
+    sources = ("-1", "-2", "a = 1", "-3", "-4", "a + 1", "-5", "1/0", "-6", "a", "-7")
+    cells = [nbformat.v4.new_code_cell(each) for each in sources]
+    for each in cells:
+        each.metadata["tags"] = ["skip-execution"] if each.source.startswith("-") else []
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "n.ipynb")
+    words = ("-e", machine.works("bubblewrap").name)
+    assert nbagent("exec", "n.ipynb", "--out", "o.ipynb", *words, cwd=tmp_path).code == 1
+    made = nbformat.read(tmp_path / "o.ipynb", as_version=4)
+    nbformat.validate(made)
+    found = [each for each in made.cells if each.cell_type == "code" and each.id != "requirements"]
+    assert [each.source for each in found] == [*sources[:9]]
+    unrun = [each for each in found if each.source.startswith("-")]
+    assert [(each.outputs, each.execution_count, each.metadata.tags) for each in unrun] == [
+        ([], None, ["skip-execution"])
+    ] * 6
+    read = document.parse((tmp_path / "o.ipynb").read_text(), name="o.ipynb")
+    assert (read.edits, [each.code for each in read.skipped]) == ([], [each.source for each in unrun])
+    assert nbagent("verify", "o.ipynb", *words, cwd=tmp_path).code == 0
+    assert nbagent("exec", "n.ipynb", "--out", "o.ipynb", *words, cwd=tmp_path).code == 1

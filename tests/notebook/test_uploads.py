@@ -8,6 +8,7 @@ import os
 import tarfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -35,15 +36,19 @@ def test_an_archive_stays_in_its_folder(beside: Path) -> None:
 
 
 class Shell:
-    """As much of IPython as the cell asks for."""
+    """As much of IPython as the cell asks for, in its fifth cell."""
 
-    execution_count = 5
+    def __init__(self) -> None:
+        self.execution_count = 5
+        self.history_manager = SimpleNamespace(input_hist_raw=[*"012345"], input_hist_parsed=[*"012345"])
 
 
 def run(upload: FileUploaded, shell: Shell) -> dict[str, Any]:
     """What running the code cell of an upload leaves in a namespace."""
     space: dict[str, Any] = {"get_ipython": lambda: shell}
-    exec(upload_cells(upload, 1)[1]["source"], space)  # noqa: S102 - that is what it is for
+    source = upload_cells(upload, 1)[1]["source"]
+    shell.history_manager.input_hist_raw[-1] = source
+    exec(source, space)  # noqa: S102 - that is what it is for
     return {name: value for name, value in space.items() if not name.startswith("__")}
 
 
@@ -69,7 +74,7 @@ def test_the_file_is_put_there_again(beside: Path, monkeypatch: pytest.MonkeyPat
     assert shell.execution_count == 5
     monkeypatch.setattr(uploads, "RUN", str(beside))
     run(FileUploaded(path=str(target), name="it's.txt", size=7, sha256=digest), shell)
-    assert shell.execution_count == 4
+    assert (shell.execution_count, len(shell.history_manager.input_hist_raw)) == (4, 5)
 
 
 def test_another_file_of_that_name_is_none(beside: Path) -> None:

@@ -40,6 +40,7 @@ from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import CellProof, Proof
 from nbagent.notebook.report import junit
+from nbagent.notebook.uploads import places_cell
 from nbagent.notebook.verify import Verification
 from nbagent.safety.sanitize import clean_output
 from nbagent.safety.sanitize.widgets import STATE_MIME
@@ -73,6 +74,8 @@ def png(*pixels: int) -> str:
     return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(parts)).decode()
 
 
+BLOCK = "# /// script\n# dependencies = []\n# ///"
+PLACES = places_cell([], plain=False)["source"]
 PICTURE = png(*range(0, 250, 5))
 OLD_CYCLER = ("0.11.0", "3a27e95f763a428a739d2add979fa7494c912a32c17c4c38c4d5f082cad165a3")
 OTHER = png(*range(0, 245, 5), 246)
@@ -596,16 +599,25 @@ def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:
         assert [bool(each.differences) for each in found.values()] == differ
 
 
-async def test_cells_that_an_export_adds_are_not_counted() -> None:
-    """Code finds the numbers of the session in `In` and `Out`."""
-    added = {"nbagent": {"role": "places"}}
-    sources = ("first = 1", "41 + first", "print(In[1], Out[1])")
+@pytest.mark.parametrize(
+    ("first", "counted"),
+    [
+        *((each, False) for each in ("first = 1", "get_ipython().execution_count -= 1", PLACES, BLOCK)),
+        *((each, True) for each in (PLACES, BLOCK)),
+    ],
+)
+async def test_cells_that_an_export_adds_are_not_counted(first: str, counted: bool) -> None:
+    """Code finds the numbers of the session in `In` and `Out`, also where the cell counts back by itself.
+
+    The cell for data does so in other clients' kernels, which count it.
+    """
+    sources = (first, "41", "print(In[1], Out[1])")
     cells = [nbformat.v4.new_code_cell(each) for each in sources]
-    cells[0].metadata |= added
-    cells[1].metadata |= {"nbagent": {"role": "anybody's"}}
+    if not counted:
+        cells[0].metadata |= {"nbagent": {"role": "places"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"nbagent": {"version": 1}})
     runs = FreshRuns(document.of(notebook, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
-    assert (await runs.once()).cells[3].text.strip() == "41 + first 42"
+    assert (await runs.once()).cells[3].text.strip() == "41 41"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sys
@@ -53,6 +54,13 @@ async def execute(
         ended.error = error
     else:
         ended = await work(make, do, wanted=wanted, exports=lambda _: wanted.out is not None, results=sys.stdout)
+    if ended.notebook is not None and run.unrun:
+        from nbagent.notebook.export import add_skipped
+
+        try:
+            await asyncio.to_thread(add_skipped, ended.notebook, run.unrun)
+        except NbagentError as error:
+            ended.error = ended.error or error
     if run.skipped:
         names = ", ".join(run.skipped[:MOST_NAMED])
         more = f" and {len(run.skipped) - MOST_NAMED:,} more" if len(run.skipped) > MOST_NAMED else ""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple
 
 from nbagent.core.events import Output
@@ -18,7 +19,7 @@ from nbagent.notebook.compare import forms, tables, texts
 from nbagent.notebook.compare.forms import text_of
 from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.notes import is_mark
-from nbagent.notebook.compare.texts import EVERY_RUN, HTML, MOST, PLAIN, Context, Difference, label
+from nbagent.notebook.compare.texts import BY_CHANCE, EVERY_RUN, HTML, MOST, NO_SEED, PLAIN, Context, Difference, label
 from nbagent.notebook.compare.widgets import BEYOND, WIDGET
 from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
@@ -83,8 +84,17 @@ def compare(
             found.is_cut = True
             break
         _compare_piece(key, one, other, more, context, found)
-    found.differences = list(_once(found.differences))[:most]
+    found.differences = list(_once(_by_chance(found.differences)))[:most]
     return found
+
+
+def _by_chance(differences: Sequence[Difference]) -> list[Difference]:
+    """The differences, each with the cause of others in its piece: rows drawn at random have few values in a column."""
+    drawn = {each.what for each in differences if each.cause == NO_SEED}
+    return [
+        each._replace(cause=BY_CHANCE) if not each.cause and each.what in drawn and each.stored and each.fresh else each
+        for each in differences
+    ]
 
 
 def _compare_piece(
@@ -135,14 +145,14 @@ def _told(difference: Difference) -> tuple[str, ...]:
 def pieces(outputs: Iterable[Output]) -> _Pieces:
     """What a cell shows, by what it is and its MIME type."""
     found: _Pieces = {}
-    number = 0
-    for output in outputs:
+    number, outputs = 0, [*outputs]
+    for output, following in zip_longest(outputs, outputs[1:]):
         kind = output["output_type"]
         if kind == "stream":
             name = str(output.get("name", "stdout"))
             found[name, ""] = found.get((name, ""), "") + text_of(output.get("text", ""))
             continue
-        if kind == "display_data" and is_mark(output):
+        if kind == "display_data" and is_mark(output, following):
             continue
         number += 1
         if kind == "error":

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from nbagent.notebook.compare.tokens import Token, number
@@ -30,6 +30,10 @@ _PARTS = re.compile(
     r"(?:hour|minute|second|tm_hour|tm_min|tm_sec|((?:micros|nanos)econds?|relativeCreated))\W*$", re.IGNORECASE
 )
 """What stands before a part of a time."""
+EPOCH = date(1970, 1, 1).toordinal()
+_YEAR_FIRST = re.compile(r"\D{0,20}((?:19|20|21)\d\d)(?:\D{1,2}(\d\d?)\D{1,2}(\d\d?)(?!\d)|(\d\d)(\d\d)(?=\D|\d{4}|$))")
+_REPR = re.compile(r"datetime\(\d+, \d+, \d+, (\d\d?), (\d\d?)(?:, (\d\d?)(?!\d))?")
+_TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?[+-]\d\d:?\d\d\b)?")
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,9 @@ def is_moment(token: Token, moment: float, zones: Sequence[int]) -> bool:
 
 def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether the times of the day in two dates are the same, or as far apart as the runs; or there are none."""
-    shown = [re.search(r"(\d{1,2}):(\d{2})", each.text) for each in (stored, fresh)]
+    shown = [_TIME.search(each.text) or _REPR.search(each.text) for each in (stored, fresh)]
+    if not is_real(stored.text):
+        return False
     if moments.stored is None or not (shown[0] and shown[1]):
         return True
     at = [int(each[1]) * 3600 + int(each[2]) * 60 for each in (shown[0], shown[1])]
@@ -90,6 +96,12 @@ def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
     room += HOUR if not any(each % HOUR for each in at) else 0  # as where code leaves out the minutes
     steps = {0, *(one - other for one, other in itertools.permutations(moments.zones, 2) if abs(one - other) == HOUR)}
     return at[0] == at[1] or any(is_off(apart - step, room, 12 * HOUR) for step in steps)
+
+
+def is_real(text: str) -> bool:
+    """Whether a clock can show the hour, the minute and the second of a text, if it has any."""
+    found = _TIME.search(text) or _REPR.search(text)
+    return found is None or (int(found[1]) < 24 and int(found[2]) < 60 and int(found[3] or 0) < 60)
 
 
 def is_shifted(stored: Token, fresh: Token, moments: Moments, *, again: bool) -> bool:
@@ -119,15 +131,23 @@ def _day(moment: float, zone: int) -> int:
 
 
 def _days(text: str, moment: float, farthest: int) -> set[int]:
-    """The numbers of the days that a text may mean, read as a date in whatever order, so many days from a moment."""
-    numbers = [int(each) for each in re.findall(r"\d+", text)[:8]]
-    if len(numbers) and len(first := str(numbers[0])) in (6, 8, 12, 14):
-        year = 2 if len(first) == 6 else 4
-        numbers = [int(first[:year]), int(first[year : year + 2]), int(first[year + 2 : year + 4]), *numbers[1:]]
+    """The numbers of the days that a text may mean, so many days from a moment: read in whatever order.
+
+    A text that begins with a year in four digits means one day or, if there is no such day, none.
+    """
+    at = _day(moment, 0)
+    if found := _YEAR_FIRST.match(text):
+        with contextlib.suppress(ValueError):
+            day = date(*(int(each) for each in found.groups() if each)).toordinal() - EPOCH
+            return {day} & {*range(at - farthest, at + farthest + 1)}
+        return set()
+    numbers = [int(each) for each in re.findall(r"\d+", _TIME.sub(" ", text))[:8]]
+    if len(numbers) and len(first := str(numbers[0])) == 6:
+        numbers = [int(first[:2]), int(first[2:4]), int(first[4:]), *numbers[1:]]
     words = [each[:3].lower() for each in re.findall(r"[A-Za-z]{3,}", text)]
-    today, at = datetime.fromtimestamp(moment, UTC), _day(moment, 0)
     near = range(-farthest, farthest + 1)
     with contextlib.suppress(OverflowError):  # a moment at the end of time
+        today = datetime.fromtimestamp(moment, UTC)
         return {at + days for days in near if _renders(numbers, words, today + timedelta(days=days))}
     return set()
 

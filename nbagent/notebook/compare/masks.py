@@ -43,6 +43,7 @@ BUILT_IN = tuple(
         (r"\u2007", " "),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
+        (r"^([-dlbcps][-rwxsStT]{9}[.+@]? {1,9}\d{1,9}) {1,9}(?:root|sandbox) {1,9}(?:root|sandbox) ", r"\1 OWNER "),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
         (r"\b(Device: |Inode: |[UG]id: \( {0,9})\d[\da-fhd,]{0,20}", r"\1N"),
         (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
@@ -73,7 +74,10 @@ BUILT_IN = tuple(
         (r"^Matplotlib is building the font cache; this may take a moment\.\n?", ""),
     )
 )  # fmt: skip
-"""Addresses of objects, names of cells' files, IPython's timings, progress bars, temporary files, packages' folders."""
+"""Addresses of objects, names of cells' files, IPython's timings, progress bars, temporary files, packages' folders.
+
+A sandbox's own folders are its user's in some, and root's in others, as `ls -l` says.
+"""
 
 WROTE = Mask(re.compile(r"^Overwriting (?=\S)", re.MULTILINE), "Writing ")
 """What `%%writefile` says: a file that the notebook itself wrote may lie beside it."""

@@ -19,17 +19,19 @@ from packaging.version import InvalidVersion, Version
 from nbagent.core.events import Output
 from nbagent.core.text import printable
 from nbagent.notebook.compare.forms import text_of
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 from nbagent.sandbox.inside.file_watch_inside import WHY_ODD
 from nbagent.sandbox.paths import OUTPUT, WORKSPACE
 from nbagent.sandbox.results.folder import inert_name, safe_name
 
 LONGEST_NAME = 200
 """Characters of a file's name in a sentence."""
-_MARK = re.compile(
-    r"\[(?:What|The widget that) follows was (?:changed|added)(?: while (?:no cell|cell \d{1,9}) ran,)? "
-    r"after this cell had ended\.\]"
+CHANGED, ADDED, WIDGET_CHANGED = (
+    "What follows was changed",
+    "What follows was added",
+    "The widget that follows was changed",
 )
-"""What `shown.py` says of late outputs."""
+"""What is said of late outputs."""
 _INSTALLED = "nbagent: Installed "
 """How a client's kernel begins to say which packages a cell missed (`magics_inside.py`)."""
 _SAVED = re.compile(r"nbagent: saved in [\w.~/-]{1,300}: (.{1,9000}?)(?: and ([\d,]{1,9}) more)?")
@@ -69,9 +71,27 @@ _FIXED = re.compile(
 """What it prints to standard error and names nothing (`client_inside.py`)."""
 
 
-def is_mark(output: Output) -> bool:
-    """Whether an output only says that the next one came late."""
-    return _MARK.fullmatch(_said(output)) is not None
+def mark(what: str, during: int | None) -> Output:
+    """A mark for a late output. It is an output of its own, so that the marked one can't style or hide it."""
+    when = {None: "", 0: " while no cell ran,"}.get(during, f" while cell {during} ran,")
+    text = f"[{what}{when} after this cell had ended.]"
+    facts = {"late": {"during": during}}
+    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {"nbagent": facts}}
+
+
+def is_mark(output: Output, following: Output | None) -> bool:
+    """Whether an output only says that the next one came late, as its metadata does; and whether there is that one."""
+    if following is None:
+        return False
+    metadata = output.get("metadata") or {}
+    match metadata.get("nbagent"):
+        case {"late": {"during": int() | None as during}}:
+            data = following.get("data", {})
+            # A view whose model was closed is left out, which a note says.
+            is_widget = VIEW_MIME in data or "left_out" in str(following.get("metadata", {}).get("nbagent"))
+            known = (CHANGED, ADDED, *([WIDGET_CHANGED] if is_widget else []))
+            return _said(output) in (_said(mark(what, during)) for what in known)
+    return False
 
 
 def names_files(outputs: Iterable[Output]) -> bool:

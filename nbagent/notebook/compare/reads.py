@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nbagent.notebook.compare.names import bound_by, called_in, changed_by, given_by, mentioned_in, root_of, words_of
 from nbagent.notebook.compare.samples import SAMPLING, Samples
+from nbagent.notebook.compare.workers import Workers
 from nbagent.notebook.lock import COMMANDS, statements, unparsed
 
 _TIMED_PROGRAMS = (
@@ -38,6 +39,9 @@ _IDS = re.compile(
 )
 _PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
 _OWN_PROCESS = re.compile(r"\bgetp?pid\b")
+_LOG_FORMAT = re.compile(r"%\(process\)[ds]|\{(?:record\.)?process(?::[^}\n]{0,9})?\}")
+"""The format of a log of which each line has the number of the process."""
+_LOGS = frozenset("debug info warning warn error critical exception log".split())
 _MEASURES = re.compile(
     r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
     r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
@@ -93,8 +97,9 @@ class Code:
         self._siblings: dict[str, set[str]] = {}
         self._samples = Samples(self._differs, self._modules, self._siblings)
         self._starters: dict[str, str] = {}
-        self._zoned = False
+        self._zoned = self._formats = False
         self._gathered: set[str] = set()
+        self._threads = Workers(_CONCURRENT)
 
     def take(self, code: str) -> Reads:
         """Take in the next cell; returns what it reads."""
@@ -110,11 +115,14 @@ class Code:
                 self._siblings |= dict.fromkeys(bound, bound)
             elif isinstance(statement, ast.Assign) and _DRAWS_ON.match(unparsed(statement.value)):
                 self._siblings |= dict.fromkeys(bound, bound | mentioned_in(statement.value) - self._modules)
+        self._formats |= _LOG_FORMAT.search(code) is not None
         self._zoned |= _ZONED.search(code) is not None
         clock, ident = self._reads(code, _CLOCKS, self.clocks), self._reads(code, _IDS, self.ids)
         concurrent, own = _CONCURRENT.search(code) is not None, self._reads(code, _OWN_PROCESS, self.workers)
-        if unordered := any(not _UNORDERED.isdisjoint(called_in(each)) for each in statements(code)):
+        mixed = not self._threads.take(statements(code))
+        if unordered := mixed and any(not _UNORDERED.isdisjoint(called_in(each)) for each in statements(code)):
             self._gathered |= {name for each in statements(code) for name, _ in changed_by(each)} - self._modules
+        gathered = self._gathered | (self._threads.names if mixed else set())
         if _LISTS_NAMES.search(code):
             clock, ident = clock or bool(self.clocks), ident or bool(self.ids)
         return Reads(
@@ -124,9 +132,11 @@ class Code:
             measure=self._reads(code, _MEASURES, self.measures),
             only_measure=_only_measures(code),
             processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
+            own_process=own,
+            logs_process=self._formats and any(not _LOGS.isdisjoint(called_in(each)) for each in statements(code)),
             unset=_shows_unset(code),
-            concurrent=concurrent,
-            unordered=unordered or any(mentioned_in(each) & self._gathered for each in statements(code)),
+            concurrent=concurrent and mixed,
+            unordered=unordered or any(mentioned_in(each) & gathered for each in statements(code)),
             zoned=self._zoned,
             shows_samples=self._samples.take(statements(code)),
         )
@@ -189,6 +199,8 @@ class Reads:
         measure: How much memory or time the machine has left.
         only_measure: Nothing but that.
         processes: The numbers of processes that the kernel started.
+        own_process: The number of the kernel's process.
+        logs_process: That in lines of a log.
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
         unordered: In which order threads or processes gave what it shows.
@@ -202,6 +214,8 @@ class Reads:
     measure: bool = False
     only_measure: bool = False
     processes: bool = False
+    own_process: bool = False
+    logs_process: bool = False
     unset: bool = False
     concurrent: bool = False
     unordered: bool = False

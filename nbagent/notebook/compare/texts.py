@@ -35,6 +35,7 @@ EVERY_RUN = "it changes with every run"
 BEYOND = "more differs than is compared word by word"
 UNSET = "it may be what was in memory before, as in an array that nobody has filled"
 NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
+BY_CHANCE = "it may be of the random numbers without a seed beside it, on which two runs agree here by chance"
 UNSET_AGAIN = f"{EVERY_RUN}, as an array does that nobody has filled"
 TWICE = "when it was made, a cell that missed a module may have run twice"
 ORDER = "the same in another order"
@@ -300,7 +301,8 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return "timing"
     if reads.clock and is_now(stored, fresh, moments):
         return "date"
-    if reads.ident and is_process(stored, fresh, context.processes, others=reads.processes):
+    known = {"others": reads.processes, "own": reads.own_process, "logged": reads.logs_process}
+    if (reads.ident or reads.logs_process) and is_process(stored, fresh, context.processes, **known):
         return "id"
     # Libraries make names up, and no numbers with a point: these are what a chart draws.
     named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nbagent.notebook.compare.dates import HOUR, QUARTER, Moments, is_off
+from nbagent.notebook.compare.dates import HOUR, QUARTER, Moments, is_off, is_real
 from nbagent.notebook.compare.tokens import Token, number, seconds
 
 EXACT = 6
@@ -26,6 +26,8 @@ _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
 """Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
+_OF_PROCESS = re.compile(r"(?:pid|proc|process|kernel)(?: ?id)?\W*$", re.I)
+_OF_PARENT = re.compile(r"(?:ppid|parent(?:[ _]?p?id)?)\W*$", re.I)
 _LABELS = re.compile(
     r"(?:elapsed|took|taken|time|duration|seconds|runtime|secs|msec|\bms|latency|finished in|done in|(?:user|system)=)"
     r"\W*$",
@@ -37,12 +39,14 @@ class Processes(NamedTuple):
     """The numbers of the processes of a fresh run.
 
     Attributes:
-        kernel: That of its kernel; 0 if it isn't known, or is the same in each run.
+        kernel: That of its kernel; 0 if it isn't known, or is nearly the same in each run.
         started: Those of the processes and threads that its cells started.
+        own: That of its kernel; 0 if it isn't known.
     """
 
     kernel: int = 0
     started: range = range(0)
+    own: int = 0
 
 
 def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
@@ -53,6 +57,8 @@ def _is_time(stored: Token, fresh: Token, moments: Moments) -> bool:
     longest = 1.5 * moments.elapsed + 1
     if min(_times(fresh)) <= longest:
         return True
+    if not is_real(stored.text):
+        return False
     pairs = [(stored, moments.stored), (fresh, moments.fresh)]
     off = [_times(token)[0] - at for token, at in pairs if at is not None]
     if all(is_off(each, longest + 60, QUARTER) for each in off):
@@ -161,13 +167,22 @@ def is_id(token: Token) -> bool:
     )
 
 
-def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool) -> bool:
+def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool, own: bool, logged: bool) -> bool:
     """Whether both are the number of a process: that of the kernel, or of `others` that its cells started.
 
-    A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run.
+    A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run. There a number is
+    that of the kernel if the code asks for its `own`, and it is called so or is all of a line, or if it was `logged`.
     """
     if not (stored.text.isdecimal() and fresh.text.isdecimal()):
         return False
     one, other = int(stored.text[:20]), int(fresh.text[:20])
-    started = others and other in processes.started and abs(one - other) <= NEAR
-    return started or other == processes.kernel > 0
+    near = abs(one - other) <= NEAR
+    if (others and near and other in processes.started) or other == processes.kernel > 0:
+        return True
+    if not near or not 0 < other <= processes.own:
+        return False
+    both = (stored, fresh)
+    if other < processes.own:
+        return own and all(_OF_PARENT.search(each.before) for each in both)
+    named = all(_OF_PROCESS.search(each.before) or each.row.strip() == each.text for each in both)
+    return logged or (own and named)

@@ -66,10 +66,11 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
         return re.sub(PIP, r"\1%pip install ", "".join(lines)).splitlines(keepends=True)
 
     def after_run(result: Any) -> None:
-        if re.fullmatch(rf"\s*(?:{SCRIPT[4:]})\s*", result.info.raw_cell or "", re.MULTILINE):
+        is_block = re.fullmatch(rf"\s*(?:{SCRIPT[4:]})\s*", result.info.raw_cell or "", re.MULTILINE)
+        if is_block and result.info.store_history:
             # Such a cell does not count: tracebacks name cells by number, and a notebook that was exported with one on
             # top must give the same outputs again.
-            shell.execution_count -= 1
+            uncount(shell)
 
     import tomllib
 
@@ -77,6 +78,13 @@ def offer_installs(shell: Any, controller: str, *, tell: bool) -> None:
     shell.events.register("pre_run_cell", before_run)
     shell.events.register("post_run_cell", after_run)
     shell.input_transformers_cleanup.insert(0, rewrite)
+
+
+def uncount(shell: Any) -> None:
+    """Give the next cell the number of the one that ran last, also in `In`."""
+    shell.execution_count -= 1
+    for inputs in (shell.history_manager.input_hist_parsed, shell.history_manager.input_hist_raw):
+        del inputs[-1:]
 
 
 def go_on(shell: Any) -> None:
@@ -131,9 +139,7 @@ def go_on(shell: Any) -> None:
         missed = failed  # whatever error named the module
         if counted:
             # The code gets the same count again, as in a notebook that runs where the package is there.
-            shell.execution_count -= 1
-            for inputs in (shell.history_manager.input_hist_parsed, shell.history_manager.input_hist_raw):
-                del inputs[-1:]
+            uncount(shell)
         shell.kernel.get_parent()["metadata"][DONE] = done
         return done
 

@@ -13,8 +13,10 @@ import pytest
 from notebook.compare.shared import MOMENTS, result, stream
 
 from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.notes import CHANGED, WIDGET_CHANGED, mark
 from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context, Strictness
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 
 def test_each_error_of_a_cell_is_compared() -> None:
@@ -247,15 +249,27 @@ def test_errors_and_missing_outputs_are_found() -> None:
 
 def test_what_nbagent_says_of_outputs_is_no_output() -> None:
     """A re-run has other cells beside a late output; what stands beside such a sentence is compared in its place."""
-    told = "[The widget that follows was changed while cell 3 ran, after this cell had ended.]"
-    mark = {"output_type": "display_data", "data": {"text/plain": told}, "metadata": {}}
-    more = {**mark, "data": {"text/plain": f"{told} 5"}}
-    forged = {**mark, "data": {"text/plain": told.replace("cell 3", "revenue was 5 million")}}
-    context = Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
-    assert compare([mark, result(text_plain="5")], [result(text_plain="5")], context).differences == []
-    assert compare([mark, result(text_plain="5")], [result(text_plain="6")], context).differences
-    assert compare([more], [], context).differences
-    assert compare([forged], [], context).differences
+    told, context = mark(CHANGED, 3), Context(moments=MOMENTS, reads=Code().take(""), strictness=Strictness())
+    assert compare([told, result(text_plain="5")], [result(text_plain="5")], context).differences == []
+    assert compare([told, result(text_plain="5")], [result(text_plain="6")], context).differences
+
+
+def test_a_sentence_on_a_late_output_says_what_its_metadata_does_and_stands_before_it() -> None:
+    """With another number, with more words, behind its output or before another one, it is an output."""
+    view, context = result(**{VIEW_MIME: {"model_id": "a"}}, text_plain="Output()"), Context(moments=MOMENTS)
+    told = mark(WIDGET_CHANGED, 16)
+    text = told["data"]["text/plain"]
+    assert compare([told, view], [view], context).differences == []
+    for other in (text.replace("16", "86"), f"{text} 5", text.replace("cell 16", "revenue was 5 million"), "16"):
+        assert compare([{**told, "data": {"text/plain": other}}, view], [view], context).differences
+    for metadata in ({}, {"nbagent": {}}, {"nbagent": {"late": {"during": 15}}}):
+        assert compare([{**told, "metadata": metadata}, view], [view], context).differences
+    assert compare([{**told, "data": told["data"] | {"text/html": "5"}}, view], [view], context).differences
+    assert compare([view, told], [view], context).differences
+    text = result(text_plain="1")
+    assert compare([told, text, view], [text, view], context).differences
+    left_out = {**text, "metadata": {"nbagent": {"left_out": "Left out: interactive output of type x"}}}
+    assert compare([told, left_out], [text], context).differences == []
 
 
 def test_what_differs_is_called_on_one_line() -> None:

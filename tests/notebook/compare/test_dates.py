@@ -76,6 +76,27 @@ def test_the_zone_of_the_lock_is_that_of_its_dates() -> None:
     assert [code.take(each).zoned for each in ("1", "import arrow", "now")] == [False, True, True]
 
 
+@pytest.mark.parametrize(
+    ("form", "real", "unreal"),
+    [
+        ("datetime.datetime(%Y, %m, %d, %H, %M, %S, 226776)", ", 26,", ", 36,"),
+        ("datetime.datetime(%Y, %m, %d, %H, %M, %S)", ", 23,", ", 22,"),
+        ("datetime.datetime(%Y, %m, %d, %H, %M, %S)", ", 10,", ", 62,"),
+        ("Timestamp('%Y-%m-%d %H:%M:%S')", "-26", "-36"), ("%Y-%m-%dT%H:%M:%S", "-26", "-36"),
+        ("%Y-%m-%d %H:%M:%S", "-11-", "-21-"), ("%Y%m%d_%H%M%S", "1126", "2126"), ("%Y/%m/%d %H:%M", "/11/", "/10/"),
+        ("%d.%m.%Y %H:%M:%S", "26.", "36."), ("%d %b %Y %H:%M:%S", "23:", "33:"), ("%H:%M", "23:", "38:"),
+    ],
+)  # fmt: skip
+def test_a_day_or_a_time_that_there_is_not_is_no_moment(form: str, real: str, unreal: str) -> None:
+    """Numbers of the time are no day or month of a date that begins with its year, though they are those of a day."""
+    at = datetime(2026, 11, 26, 23, 10, 35, tzinfo=UTC)
+    moments = Moments(stored=at.timestamp(), fresh=at.timestamp() + 60, elapsed=9.0, early=9.0, zones=(0,))
+    stored, *fresh = ((at + timedelta(seconds=each)).strftime(form) for each in (0, 61, 65))
+    code = "now = datetime.now()\nprint(now)"
+    assert compared(stored, *fresh, code=code, moments=moments).differences == []
+    assert compared(stored.replace(real, unreal, 1), *fresh, code=code, moments=moments).differences
+
+
 def test_a_minute_is_no_year() -> None:
     """Where it has the number that the last two digits of the year are."""
     shown = [f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d %H}:26:26" for each in (THEN, NOW)]

@@ -90,6 +90,15 @@ def test_rows_of_a_profile_come_in_the_order_of_their_times() -> None:
     assert compared(one + other, other + row(2, "a.py:3(f)"), code=code).differences
 
 
+def test_a_sandboxs_own_folder_is_its_users_or_roots() -> None:
+    """By whichever engine it is there; another owner, size or permission is a difference."""
+    row = "total 0\ndrwxr-xr-x 2 {} 40 Nov 27 02:07 .\n"
+    stored, fresh = row.format("sandbox sandbox"), row.format("root    root   ")
+    assert compared(stored, fresh, fresh, code="!ls -la /tmp/data").differences == []
+    for other in (row.format("ada ada"), stored.replace("x 2", "x 3"), stored.replace("xr-x 2", "xrwx 2"), "root"):
+        assert compared(other, fresh, fresh, code="!ls -la /tmp/data").differences
+
+
 def test_a_persons_masks_are_nbvals(tmp_path: Path) -> None:
     """Sections with `regex` and `replace`; a wrong one is told."""
     path = tmp_path / "masks.cfg"

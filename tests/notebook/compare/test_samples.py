@@ -7,7 +7,7 @@ from notebook.compare.shared import MOMENTS, compared, result
 
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.reads import Code
-from nbagent.notebook.compare.texts import NO_SEED, Context
+from nbagent.notebook.compare.texts import BY_CHANCE, EVERY_RUN, NO_SEED, Context
 
 
 def test_a_name_within_an_expression_is_its_own() -> None:
@@ -105,3 +105,12 @@ def test_numbers_that_the_machine_draws_are_no_ids(code: str) -> None:
     for honest in ("print(secrets.token_hex(4))", "print(uuid.uuid4())", "from secrets import token_hex\ntoken_hex(4)"):
         assert compared("id 9f8e7d0a", "id 0a1b2c4e", "id d4c3a210", code=f"{code}\n{honest}").differences == []
         assert not Code().take(honest).shows_samples
+
+
+def test_values_of_random_rows_on_which_two_runs_agree_have_a_cause_too() -> None:
+    """A column with few values; in a cell that shows no random numbers the same is a change without one."""
+    shown = ("268 woman", "100 man", "1271 man")
+    found = compared(*shown, code="rows = np.random.permutation(len(df))[:1]\ndf.iloc[rows]").differences
+    assert [each.cause for each in found] == [NO_SEED, BY_CHANCE]
+    assert not found[1].is_unstable
+    assert [each.cause for each in compared(*shown, code="df.head()").differences] == [EVERY_RUN, ""]

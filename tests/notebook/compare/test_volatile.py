@@ -86,6 +86,37 @@ def test_numbers_of_processes_are_ids_where_code_asks_for_them() -> None:
     assert found("[(9, 20)]", "[(10, 20)]")
 
 
+@pytest.mark.parametrize(
+    ("cells", "stored", "fresh", "same"),
+    [
+        (["print('pid', os.getpid(), rows)"], "pid 6 3", "pid 7 3", True),
+        (["pid = os.getpid()", "pid"], "6", "7", True),
+        (
+            ["print(f'process={os.getpid()}; parent={os.getppid()}')"],
+            "process=6; parent=4",
+            "process=7; parent=5",
+            True,
+        ),
+        (["log.basicConfig(format='%(process)d %(message)s')", "log.info(rows)"], "6 3", "7 3", True),
+        (["log.basicConfig(format='%(process)d %(message)s')", "print(rows)"], "6", "7", False),
+        (["print('pid', os.getpid(), rows)"], "pid 7 6", "pid 7 7", False),
+        (["print('pid', os.getpid(), rows)"], "pid 7 6", "pid 7 5", False),
+        (["print('pid', os.getpid())"], "pid 6", "pid 8", False),
+        (["print('pid', os.getpid())"], "pid 60", "pid 7", False),
+        (["print('pid', rows)"], "pid 6", "pid 7", False),
+    ],
+)
+def test_the_number_of_the_kernels_own_process_is_none_of_a_result(
+    cells: list[str], stored: str, fresh: str, *, same: bool
+) -> None:
+    """A sandbox numbers it from 1, so that runs may agree on it by chance: what asks for it names it, or logs it."""
+    code = Code()
+    reads = [code.take(each) for each in cells][-1]
+    context = Context(moments=MOMENTS, reads=reads, processes=Processes(0, range(15, 90), 7))
+    found = compare([stream(stored)], [stream(fresh)], context, again=[[stream(fresh)]])
+    assert (found.differences == [], found.excused) == (same, {"id"} if same else set())
+
+
 def test_small_numbers_beside_threads_are_no_processes() -> None:
     """Only where the code asks for the numbers of processes or threads."""
     reads = Code().take("with ThreadPoolExecutor(4) as ex:\n    print(*ex.map(cube, range(6)))")
