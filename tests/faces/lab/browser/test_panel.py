@@ -164,7 +164,7 @@ def test_hosts_are_asked_about_where_the_shield_says_so(opened: Callable[..., Pa
     panel.place.get_by_label("Host").get_by_text("denied").wait_for()
     panel.place.get_by_text("Go on beyond the budget?").wait_for()
     panel.place.get_by_role("button", name="Reject").click()
-    expect(panel.place.get_by_label("Answer")).to_contain_text("a larger budget is for a new session to have")
+    expect(panel.place.get_by_label("Answer")).to_contain_text("for a larger budget, begin a new session")
     panel.picture("budget-rejected")
     panel.place.get_by_role("button", name="New session").click()
     shield.click()
