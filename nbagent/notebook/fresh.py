@@ -34,7 +34,9 @@ from nbagent.sandbox.spec import SandboxSpec
 RUNS_ON = frozenset({"ok", "error"})
 """Ends of a cell after which the next one finds its variables."""
 MOST_SAVED = 1_000
-"""Files of one cell that are known to be saved."""
+"""Files that one look for those that a cell saved reports."""
+MOST_LOOKS = 20
+"""Looks after one cell."""
 MAX_LOADER = 100_000
 """Characters of HTML that loads Plotly's library by its address; the library itself has millions."""
 
@@ -178,10 +180,16 @@ class FreshRuns:
         watch = FileWatch(kernel, about.output_folder, bound=MOST_SAVED, work=about.workspace_folder)
 
         async def saved() -> frozenset[str]:
-            found = await watch.look()
-            files = [each[0] for folder in (found.output, found.work) for each in folder.files]
-            odd = [each[0] for folder in (found.output, found.work) for each in folder.odd]
-            return frozenset(map(notes.shown, (*files, *odd)))
+            names = set[str]()
+            for _ in range(MOST_LOOKS):
+                found = await watch.look()
+                looked = found.output, found.work
+                for folder in looked:
+                    names.update(notes.shown(name) for name, *_ in folder.files)
+                    names.update(notes.shown(name) for name, _ in folder.odd)
+                if all(folder.fresh <= len(folder.files) for folder in looked):
+                    break
+            return frozenset(names)
 
         await saved()
         return saved

@@ -180,7 +180,7 @@ class SessionManager:
                 raise UsageError(f"The session {session} is running.", mend="End it first, or use force.")
             await self._end(session)
         if not await self._remove([base]) and base.is_dir():
-            raise UsageError(f"The session {session} did not end.", mend="Try again in a moment.")
+            raise UsageError(f"The session {session} did not end.", mend=f"Try again in a moment, or remove {base}.")
 
     async def _end(self, session: str) -> None:
         end = time.monotonic() + LET_GO_SECONDS
@@ -221,8 +221,8 @@ class SessionManager:
                 with contextlib.ExitStack() as stack:
                     try:
                         is_held = stack.enter_context(lock_held(folder, patience=LOCK_SECONDS))
-                    except FileNotFoundError:
-                        continue  # it was deleted meanwhile
+                    except OSError:
+                        continue  # it was deleted meanwhile, or what is called lock is no file
                     if is_held:
                         await asyncio.to_thread(_end_sandbox, folder.name)
                         # First: a folder that is left is found again, a conversation without one is not.

@@ -540,6 +540,7 @@ export interface Status {
   engine: string | null;
   approvals: string;
   budget: string;
+  lists_hosts: boolean;
   max_upload_mb: number;
   problem: string;
   making: string;

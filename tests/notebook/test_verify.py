@@ -599,6 +599,19 @@ def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:
         assert [bool(each.differences) for each in found.values()] == differ
 
 
+async def test_all_files_of_a_cell_are_known_where_a_notebook_says_how_many() -> None:
+    """One look reports a part of them."""
+    code = "for each in range(1_300):\n    open(f'/tmp/output/{each}', 'w').close()"
+    cells = [nbformat.v4.new_code_cell(each, execution_count=1) for each in (code, "1")]
+    said = "nbagent: 1,200 more files come after the next cell.\n"
+    cells[0].outputs = [nbformat.v4.new_output("stream", name="stderr", text=said)]
+    notebook = document.of(nbformat.v4.new_notebook(cells=cells), name="n")
+    ran = await FreshRuns(notebook, engine=machine.works("bubblewrap"), spec=SandboxSpec()).once()
+    assert [len(ran.saved[each]) for each in (1, 2)] == [1_300, 0]
+    found = compared(notebook, ran, reads=all_reads(notebook), strictness=Strictness())
+    assert found[1].differences == []
+
+
 @pytest.mark.parametrize(
     ("first", "counted"),
     [

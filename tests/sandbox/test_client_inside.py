@@ -32,6 +32,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.shown: list[Any] = []
+        self.user_ns: dict[str, Any] = {}
         self.after: list[Any] = []
         self.kernel = SimpleNamespace(get_parent=dict)
         self.display_pub = SimpleNamespace(clear_output=lambda wait: wait, publish=lambda data: data)
@@ -71,6 +72,26 @@ def test_a_host_that_does_not_count_kills_is_not_asked_for_more(
     inside.serve_client(shell, "", {"hosts": True, "memory_mb": 9})
     shell.after[0](None)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "fetches"),
+    [
+        ("!git clone https://example.org/x", True),
+        ("x = 1\n  !cd /tmp && git -C x pull", True),
+        ("!curl -sS https://example.org | head", True),
+        ("!ls; wget example.org", True),
+        ("!git status", False),
+        ("!git status; python clone", False),
+        ("!ls .git", False),
+        ("!python make.py git clone", False),
+        ("!curl-config --version", False),
+        ("curl = 5", False),
+    ],
+)
+def test_only_what_fetches_is_told_that_there_is_no_network(inside: ModuleType, code: str, fetches: bool) -> None:
+    """Whatever goes wrong, git exits with one number."""
+    assert bool(inside.FETCHES.search(code)) is fetches
 
 
 def test_variables_are_found_beside_what_ipython_keeps(inside: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -143,6 +144,22 @@ async def test_what_was_deleted_meanwhile_keeps_nothing_else_from_it(tmp_path: P
     sessions = tmp_path / "sessions"
     assert await manager._remove([sessions / "gone", sessions / "three"]) == [sessions / "three"]
     assert list(sessions.iterdir()) == []
+
+
+async def test_a_session_whose_lock_is_no_file_stays_and_the_others_are_removed(tmp_path: Path) -> None:
+    """A link would be written to elsewhere, and a pipe be waited for."""
+    manager = SessionManager(state_dir=tmp_path)
+    for name in ("link", "pipe", "one"):
+        write_log(tmp_path, name, SessionEnded())
+    for name in ("link", "pipe"):
+        (tmp_path / "sessions" / name / "lock").unlink(missing_ok=True)
+    (tmp_path / "sessions" / "link" / "lock").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / "sessions" / "pipe" / "lock")
+    assert [each.id for each in await manager.delete_ended(unused=0)] == ["one"]
+    for name in ("link", "pipe"):
+        with pytest.raises(UsageError, match="did not end"):
+            await manager.delete(name)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_managing_imports_nothing_heavy() -> None:

@@ -16,7 +16,9 @@ import pytest
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Asked, CellStarted, ModelFailed, ModelReplied, Record, Renamed, SessionEnded, Usage
 from nbagent.core.folders import LOG_FILE
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.core.session_log import LOCK_SECONDS, SessionLog, read_log
+from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session.catalog import lookup, saved_spec, session_list, summary
 from nbagent.session.catalog.summary import Summary
 
@@ -63,6 +65,25 @@ def test_a_summary_that_is_no_summary_costs_little(tmp_path: Path) -> None:
     (tmp_path / "sessions" / "one" / "summary.json").write_text(json.dumps({"named": "x" * summary.MAX_BYTES}))
     assert summary.read(tmp_path / "sessions" / "one") is None
     assert [each.title for each in session_list.listed(tmp_path)] == ["1 + 1"]
+
+
+def test_a_cache_or_a_saved_sandbox_without_end_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only as much of them is read as they can have."""
+    write_log(tmp_path, "one", CellStarted(cell=1, turn=0, code="1 + 1"))
+    settle(tmp_path)
+    session_list.listed(tmp_path)
+    folder = tmp_path / "sessions" / "one"
+    saved_spec.write_spec(folder, SandboxSpec(trust=trust_for(TrustLevel.ISOLATED)))
+    for path, module, name in (
+        (tmp_path / session_list.CACHE_FILE, session_list, "MAX_CACHE_BYTES"),
+        (folder / saved_spec.SPEC_FILE, saved_spec, "MAX_BYTES"),
+    ):
+        monkeypatch.setattr(module, name, 10_000)
+        path.write_bytes(b" " * 10_000 + path.read_bytes())
+    assert session_list._cached(tmp_path) == {}
+    assert [each.title for each in session_list.listed(tmp_path)] == ["1 + 1"]
+    with pytest.raises(UsageError, match="can't be resumed"):
+        saved_spec.read_spec(session_list.info_of(tmp_path, "one"))
 
 
 def test_a_session_that_is_just_starting_has_begun_now(tmp_path: Path) -> None:

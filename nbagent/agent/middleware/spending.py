@@ -28,7 +28,7 @@ from nbagent.safety.approvals import Consent
 
 ENDED = (
     "Stopped without an answer: this question has used {told}. "
-    "Ask again to go on from there with as much again; a larger budget is for a new session to have."
+    "Ask again to go on from there with as much again; for a larger budget, begin a new session."
 )
 MORE = "Approved, it may use another {grant}; rejected, it ends here without an answer."
 LAST = "The last call used {tokens:,} tokens{money}."

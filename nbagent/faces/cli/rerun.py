@@ -84,7 +84,7 @@ async def changes(notebook: Document, ran: Ran, engine: Engine) -> dict[str, lis
     """What each cell shows now instead of what it showed, by its name."""
     work = partial(compared, notebook, ran, reads=all_reads(notebook), strictness=Strictness())
     found = await in_thread(work)
-    changes: dict[str, list[str]] = {}
+    by_cell: dict[str, list[str]] = {}
     async with Pictures(engine) as pictures:
         for cell in notebook.cells:
             if (comparison := found.get(cell.number)) is None:
@@ -94,8 +94,8 @@ async def changes(notebook: Document, ran: Ran, engine: Engine) -> dict[str, lis
                 likeness = await pictures.compare(pair.stored, pair.fresh, exact=True)
                 told += [] if likeness.same else [f"{pair.what}: another figure ({likeness.told})"]
             if told:
-                changes[cell.id] = told
-    return changes
+                by_cell[cell.id] = told
+    return by_cell
 
 
 def _show(changes: Mapping[str, list[str]], failed: Sequence[str], problems: Sequence[str], *, cells: int) -> None:

@@ -46,6 +46,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         engine: Their engine; None if it is chosen by itself.
         approvals: What the person is asked about in them.
         budget: What a question in them may use, in words.
+        lists_hosts: Whether hosts are listed that they may reach: then the person is asked about others.
         max_upload_mb: MiB of the largest file that can be uploaded.
         problem: What is wrong with the person's settings; empty if nothing is.
         making: What is being made for a first kernel, and how far that is; empty if nothing is.
@@ -58,6 +59,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     engine: str | None = None
     approvals: str = "never-ask"
     budget: str = ""
+    lists_hosts: bool = False
     max_upload_mb: int = 0
     problem: str = ""
     making: str = ""

@@ -7,6 +7,8 @@ from typing import Any
 import nbagent
 from nbagent.core import folders, settings
 from nbagent.core.errors import UsageError
+from nbagent.core.options import Options
+from nbagent.core.policy import Network, TrustLevel, trust_for
 from nbagent.faces.lab.base_handler import ForbiddenError, Handler, may
 from nbagent.faces.lab.messages import EngineList, Loss, ModelList, Status
 
@@ -24,10 +26,16 @@ class StatusHandler(Handler):
             options = settings.override(settings.load(), **self.lab.defaults)
             holds: dict[str, Any] = {name: getattr(options, name) for name in ("model", "trust", "engine", "approvals")}
             holds["budget"] = str(options.budget)
+            holds["lists_hosts"] = _lists_hosts(options)
         except UsageError as error:
             problem, holds = str(error), {}
         holds |= {"max_upload_mb": self.lab.max_upload_mb, "making": folders.progress()}
         self.reply(Status(version=nbagent.__version__, problem=problem, **holds))
+
+
+def _lists_hosts(options: Options) -> bool:
+    """Whether hosts are listed that a session without a network of its own reaches."""
+    return trust_for(TrustLevel.ISOLATED, security=options.security_options).network is Network.LISTED
 
 
 class LossHandler(Handler):

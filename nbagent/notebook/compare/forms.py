@@ -127,7 +127,7 @@ def looks(markup: str) -> str:
     that `tables.content` keeps is compared there.
     """
     marks = [_mark(name, attributes) for name, attributes, _ in elements(markup) if name in _PAGE]
-    found, opened, is_marked = [*filter(None, marks)], [""], any(marks)
+    found, opened, is_marked = [f"{mark}\n" for mark in marks], [""], any(marks)
     for text, name, attributes in parts(markup):
         mark = opened.pop() if name.startswith("/") else _mark(name, attributes)
         if name and not name.startswith("/") and name not in VOID:

@@ -18,9 +18,11 @@ _STARTERS = {
     "subprocess": frozenset("run call check_call check_output Popen getoutput getstatusoutput".split()),
     "os": frozenset({"popen", "system"}),
     "asyncio": frozenset({"create_subprocess_exec", "create_subprocess_shell"}),
+    "asyncio.subprocess": frozenset({"create_subprocess_exec", "create_subprocess_shell"}),
+    "get_ipython()": frozenset({"getoutput", "system"}),
 }
 """What starts a program that an argument names, by module."""
-_STARTS = "|".join(rf"\b{module}\.(?:{'|'.join(sorted(names))})\(" for module, names in _STARTERS.items())
+_STARTS = "|".join(rf"\b{re.escape(module)}\.(?:{'|'.join(sorted(names))})\(" for module, names in _STARTERS.items())
 _CLOCKS = re.compile(
     # As the first word of a list or a sentence, or behind another command of it.
     rf"(?:{_STARTS})[(\[]?(?:['\"](?:\S{{0,60}}/)?\w{{0,3}}sh['\"], ['\"]-\w*c['\"], )?f?['\"]"

@@ -24,7 +24,7 @@ ONE = 50
 BEYOND = "more widgets are shown than are compared"
 """The end of the text of widgets that are not all compared, since nobody knows what else is shown there."""
 _VERSION = "_model_module_version"
-_LAST_DEFAULT = "_view_count"
+_ONLY_IF_WHOLE = "_view_count"
 """An attribute that a page leaves out if it leaves out any, since nobody sets it."""
 _State = Mapping[str, Any]
 
@@ -104,10 +104,12 @@ class Widgets:
 
         A page that saves a notebook leaves out those that are as they began. Other versions have others.
         """
-        one, other = (_attributes(state.get(name)) for state, name in zip(self._states, names, strict=True))
+        models = [state.get(name) for state, name in zip(self._states, names, strict=True)]
+        one, other = map(_attributes, models)
+        before, now = map(_version, models)
         others.update({str(other.get("model_module"))} - {"None", *OWN_MODULES})
-        is_same_program = one.get(_VERSION, other.get(_VERSION)) == other.get(_VERSION)
-        is_whole = self._whole or _LAST_DEFAULT in one
+        is_same_program = before in (None, now)
+        is_whole = self._whole or _ONLY_IF_WHOLE in one
         named = one.keys() & other.keys()
         if is_same_program:
             named |= one.keys() | (other.keys() if is_whole else set())
@@ -176,6 +178,14 @@ def _attributes(model: Any) -> dict[str, Any]:
     return {**state, **{name: model.get(name) for name in ("model_name", "model_module")}, "buffers": binary}
 
 
+def _version(model: Any) -> Any:
+    """The version of the program that a model is of: beside its state, where a page leaves it in; None if unknown."""
+    state = model.get("state") if isinstance(model, dict) else None
+    if not isinstance(state, dict):
+        return None
+    return model.get("model_module_version", state.get(_VERSION))
+
+
 def _is_output(value: Any) -> bool:
     """Whether a value has the form of an output, with text if it is a stream."""
     if not isinstance(value, dict) or not isinstance(value.get("output_type"), str):
@@ -186,4 +196,4 @@ def _is_output(value: Any) -> bool:
 
 def _is_of_program(name: str) -> bool:
     """Whether an attribute says which version of a program draws the widget, or which request it is part of."""
-    return name in ("msg_id", _LAST_DEFAULT, _VERSION, "_view_module_version")
+    return name in ("msg_id", _ONLY_IF_WHOLE, _VERSION, "_view_module_version")

@@ -137,7 +137,7 @@ class ExistingKernel(Sandbox):
             # Who restarts a kernel leaves its file there; who shuts it down removes it.
             raise SandboxError(
                 "The kernel in which this session ran was shut down.",
-                mend="Begin a new session; what the answers have said stays in this one.",
+                mend="Begin a new session; its answers can still be read here.",
             )
         self._spec, self.last_exit = spec, None
         end = time.monotonic() + (BACK_SECONDS if again else _left_to_start(Path(spec.kernel)))

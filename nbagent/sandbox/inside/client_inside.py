@@ -25,8 +25,11 @@ ACCESSOR = "accessor requires "
 """How pandas says by an `AttributeError` that `frame.style` lacks a module."""
 UNREACHED = (101, 113, -2, -3)
 """The numbers of errors where there is no network: no route, and no name server."""
-FETCHES = re.compile(r"(?m)^[^\S\n]*!.{0,1000}\b(?:curl|git|wget)\b")
-"""Code that starts a program for what is elsewhere."""
+FETCHES = re.compile(
+    r"(?m)^[^\S\n]*!(?:.{0,1000}?[;&|])?[^\S\n]*"
+    r"(?:curl|wget|git\b[^\n;&|]{0,1000}\b(?:clone|fetch|ls-remote|pull|push|submodule))(?![\w.-])"
+)
+"""Code that starts a program for what is elsewhere; all else that fails in git exits with the same number."""
 FETCHED_NOTHING = (4, 6, 7, 128)
 """How such programs exit where there is no network: wget; curl, without a name server and without a route; git."""
 
@@ -60,7 +63,7 @@ def serve_client(shell: Any, controller: str, config: dict[str, Any]) -> None:
                 "More is a setting of nbagent's: memory_mb."
             )
         code = shell.user_ns.get("_exit_code")
-        fetched_nothing = FETCHES.search(result.info.raw_cell or "") and type(code) is int and code in FETCHED_NOTHING
+        fetched_nothing = type(code) is int and code in FETCHED_NOTHING and FETCHES.search(result.info.raw_cell or "")
         if not config["hosts"] and (fetched_nothing or is_unreached(error)):
             say(
                 "this sandbox has no network. Which hosts it may reach is a setting of nbagent's: "

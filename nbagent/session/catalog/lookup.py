@@ -67,7 +67,7 @@ def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """Hold a session's lock, so that nobody resumes it meanwhile; yields False if another process has it.
 
     Raises:
-        FileNotFoundError: It was deleted.
+        OSError: It was deleted, or what is called lock there is no plain file, such as a link or a pipe.
     """
     with fileio.opened(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND) as lock:
         try:

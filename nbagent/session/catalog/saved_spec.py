@@ -13,6 +13,8 @@ from nbagent.sandbox.spec import SandboxSpec
 from nbagent.session.catalog.session_list import SessionInfo
 
 SPEC_FILE = "sandbox.json"
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of it that are read."""
 
 
 def write_spec(folder: Path, spec: SandboxSpec) -> None:
@@ -32,7 +34,7 @@ def read_spec(session: SessionInfo) -> SandboxSpec:
     """
     try:
         with opened(session.folder / SPEC_FILE) as file:
-            return msgspec.json.decode(file.read(), type=SandboxSpec, dec_hook=lease.decode)
+            return msgspec.json.decode(file.read(MAX_BYTES), type=SandboxSpec, dec_hook=lease.decode)
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
             f"The session {session.id} can't be resumed: {error}.",

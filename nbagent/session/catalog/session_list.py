@@ -30,6 +30,8 @@ State = Literal["running", "waiting", "ended"]
 """A process owns a session that is `running`; of one that is `waiting` the kernel lives, and can be taken over by
 resuming it; of one that has `ended` the log is left, and files."""
 CACHE_FILE = "sessions.json"
+MAX_CACHE_BYTES = 64 * 1024 * 1024
+"""Bytes of it that are read: more than a hundred thousand sessions take."""
 SETTLED_SECONDS = 1.0
 """Seconds after which each further change gives a folder another time: file systems count time in coarse steps."""
 
@@ -194,6 +196,6 @@ def _has_log(folder: os.DirEntry[str]) -> bool:
 def _cached(root: Path) -> dict[str, _Entry]:
     try:
         with fileio.opened(root / CACHE_FILE) as file:
-            return _CACHE.decode(file.read())
+            return _CACHE.decode(file.read(MAX_CACHE_BYTES))
     except (OSError, msgspec.DecodeError):
         return {}

@@ -131,7 +131,7 @@ def read(folder: Path) -> Summary | None:
     """The summary of a session; None if it is missing or can't be read."""
     try:
         with fileio.opened(folder / SUMMARY_FILE) as file:
-            return _DECODER.decode(file.read(MAX_BYTES + 1)[:MAX_BYTES])
+            return _DECODER.decode(file.read(MAX_BYTES))
     except (OSError, msgspec.DecodeError):
         return None
 

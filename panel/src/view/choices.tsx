@@ -131,7 +131,7 @@ function Safety({ done }: { done: () => void }): JSX.Element {
         <label className="nba-Check">
           <input
             type="checkbox"
-            checked={Boolean(wanted.ask_hosts ?? (wanted.allow_hosts as string[] | undefined)?.length)}
+            checked={Boolean(wanted.ask_hosts ?? (wanted.allow_hosts as string[] | undefined)?.length ?? status?.lists_hosts)}
             onChange={event => assistant.choose({ ask_hosts: event.target.checked })}
           />
           <span>{trans.__('Ask me about hosts that the code wants to reach')}</span>

@@ -27,7 +27,7 @@ export const HostCard = React.memo(function HostCard({ item }: { item: Host; ver
       <p className="nba-What"><code>{visible(item.host)}:{item.port}</code></p>
       {unanswered && (
         <p className="nba-Note">
-          {trans.__('Denied, since nobody answered; it is not asked about again in this session. New sessions may reach the Hosts in Settings → nbagent.')}
+          {trans.__('Denied, since nobody answered; it is not asked about again in this session. To allow it for new sessions, list it under Hosts in Settings → nbagent.')}
         </p>
       )}
       {waits && (

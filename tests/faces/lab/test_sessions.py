@@ -74,7 +74,16 @@ async def test_status_tells_what_new_sessions_begin_with(server: Server) -> None
     found = await server.json("GET", "status")
     assert found["version"] == nbagent.__version__
     assert (found["protocol"], found["trust"], found["engine"], found["model"]) == (1, "isolated", "bubblewrap", None)
-    assert (found["approvals"], found["max_upload_mb"]) == ("ask", 1024)
+    assert (found["approvals"], found["max_upload_mb"], found["lists_hosts"]) == ("ask", 1024, False)
+
+
+async def test_status_tells_whether_hosts_are_listed(tmp_path: Path) -> None:
+    """Then new sessions ask about others, whichever level is chosen."""
+    server = Server(tmp_path, NBAGENT_ALLOW_HOSTS="example.org")
+    try:
+        assert (await server.json("GET", "status"))["lists_hosts"]
+    finally:
+        server.stop()
 
 
 async def test_a_session_is_made_named_and_removed(server: Server) -> None:

@@ -193,6 +193,16 @@ def test_styled_html_that_only_measures_is_the_same() -> None:
     assert compare(pages[:1], pages[1:2], context, again=[pages[2:]]).differences == []
 
 
+def test_a_number_behind_a_pages_mark_is_compared_as_one() -> None:
+    """Digits beyond those that a float has are no difference there either."""
+    pages = [
+        result(text_html=f"<body id='main'>{each} <sup>2</sup>", text_plain="<HTML>")
+        for each in ("0.3", "0.30000000000000004", "0.4")
+    ]
+    assert compare(pages[:1], pages[1:2], Context(moments=MOMENTS)).differences == []
+    assert compare(pages[:1], pages[2:], Context(moments=MOMENTS)).differences
+
+
 @pytest.mark.parametrize("tag", ["<div>", "<br-x>"])
 def test_deep_html_is_compared_in_a_time_by_its_size(tag: str) -> None:
     """A parser's time grows with the square of the depth."""

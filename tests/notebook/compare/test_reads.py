@@ -150,6 +150,9 @@ def test_what_a_clock_is_written_into_depends_on_it() -> None:
         "import subprocess as sp\nsp.call('date')",
         "from subprocess import check_output as out, run as go\ngo('date'); out(['date'])",
         "from os import *\nsystem('date')",
+        "get_ipython().system('date')",
+        "print(get_ipython().getoutput('date'))",
+        "await asyncio.subprocess.create_subprocess_exec('date', stdout=-1)",
     ],
 )
 def test_programs_that_code_starts_tell_the_time_too(code: str) -> None:

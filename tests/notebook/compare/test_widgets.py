@@ -157,6 +157,10 @@ def test_an_attribute_that_one_side_lacks_is_compared() -> None:
     ):
         both = Widgets({"w": {"state": one}}, {"w": {"state": other}}, whole=whole).with_state(view, view)
         assert bool(compare(*both, Context(moments=MOMENTS)).differences) is differs, one
+    for version, differs in (("1.5.0", False), ("2.0.0", True)):
+        saved = {"model_module_version": version, "state": {"max": 10, "description_tooltip": "a"}}
+        both = Widgets({"w": saved}, {"w": {"model_module_version": "2.0.0", "state": full}}).with_state(view, view)
+        assert bool(compare(*both, Context(moments=MOMENTS)).differences) is differs, version
 
 
 def test_where_text_in_an_output_widget_is_cut_is_no_difference() -> None:
