@@ -54,8 +54,11 @@ _PER_HUNDRED = re.compile(
     r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
 )
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
-_PARTED = re.compile(r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d)")
-"""Two shares of a whole, 80/20."""
+_PARTED = re.compile(
+    r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d"
+    r"| (?!(?:split|share|ratio|versu|plu)s\b)[a-z]{2,20}[a-rt-z]s\b)"
+)
+"""Two shares of a whole, 80/20, but in `40/60 tests`, as before other words for several things."""
 _SCALED = re.compile(
     r"(?i:thousand|million|billion|trillion|tausend|milliard|tsd|mio|mrd)|\b(?:T|TE|[kKMm]E?)(?:€|UR)|[€$£]\s?[kKMmB](?:n|ln)?\b"
     r"|(?:USD|EUR|GBP|CHF)[ _]?[kKMmB](?:n|ln)?\b|(?:\b|_)(?:[mMbB][nN]|mln|MLN)(?:_|\b)|_[kKMmB]\b"

@@ -77,6 +77,8 @@ def _spans(sentence: str, shown: Mapping[str, Decimal]) -> set[str]:
         off = size * Decimal(1).scaleb(-len(match[1].partition(".")[2])) / 2
         off += size * value * _CALENDAR.get(unit, Decimal(0))
         goes_on = spans and spans[-1][-1][1] >= size and _AND.fullmatch(sentence, end, match.start())
+        if match[2] == "ms" or (match[2] == "m" and not goes_on):
+            continue  # milliseconds, and perhaps metres
         if not goes_on:
             spans.append([])
         spans[-1].append((match[0].rstrip("*_`"), value * size, off))

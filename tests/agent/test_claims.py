@@ -264,6 +264,8 @@ def test_what_a_sentence_reckons_of_shown_numbers_is_no_claim(answer: str, outpu
         ("The 311 have 97 of them, 208.5 million more.", "311 97 (million)", "208.5 million"),
         ("311 against 97, so 17.25 more", "311", "17.25"),
         ("9800 s are 163.4 minutes.", "9800", "163.4"),
+        ("9800 s are 163.3 m.", "9800", "163.3"),
+        ("40/60 tests of the 40 pass.", "40", "60"),
         ("1092 days, i.e. 2.9 years", "1092", "2.9"),
     ],
 )

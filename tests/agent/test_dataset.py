@@ -8,8 +8,8 @@ import tracemalloc
 from array import array
 from zlib import crc32
 
-import msgspec
 import machine
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

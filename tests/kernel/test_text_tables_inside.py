@@ -641,9 +641,9 @@ def test_what_stands_below_a_table_is_no_row(tmp_path: Path, below: str) -> None
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("id,review,rating\n" + "".join(f"{n},It is rather good.,{n if n < 21 else ''}\n" for n in range(1, 26)), 25),
-        ("name,review,rating\n" + "".join(f"n{n},It is quite good for what one pays.,{n if n < 9 else ''}\n" for n in range(12)), 12),
-        ("review,rating\n" + "".join(f"It is good for what one pays for it {n}.,{n if n < 9 else ''}\n" for n in range(12)), 12),
+        ("id,review,rating\n" + "1,Good.,1\n" * 20 + "21,It is quite good for what one pays here.,\n" * 5, 25),
+        ("name,review,rating\n" + "n,Good.,1\n" * 9 + "n,It is quite good for what one pays here.,\n" * 3, 12),
+        ("review,rating\n" + "".join(f"It is rather good for what one pays here.,{n}\n" for n in [*"12345", ""]), 6),
         ("a,b,c\nCash,1,2\nPlants,3,4\nNotes,31,\n", 3),
         ("a,b,c\nSums of all,1,2\nPlants,3,4\nSources of income,30,\n", 3),
         ("a,b,c\nFrance,1,2\nPeru,3,4\nSpain,,\nSource: World Bank\n", 3),

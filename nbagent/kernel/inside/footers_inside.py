@@ -47,12 +47,12 @@ def footer(rows: list[Any]) -> tuple[int, str]:
     A row of one word or number, like one of several fields, may be one of the table without values; so may be a
     sentence where the table has sentences, unless an empty row parts it from them.
     """
-    count, sure, said, told, is_parted, is_said = 0, 0, list[str](), list[str](), False, False
+    sure, said, told, is_parted, is_said = 0, list[str](), list[str](), False, False
     width = max(map(len, rows), default=0)
     whole = [row for row in rows if len(row) == width and all(map(_text, row))]
     is_spaced = any(each.startswith(" ") for row in whole for each in row[1:])
     has_sentences = 4 * sum(_is_sentence(_text(row[0])) for row in whole) > len(whole)
-    for row in reversed(rows) if width > 1 else ():
+    for count, row in enumerate(reversed(rows) if width > 1 else (), start=1):
         there = [each for each in row if _text(each)]
         line = ", ".join(map(_text, there))
         is_source = _SOURCE.match(line) is not None
@@ -62,7 +62,6 @@ def footer(rows: list[Any]) -> tuple[int, str]:
         if there and not (is_one_text and any(map(str.isalpha, _text(there[0])))):
             break
         is_parted |= not there and bool(said)
-        count += 1
         said += [line] if there else []
         if not there or is_source or (_is_sentence(line) and not has_sentences):
             sure, is_said = count, is_said or is_source or len(line) > FOOTNOTE
