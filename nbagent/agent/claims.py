@@ -54,12 +54,16 @@ _PER_HUNDRED = re.compile(
     r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
 )
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
-_PARTED = re.compile(r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d)")
-"""Two shares of a whole, 80/20."""
+_PARTED = re.compile(
+    r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d"
+    r"| (?!(?:split|share|ratio|versu|plu)s\b)[a-z]{2,20}[a-rt-z]s\b)"
+)
+"""Two shares of a whole, 80/20, but in `40/60 tests`, as before other words for several things."""
 _SCALED = re.compile(
-    r"(?i:thousand|million|billion|trillion|tausend|tsd|mio|mrd)|\b(?:T|TE|[kKMm]E?)(?:€|UR)|[€$£]\s?[kKMmB](?:n|ln)?\b"
+    r"(?i:thousand|million|billion|trillion|tausend|milliard|tsd|mio|mrd)|\b(?:T|TE|[kKMm]E?)(?:€|UR)|[€$£]\s?[kKMmB](?:n|ln)?\b"
     r"|(?:USD|EUR|GBP|CHF)[ _]?[kKMmB](?:n|ln)?\b|(?:\b|_)(?:[mMbB][nN]|mln|MLN)(?:_|\b)|_[kKMmB]\b"
-    r"|[01],?000(?!\d)|10\^[369]|(?<!\d)1?[eE][369](?!\d)"
+    r"|\b(?:[kKMB]|[mMbB]n)\s?[$£]|(?:\b|_)[kMG]t(?:\b|_)|(?<!\d)['\u2019]000\b|\b000s\b|\(000\)"
+    r"|[01][,_]?000(?!\d)|10(?:\^|\*\*)[369]|(?<!\d)1?[eE][369](?!\d)"
 )
 """By this a text may say that numbers are in thousands or millions."""
 _ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
@@ -111,11 +115,16 @@ _LEVELS = re.compile(
 """The levels of tests and intervals, which are agreed on, not found out."""
 _BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?>(?:[.,\u202f\u00a0 ]?000)*)0*+(?!\d)")
 """What rates are stated by: per 100,000."""
+_STATED = (
+    "EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|RMSE|MAE|MSE|MAPE|SMAPE|AUC|RSS|SSE|AIC|BIC|IQR|VIF|SD|"
+    "MAX|MIN|AVG|SUM|MEAN|MEDIAN|TOTAL|COUNT"
+)
+"""Words of capitals that say what the number behind them is, and make no name of it."""
 _NAMES = re.compile(
     r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
     r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
     r"|(?<![\d.,])[01]\s?°?[A-Za-zµ]{1,4}(?=\s?=\s?\d)"
-    r"|\b[A-Z]{2,12}-\d{1,4}\b(?![.,]\d)"
+    rf"|\b(?!(?:{_STATED})-)[A-Z]{{2,12}}-\d{{1,4}}\b(?![.,]\d)"
     r"|F\)?\s?[-\u2212\u2013]\s?32\b|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
 )
 

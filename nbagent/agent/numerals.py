@@ -320,7 +320,7 @@ def _number(match: re.Match[str], digits: str = "", *, unit: str = "") -> Numera
         return None
     if match["part"] and digits.isdigit():
         digits = f"{Decimal(digits) + Decimal(unicodedata.numeric(match['part'])):.2f}"
-    unit = unit or (match["unit"] or "").strip()
+    unit = " ".join((unit or match["unit"] or "").split())
     exponent = match["exponent"] or ""
     if match["power"] and not exponent and (power := _POWER.fullmatch(match["power"].strip())):
         by = f"e{power['by'].translate(_RAISED)}"

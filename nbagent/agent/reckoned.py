@@ -17,8 +17,8 @@ from nbagent.agent.numerals import Numeral, quantities
 MAX_TRIED = 1_000
 """Numbers that are tried for one answer."""
 _SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
-_RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)|[*_`]*$")
-"""Behind a number that may be a ratio, or the end of the sentence."""
+_RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
+"""Behind a number that may be a ratio."""
 _FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800, "mo": 2_629_800, "y": 31_557_600}
 """Of a unit of time, by how it begins."""
@@ -43,7 +43,8 @@ def reckoned(prose: str, shown: Mapping[str, Decimal], missing: set[str]) -> set
     found: set[str] = set()
     tried = 0
     for sentence in _SENTENCE.split(prose) if missing and shown else ():
-        numbers = quantities(sentence) if any(each in sentence for each in missing) else []
+        read = quantities(sentence) if any(each in sentence for each in missing) else []
+        numbers = [[each for each in readings if not each.is_scaled] for readings in read]
         if numbers and tried < MAX_TRIED:
             tried += 1
             found |= _spans(sentence, shown) & missing
@@ -76,6 +77,8 @@ def _spans(sentence: str, shown: Mapping[str, Decimal]) -> set[str]:
         off = size * Decimal(1).scaleb(-len(match[1].partition(".")[2])) / 2
         off += size * value * _CALENDAR.get(unit, Decimal(0))
         goes_on = spans and spans[-1][-1][1] >= size and _AND.fullmatch(sentence, end, match.start())
+        if match[2] == "ms" or (match[2] == "m" and not goes_on):
+            continue  # milliseconds, and perhaps metres
         if not goes_on:
             spans.append([])
         spans[-1].append((match[0].rstrip("*_`"), value * size, off))
@@ -100,7 +103,8 @@ def _told(text: str) -> set[str]:
 def _is_ratio(sentence: str, text: str) -> bool:
     """Whether the words around a number say that it is one of two others' ratio."""
     before, _, after = sentence.partition(text)
-    return (_RATIO.match(after) is not None and after.strip() != "") or _FACTOR.search(before[-30:]) is not None
+    is_told = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
+    return is_told or text.endswith(("x", "×"))
 
 
 def _follows(claimed: Numeral, two: tuple[Decimal, Decimal], units: set[Decimal], *, is_ratio: bool) -> bool:

@@ -243,6 +243,8 @@ def test_what_is_generally_known_is_no_claim() -> None:
         ("From 311 to 97, a factor of 3.2", "311 97"),
         ("311 against 97 is 3.2 times as many.", "311 97"),
         ("45.1 % against 37.3 % are 7.8 percentage points.", "0.4512 0.3731"),
+        ("A has 50, B has 20, so the difference is **30**\n", "50 20"),
+        ("A sold 300, B 120: 2.5x.", "300 120"),
         ("1092 days, i.e. 3.0 years", "1092 days 00:00:00"),
         ("9,800 s are 2 h 43 min 20 s, or **163.3 minutes**.", "9800"),
     ],
@@ -258,8 +260,12 @@ def test_what_a_sentence_reckons_of_shown_numbers_is_no_claim(answer: str, outpu
         ("EV is 19.6 % above BQ (23.15 against 19.4).", "23.15 19.4", "19.6 %"),
         ("It is 24.08. There it is 21.00. So 3.08 more.", "24.08 21.00", "3.08"),
         ("From 311 to 97, mean 3.2", "311 97", "3.2"),
+        ("A has 50, B has 20, and the mean is **2.5**\n", "50 20", "2.5"),
+        ("The 311 have 97 of them, 208.5 million more.", "311 97 (million)", "208.5 million"),
         ("311 against 97, so 17.25 more", "311", "17.25"),
         ("9800 s are 163.4 minutes.", "9800", "163.4"),
+        ("9800 s are 163.3 m.", "9800", "163.3"),
+        ("40/60 tests of the 40 pass.", "40", "60"),
         ("1092 days, i.e. 2.9 years", "1092", "2.9"),
     ],
 )
@@ -292,10 +298,14 @@ def test_a_unit_that_nothing_shows_is_no_scale() -> None:
     for answer, output in (("470.7 million", "470.7"), ("€1.25M", "1.25"), ("1.23 MB", "1234567890")):
         assert not claims(answer, printed(output))[0].supported
     assert claims("470.7 million", printed("470.7"), notes=["Population in millions"])[0].supported
+    for said in ("x / 1_000_000", "x / 10**6", "sales ('000)", "(000s)", "in Milliarden", "sales (M$)", "co2_Mt"):
+        assert claims("470.7 million", printed("470.7"), notes=[said])[0].supported
+    assert not claims("470.7 million", printed("470.7"), notes=["25,000 and 12'000 of them"])[0].supported
 
 
 def test_a_name_of_capitals_with_a_number_claims_nothing() -> None:
     assert claims("COVID-19 and SA-8000", {}) == []
+    assert [each.text for each in claims("The total is EUR-450, RMSE-45", {})] == ["450", "45"]
 
 
 @pytest.mark.parametrize(
@@ -319,6 +329,12 @@ def test_a_cell_that_failed_has_no_parameters() -> None:
     error = {"output_type": "error", "ename": "KeyError", "evalue": "'missing'", "traceback": []}
     assert [each.text for each in claims("The total is 2146.86.", {1: [error]}, code=code)] == ["2146.86"]
     assert claims("With a total of 2146.86", {1: [*printed("0.31")[1], error]}, code=code) == []
+    code = {1: "T = 0.73\nhits = (df['x'] > T).sum()\nprint(hitz)", 2: "print(hits)"}
+    found = claims("45 rows are above 0.73.", {1: [error], 2: printed("45")[1]}, code=code)
+    assert [each.text for each in found if not each.supported] == []
+    code[2] = "T = 0.5\nhits = (df['x'] > T).sum()\nprint(hits)"
+    found = claims("45 rows are above 0.73.", {1: [error], 2: printed("45")[1]}, code=code)
+    assert [each.text for each in found if not each.supported] == ["0.73"]
 
 
 def test_what_is_computed_of_one_constant_may_be_off_by_a_float() -> None:

@@ -8,6 +8,7 @@ import tracemalloc
 from array import array
 from zlib import crc32
 
+import machine
 import msgspec
 import pytest
 from hypothesis import given
@@ -748,6 +749,13 @@ def test_labels_of_a_dictionary_stand_beside_its_columns() -> None:
 )
 def test_notes_tell_of_columns_in_several_forms(line: str, label: str) -> None:
     assert labels(line) == {"icao": label}
+
+
+@pytest.mark.parametrize("line", ["|a|{}", "- a{}", "a\t{}", "`a`{}", "| a{}", "**a**({}", "a:{}"])
+def test_a_long_line_of_a_note_takes_no_time(line: str) -> None:
+    """Whatever stands in it that may part a name from what is said of it."""
+    for sign in (" ", "\t", "-", "\u00a0", " \t"):
+        machine.within(2, lambda sign=sign: labels(line.format(sign * 2_000) + 301 * "x"))
 
 
 def test_a_text_that_the_question_names_in_other_words_is_told() -> None:

@@ -639,6 +639,24 @@ def test_what_stands_below_a_table_is_no_row(tmp_path: Path, below: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("id,review,rating\n" + "1,Good.,1\n" * 20 + "21,It is quite good for what one pays here.,\n" * 5, 25),
+        ("name,review,rating\n" + "n,Good.,1\n" * 9 + "n,It is quite good for what one pays here.,\n" * 3, 12),
+        ("review,rating\n" + "".join(f"It is rather good for what one pays here.,{n}\n" for n in [*"12345", ""]), 6),
+        ("a,b,c\nCash,1,2\nPlants,3,4\nNotes,31,\n", 3),
+        ("a,b,c\nSums of all,1,2\nPlants,3,4\nSources of income,30,\n", 3),
+        ("a,b,c\nFrance,1,2\nPeru,3,4\nSpain,,\nSource: World Bank\n", 3),
+    ],
+)  # fmt: skip
+def test_a_last_row_without_all_values_is_one(tmp_path: Path, text: str, rows: int) -> None:
+    """Whatever words its first fields begin with, and though a sentence is in them."""
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    assert one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["rows"] == rows
+
+
+@pytest.mark.parametrize(
     ("values", "missing"),
     [
         (["-9999.", "1.5", "3.25"], "-9999."),
@@ -655,6 +673,13 @@ def test_numbers_far_from_all_others_may_mean_missing(tmp_path: Path, values: li
     column = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][1]
     assert column.get("sentinels", {}) == ({missing: 10} if missing else {})
     assert missing or column["high"] == max(map(float, values))
+
+
+def test_99_in_few_rows_is_a_number_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n" + "".join(f"r{n},{n if n <= 30 else 99}\n" for n in range(1, 33)))
+    column = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][1]
+    assert (column["high"], column.get("sentinels")) == (99, None)
 
 
 def test_of_long_comments_the_last_lines_and_the_first_of_the_data_are_shown(tmp_path: Path) -> None:

@@ -45,8 +45,7 @@ ROW_NUMBERS = frozenset(("", "rownames", "row", "rownum", "row_number", "index",
 """What columns are called that number the rows, in lower case."""
 _NAMES_KEY = re.compile(r"(?i)(?:id|nr|no|num|number|key|code|fips)s?$")
 _REFERENCE = re.compile(r"(?:id|nr|no|num|number|key|code|fips|name)s?")
-"""What makes of a thing's name that of its number: county and countyfips."""
-"""How names of numbers end that refer to something, also where no table has each of them once."""
+"""What makes of a thing's name that of its number: county and countyfips. It refers to it, also where none is a key."""
 LARGE = 100_000
 """A number that is more likely a key than an amount or a time, if each row has its own."""
 _NO_NAME = re.compile(r"(?:column_)?\d+")

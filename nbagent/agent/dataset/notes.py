@@ -25,17 +25,20 @@ ALIKE = 20
 LABEL, LABEL_LINES, LEAST_LABELS = 60, 2_000, 2
 """Characters of what a note says of a column, lines of a note in which that is looked for, and columns of a table that
 must be told of."""
+LINE = 2_000
+"""Characters of a line in which that is looked for."""
 _LABEL = re.compile(
-    r"\s*(?:\|\s*([^|]{1,60}?)\s*\|\s*([^|]{2,300}?)\s*(?:\|.*)?$"
-    r"|(?!\|)(?:[-*+]\s+)?(?:`{1,2}|\*\*)([A-Za-z_][\w. ]{0,58})(?:`{1,2}|\*\*)"
-    r"(?:\s*\([^)]{0,60}\))?\s*[:\u2013\u2014-]+\s*(.{2,300})$"
-    r"|(?!\|)\s*(?:[-*+]\s+)?([A-Za-z_]\w{0,40})\s*(?::|=|\s-\s|\t)\s*(\S.{1,300})$)"
+    r"\s*+(?:\|\s*+([^|]{1,60}+)\|\s*+([^|]{2,300}+)(?:\|.*)?$"
+    r"|(?:[-*+]\s++)?(?:`{1,2}|\*\*)([A-Za-z_][\w. ]{0,58})(?:`{1,2}|\*\*)"
+    r"(?:\s*+\([^)]{0,60}\))?\s*+[:\u2013\u2014-]++\s*+(.{2,300})$"
+    r"|(?:[-*+]\s++)?([A-Za-z_]\w{0,40})(?:\s*+[:=]|\s++-\s|[^\S\t]*+\t)\s*+(\S.{1,300})$)"
 )
 """A line of a note that says of a column what it is: `| name | label |`, "* ``name``: label", `name: label`."""
+_SPACES = re.compile(" ++")
 _HEADS = frozenset("variable name column field".split())
 _ADDRESS = re.compile(r"\]\(https?://[^)\s]{0,500}\)")
 """Where a link of Markdown leads."""
-_OF_NOTES = re.compile(rf"(?:{'|'.join(NAMES)})[a-z]*")
+_OF_NOTES = re.compile(rf"(?:{'|'.join(map(re.escape, NAMES))})[a-z]*")
 """What is in the names of notes beside those of the tables that they explain."""
 _OTHERS_SAY = re.compile(
     r"(?i)permission is hereby granted|copyright (?:\(c\)|©|\d)|without warranty|software is provided|"
@@ -62,8 +65,8 @@ def labels(text: str) -> dict[str, str]:
     """What a note says of columns, by their names: in rows of a table that is drawn, or in a list of them."""
     found: dict[str, str] = {}
     for line in text.splitlines()[:LABEL_LINES]:
-        if entry := _LABEL.match(line):
-            name, label = (each.strip(" `*") for each in entry.groups() if each is not None)
+        if entry := _LABEL.match(_SPACES.sub(" ", line[:LINE])):
+            name, label = (each.strip(" \t`*") for each in entry.groups() if each is not None)
             if label and name.lower() not in _HEADS and label.lower() != name.lower():
                 found.setdefault(name, " ".join(label.split()))
     return found

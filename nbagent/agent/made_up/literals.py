@@ -20,7 +20,7 @@ from nbagent.agent.made_up.interpreter import Interpreter
 from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
 from nbagent.agent.made_up.scopes import TooLongError
 from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, queried
-from nbagent.agent.names import MAGICS, recent
+from nbagent.agent.names import MAGICS, MAX_CODE, recent, reused
 from nbagent.agent.numerals import numerals, ways
 from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
@@ -61,7 +61,8 @@ class Literals:
         code: The code of each cell.
         data: Whether there is data that numbers can come from; if not, what is reckoned of constants is found out.
         told: The sizes of the numbers that are known from the start; those that outputs show are added by `shown`.
-        failed: The cells that failed before they showed anything: what they do with a number makes it no parameter.
+        failed: The cells that failed before they showed anything: what they do with a number makes it no parameter,
+            unless a later cell uses what they have bound.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Literals:
         cells = sorted(code)
         self._waiting = cells[recent([code[each] for each in cells]) :]
         self._interpreter = Interpreter(self._source_of)
-        self._steps = MOST_WORK
+        self._steps, self._parsed = MOST_WORK, 0
 
     def shown(self, cell: int) -> Counter[Decimal] | None:
         """The numbers that a cell shows without data, and how often at most; None for all that it shows.
@@ -138,10 +139,16 @@ class Literals:
         numbers = set() if found else set(_numbers([code]))
         counts, planted = found[0] if found else (Counter(dict.fromkeys(numbers, AGAIN)), numbers)
         self._planted |= planted
-        if cell in self._failed:
+        if cell in self._failed and not self._lives_on(cell):
             reader.used, reader.parameters = used, parameters
             del reader.bounds[bounds:]
         return counts
+
+    def _lives_on(self, cell: int) -> bool:
+        """Whether a later cell uses a variable of a cell; where very much code would have to be read for it, none."""
+        later = [self._code[each] for each in sorted(self._code) if each > cell]
+        self._parsed += sum(map(len, later))
+        return self._parsed <= MAX_CODE and bool(reused(later, [self._code[cell]]))
 
     def _made_up(self, code: str) -> tuple[Counter[Decimal] | None, set[Decimal]]:
         """What a cell shows that it makes up, and what it says that may be shown again."""

@@ -29,6 +29,8 @@ MIN_POINTED = 5
 """Different values with a point and three digits behind it, from which that may be one of thousands."""
 FAR = 2
 """How many times as great as all other values a number is that means a missing one."""
+OFTEN = 10
+"""Of so many values one is 99, where that means a missing one."""
 YEARS = 1000, 2999
 """Whole numbers that are years where all other values are dates."""
 CODES = 20
@@ -145,7 +147,9 @@ class Tally(ColumnValues):
             value = float(text)
             low, high = (min(ends), max(ends)) if ends else (value, value)
             is_far = value > FAR * max(abs(low), abs(high)) if value > 0 else -value > FAR * abs(low)
-            if ends and not low <= value <= high and (value in SENTINELS or (is_far and count > 1)):
+            # A few times, 99 is a number like others.
+            is_far = is_far and count > 1 and (value < 0 or text.count("9") > 2 or OFTEN * count >= self.filled)
+            if ends and not low <= value <= high and (value in SENTINELS or is_far):
                 found[text] = count
             elif not any(isinstance(each, str) for each in self.bounds):
                 whole = int(value) if value.is_integer() and all(isinstance(each, int) for each in ends) else value

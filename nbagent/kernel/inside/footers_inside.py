@@ -15,7 +15,9 @@ LAST_ROWS = 200
 """Rows at the end among which words may stand that are no part of the table."""
 FOOTNOTE, FOOTERS = 40, 6
 """Characters of a sentence below a table, and sentences that are told."""
-_SOURCE = re.compile(r"(?i)[\W_]*(?:notes?|sources?|footnotes?|remarks?|quellen?|anmerkung(?:en)?|hinweise?)\b")
+_SOURCE = re.compile(
+    r"(?i)[\W_]*(?:notes?|sources?|footnotes?|remarks?|quellen?|anmerkung(?:en)?|hinweise?)\b(?:\s\d+)?\s?[:.=\u2013-]"
+)
 """How a line begins that says something of the table above."""
 
 
@@ -42,19 +44,35 @@ def without_footer(rows: list[list[str]], most: int) -> list[list[str]]:
 def footer(rows: list[Any]) -> tuple[int, str]:
     """How many of the last rows are no part of a table, and what these say: they have a first field, or a source.
 
-    What a row before them that is empty doesn't part from the table, nor a sentence, may be a row of it without values.
+    A row of one word or number, like one of several fields, may be one of the table without values; so may be a
+    sentence where the table has sentences, unless an empty row parts it from them.
     """
-    count, said, is_parted = 0, list[str](), False
+    sure, said, told, is_parted, is_said = 0, list[str](), list[str](), False, False
     width = max(map(len, rows), default=0)
-    for row in reversed(rows):
-        there = [each.strip() for each in row if each and each.strip()]
-        is_cut_sentence = len(there) < width and (_SOURCE.match(there[0]) or there[-1].endswith(".")) if there else True
-        if width < 2 or (len(there) > 1 and not is_cut_sentence):
+    whole = [row for row in rows if len(row) == width and all(map(_text, row))]
+    is_spaced = any(each.startswith(" ") for row in whole for each in row[1:])
+    has_sentences = 4 * sum(_is_sentence(_text(row[0])) for row in whole) > len(whole)
+    for count, row in enumerate(reversed(rows) if width > 1 else (), start=1):
+        there = [each for each in row if _text(each)]
+        line = ", ".join(map(_text, there))
+        is_source = _SOURCE.match(line) is not None
+        # A comma of a sentence has a space behind it, one between fields has none.
+        is_cut = line.endswith(".") and not is_spaced and all(each.startswith(" ") for each in there[1:])
+        is_one_text = len(there) < 2 or (len(there) < width and (is_source or is_cut))
+        if there and not (is_one_text and any(map(str.isalpha, _text(there[0])))):
             break
         is_parted |= not there and bool(said)
-        count += 1
-        said += [", ".join(there)] if there else []
-    told = [each for each in said if " " in each][::-1]
-    is_said = any(len(each) > FOOTNOTE or _SOURCE.match(each) for each in told)
-    is_footer = (is_said or (is_parted and bool(told))) and count < len(rows)
-    return count if is_footer else 0, " / ".join(map(brief, told[:FOOTERS]))
+        said += [line] if there else []
+        if not there or is_source or (_is_sentence(line) and not has_sentences):
+            sure, is_said = count, is_said or is_source or len(line) > FOOTNOTE
+            told = [each for each in said if " " in each][::-1]
+    is_footer = (is_said or (is_parted and bool(told))) and sure < len(rows)
+    return sure if is_footer else 0, " / ".join(map(brief, told[:FOOTERS]))
+
+
+def _text(field: Any) -> str:
+    return field.strip() if field else ""
+
+
+def _is_sentence(text: str) -> bool:
+    return " " in text and (len(text) > FOOTNOTE or text.endswith("."))
