@@ -126,7 +126,7 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
         names.append(base if base not in seen else f"{base}_{seen[base]}")
         seen[base] = seen.get(base, 0) + 1
     below = [next(filter(None, row)) for row in _rows_of(whole.tail(5)) if sum(map(bool, row)) == 1 < whole.width]
-    body = whole.slice(first)
+    body = whole.slice(first).filter(~pl.all_horizontal(pl.all().is_null()))  # as the call leaves empty rows out
     body.columns = names
     found = profiled([body], is_typed=False)
     labelled(found["columns"], layout)
