@@ -236,6 +236,18 @@ def test_a_table_parted_by_spaces_begins_below_its_title(tmp_path: Path) -> None
     assert (found["rows"], found["width"]) == (19, 5)
 
 
+@pytest.mark.parametrize("header", ["", "Z symbol radius error count\n"])
+def test_rows_of_a_table_parted_by_spaces_may_end_early(tmp_path: Path, header: str) -> None:
+    """Those above the last of them are no words on the table."""
+    path = tmp_path / "radius.dat"
+    short = {2: "2    He    0.28", 10: "10    Ne    0.58"}
+    path.write_text(header + "\n".join(short.get(at, f"{at}    X{at}    0.5    5    129") for at in range(1, 50)))
+    found = spaced_table(str(path), path.read_bytes())
+    assert (found["rows"], found["width"]) == (49, 5)
+    path.write_text("\n".join(f"{at} X {' 0.5' * min(at, 4)}" for at in range(1, 6)) + "\n#b: 1\n")
+    assert not spaced_table(str(path), path.read_bytes())
+
+
 def test_files_that_there_is_no_time_to_read_have_their_sizes(tmp_path: Path) -> None:
     """What is not read is not said to be empty."""
     (tmp_path / "a.csv").write_bytes(b"x" * 1234)

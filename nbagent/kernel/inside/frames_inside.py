@@ -66,9 +66,17 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
     lines = start.decode(encoding_of(start), "replace").splitlines()[:60]
     widths = [len(line.split()) for line in lines]
     # What comes before the rows of the table says something of it: comments, or lines of other lengths.
-    skipped = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)), len(lines))
+    first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)), len(lines))
+    skipped = first
     while skipped < len(lines) and len({each for each in widths[skipped:] if each}) > 1:
         skipped += 1
+    # Rows that end early are among those of the table, if the first ones with digits are as wide as the others.
+    whole = widths[skipped] if skipped < len(lines) else 0
+    digits = [at for at in range(first, skipped) if widths[at] > 1 and re.search(r"\d", lines[at])]
+    is_ragged = len(digits) > 1 and widths[digits[0]] == whole == max(widths[digits[0] :])
+    is_ragged &= not any(line.startswith(COMMENTS) for line in lines[first:])
+    if is_ragged:
+        skipped = digits[0] - (digits[0] > first and widths[digits[0] - 1] == whole)  # with its header
     rows = [line.split() for line in lines[skipped:] if line.strip()]
     # The last lines of a poem may have the same number of words by chance.
     is_most = 2 * len(rows) > sum(bool(line.strip()) for line in lines if not line.startswith(COMMENTS))
@@ -76,7 +84,7 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
     if len(rows) <= MIN_ROWS or len(rows[0]) < 2 or not (is_most or has_digits):
         return {}
     has_header = not any(re.search(r"\d", each) for each in rows[0]) and any(map(re.compile(r"\d").search, rows[1]))
-    header = "" if has_header else ", header=None"
+    header = "" if has_header else f", header=None, names=range({whole})" if is_ragged else ", header=None"
     skip = f", skiprows={skipped}" if skipped else ""
     named = "" if has_header else ".rename(columns=str)"
     call = f"pl.from_pandas(pd.read_csv({path!r}, sep=r'\\s+'{skip}{header}){named})"
