@@ -93,7 +93,7 @@ def test_a_question_is_answered_and_the_next_one_stopped(opened: Callable[..., P
     outputs.hover()
     panel.page.mouse.wheel(0, -2_000)
     outputs.get_by_text("step 90").wait_for()
-    assert outputs.evaluate("place => place.scrollTop") == 0
+    assert outputs.evaluate("place => place.scrollTop") < 100, "its end is far below"
     told = "{ message: 'Of JupyterLab', type: 'info', options: { autoClose: false } }"
     panel.page.evaluate(f"() => void window.jupyterapp.commands.execute('apputils:notify', {told})")
     panel.page.locator(".jp-toastContainer").get_by_text("Of JupyterLab").wait_for()
