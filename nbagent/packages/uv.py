@@ -197,7 +197,10 @@ async def run(arguments: list[str], *, work: Path, deadline: float, most: int | 
     Raises:
         IndexUnreachableError: The deadline passed.
         TooMuchError: They have more, or uv takes too much memory or prints too much.
+        InstallError: `PIP_CERT` names no file: others' certificates would be trusted in its place.
     """
+    if (named := os.environ.get("PIP_CERT")) and not Path(named).expanduser().exists():
+        raise InstallError(f"There is no file {named}, which PIP_CERT names.", mend="Name one, or unset the variable.")
     with tempfile.TemporaryFile(dir=work) as output, tempfile.TemporaryFile(dir=work) as errors:
         process = _start(arguments, work, output, errors)
         ending = asyncio.get_running_loop().run_in_executor(None, process.wait)

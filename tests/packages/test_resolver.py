@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packages.index import PLATFORM, PYTHON, Index, Make, children, refused
 
-from nbagent.core.errors import InstallRefused
+from nbagent.core.errors import InstallError, InstallRefused
 from nbagent.core.events import Package
 from nbagent.packages import pip_settings, uv
 from nbagent.packages.pinned import fill
@@ -397,3 +397,10 @@ async def test_a_uv_that_cannot_be_run_is_an_error_with_its_mend(
     monkeypatch.setitem(sys.modules, "uv", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     await refused(make(), "app", match=r"can't be run.*pip install uv")
+
+
+async def test_certificates_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others would be trusted in their place, without a word."""
+    monkeypatch.setenv("PIP_CERT", "~/nope.pem")
+    with pytest.raises(InstallError, match=r"There is no file ~/nope\.pem, which PIP_CERT names\."):
+        await uv.run(["--version"], work=tmp_path, deadline=60)
