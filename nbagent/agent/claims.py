@@ -34,6 +34,7 @@ UNCHECKED = Claim(text="the numbers, which could not be looked for")
 REST = Claim(text="the rest of the numbers, which were not looked for")
 """Stands for what is beyond the bounds, so that nobody takes it for looked at."""
 _NOISE = Decimal("1e-14")
+"""The part of a float by which what is computed of one constant may be off."""
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""

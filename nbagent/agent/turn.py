@@ -82,7 +82,7 @@ def _unheard(text: str) -> None:
 
 
 READ = 20_000
-"""Characters of an answer in which its results are looked for: each result is, in each paragraph."""
+"""Characters of the begin of an answer in which its results are looked for."""
 CHECKED = 8
 """Numbers of an answer that are computed again."""
 PARAGRAPHS = 2

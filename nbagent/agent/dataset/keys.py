@@ -18,7 +18,8 @@ LEAST_SHARE = 0.3
 SHORT, LEAST_SHORT = 3, 0.6
 """Letters of codes that others have by chance, and their share that columns of other names must have in common."""
 WHOLE = 0.97
-"""The share of numbers that another column has to which only a part of its name refers: any has most of 1 to 50."""
+"""The share of their values that two columns of numbers must have in common if only a part of one's name is the other's
+name, as in county and countyfips: many columns have most of the numbers from 1 to 50."""
 LEAST_COMMON = 3
 MOST_ALIKE = 0.9
 """The share of values that two columns of other names must have in common but for case, where none is the same."""
@@ -138,7 +139,8 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     names = [{column.name for column in group.columns} for group in gathered]
     found = []
     for left, right in _candidates(sides):
-        is_akin = _akin(left.column.name, right.column.name)
+        called = left.column.name, right.column.name
+        is_akin = _akin(*called)
         if (
             (left.is_number or right.is_number)
             and not (is_akin and _refer(left, right))
@@ -149,9 +151,9 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             continue
         if left.is_time and right.is_time and not is_akin and not (left.is_unique and right.is_unique):
             continue  # of the days of a year, many columns have most
-        if {left.column.name.lower(), right.column.name.lower()} <= ROW_NUMBERS:
+        if {each.lower() for each in called} <= ROW_NUMBERS:
             continue
-        if _is_continued(left.column.name, right.column.name, names[left.group], names[right.group]):
+        if _is_continued(*called, names[left.group], names[right.group]):
             continue
         exact, folded, count = left.shares(right)
         if exact < LEAST_COMMON / count and folded < MOST_ALIKE and not is_akin:
@@ -159,12 +161,7 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         least = LEAST_SHARE if is_akin or not (left.is_short and right.is_short) else LEAST_SHORT
         # A few values that stand in many rows of both tell what the rows are of, and not which.
         is_kind = count < FEW and not (left.is_unique or right.is_unique) and folded <= exact
-        if (
-            is_akin
-            and left.is_number
-            and right.is_number
-            and not _akin(left.column.name, right.column.name, by_reference=False)
-        ):
+        if is_akin and left.is_number and right.is_number and not _akin(*called, by_reference=False):
             least = WHOLE
         if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW) and not is_kind:
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))

@@ -202,7 +202,7 @@ class Reads:
         only_measure: Nothing but that.
         processes: The numbers of processes that the kernel started.
         own_process: The number of the kernel's process.
-        logs_process: That in lines of a log.
+        logs_process: The number of the kernel's process, in each line of a log.
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
         unordered: In which order threads or processes gave what it shows.
