@@ -258,21 +258,23 @@ class _Reader:
     def read(self, markup: str) -> Iterator[str]:
         at = 0
         while (found := _TAG.search(markup, at)) is not None:
-            text = markup[at : found.start()]
-            yield text.replace("<", "&lt;")
-            if _UNENDED.search(text):
-                yield "<!---->"  # what follows would go on with it if the tag in between is left out
+            end, name, rest = found.group("end", "name", "rest")
+            if found.start() > at:
+                text = markup[at : found.start()]
+                yield text.replace("<", "&lt;")
+                if "&" in text and _UNENDED.search(text):
+                    yield "<!---->"  # what follows would go on with it if the tag in between is left out
             at = found.end()
-            name = (found["name"] or "").lower()
-            if name in _GONE and not found["end"]:
+            name = (name or "").lower()
+            if name in _NAMES:
+                yield self._end(name) if end else self._start(name, rest)
+            elif name in _GONE and not end:
                 self.is_exact = False
                 if name != "style":
-                    self._tell(name, found["rest"])
+                    self._tell(name, rest)
                 at = _end_of(name, markup, at)
-            elif name in _NAMES:
-                yield self._end(name) if found["end"] else self._start(name, found["rest"])
-            elif name and not found["end"]:
-                self._tell(name, found["rest"])
+            elif name and not end:
+                self._tell(name, rest)
         yield markup[at:].replace("<", "&lt;")
 
     def _tell(self, name: str, rest: str) -> None:
@@ -288,9 +290,11 @@ class _Reader:
     def _start(self, name: str, rest: str) -> str:
         ended = self._nesting.start(name)
         # Parsers open some elements again behind those that end here.
-        self.is_exact &= ended is not None and (len(ended) <= 1 or IMPLIED.issuperset(ended))
         if ended is None:
+            self.is_exact = False
             return ""
+        if len(ended) > 1:
+            self.is_exact &= IMPLIED.issuperset(ended)
         if _NAMES[name] in SVG and name != "svg" and not self._nesting.has("svg"):
             self._left_out.add(f"a part of a drawing ({name}) outside of one")  # nh3 would remove its text, too
             return _end_tags(ended)
@@ -298,6 +302,8 @@ class _Reader:
         if name not in VOID and not closed and not self._nesting.enter(name):
             self._left_out.add("what was nested too deep")
             return _end_tags(ended)
+        if not rest:
+            return f"{_end_tags(ended)}<{name}>"
         known = _ATTRIBUTES[_NAMES[name]]
         given: dict[str, str] = {}
         for key, value in _attributes(rest):
@@ -312,13 +318,14 @@ class _Reader:
     def _end(self, name: str) -> str:
         ended = self._nesting.end(name)
         # Parsers may make an element of an end tag that ends none, and place what follows otherwise if it ends several.
-        is_usual = name in BLOCKS or name in IMPLIED
-        self.is_exact &= len(ended) == 1 or (len(ended) > 1 and is_usual and IMPLIED.issuperset(ended[:-1]))
+        if len(ended) != 1:
+            is_usual = name in BLOCKS or name in IMPLIED
+            self.is_exact &= bool(ended) and is_usual and IMPLIED.issuperset(ended[:-1])
         return _end_tags(ended)
 
 
 def _end_tags(names: list[str]) -> str:
-    return "".join(f"</{name}>" for name in names)
+    return f"</{'></'.join(names)}>" if names else ""
 
 
 class _Judge:

@@ -93,6 +93,8 @@ class Nesting:
 
     def end(self, name: str) -> list[str]:
         """The elements that an end tag ends, the innermost first: none if no such element is open there."""
+        if self._open and self._open[-1] == name:
+            return [self._open.pop()]
         scopes = frozenset({"table"}) if name in _PARENTS else frozenset() if name == "table" else _SCOPES
         return self._close(self._find({name}, scopes))
 
