@@ -14,7 +14,7 @@ import msgspec
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Output
 from nbagent.core.text import one_line
-from nbagent.notebook.compare.streams import as_kept
+from nbagent.notebook.compare.streams import USUAL, WHOLE, as_kept
 from nbagent.notebook.lock import Lock
 from nbagent.notebook.place import digest, source_digest
 from nbagent.safety.sanitize.outputs import VIEW_MIME
@@ -185,8 +185,8 @@ class Document:
         return any(str(_part({"view": each}, "view").get("model_id")) not in known for each in views if each)
 
     def comparable(self, cell: DocumentCell) -> list[Output]:
-        """The outputs of a cell as they are compared: those of nbagent's as an export has them, any other's whole."""
-        return cell.outputs if self.is_ours else as_kept(cell.outputs)
+        """The outputs of a cell as they are compared: printed text as nbagent keeps it; an export's is cut already."""
+        return as_kept(cell.outputs, WHOLE if self.is_ours else USUAL)
 
     @property
     def language(self) -> str:

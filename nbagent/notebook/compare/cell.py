@@ -7,12 +7,14 @@ MIME type.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare import forms, tables, texts
@@ -25,6 +27,8 @@ from nbagent.safety.sanitize.outputs import IMAGES, SVG, VIEW_MIME
 
 TRACEBACK = "traceback"
 """What it is called in findings; it is compared where the same programs ran, and the error itself is the same."""
+SIZE, SIZES = "size of ", 0.1
+"""How the name of a picture's size begins, and how far two may be from each other, as a share."""
 _Pieces = dict[tuple[str, str], str]
 
 
@@ -112,6 +116,8 @@ def _compare_piece(
         lost, new = ("missing", "") if key not in other else ("", "new")
         found.differences.append(Difference(label(*key), lost or new, "", "", cause))
         return
+    if key[1].startswith(SIZE) and _is_near(one[key], other[key]):
+        return
     others = [each[key] for each in more if key in each]
     if key[1].startswith(WIDGET) and one[key].endswith(BEYOND):
         found.differences.append(Difference(label(*key), "", "", "", BEYOND))
@@ -162,7 +168,26 @@ def pieces(outputs: Iterable[Output]) -> _Pieces:
         for mime, value in output.get("data", {}).items():
             # Which model a view shows is a made-up name; that there is one counts.
             found[f"output {number}", mime] = text_of(value) if mime != VIEW_MIME else "there"
+            if size := _size(output.get("metadata"), mime):
+                found[f"output {number}", f"{SIZE}{mime}"] = size
     return {key: text for key, text in found.items() if text or key[1]}
+
+
+def _size(metadata: Any, mime: str) -> str:
+    """The width and height at which a picture is shown, if its metadata say; a pixel would hide it."""
+    if mime not in IMAGES or not isinstance(metadata, dict):
+        return ""
+    own = metadata.get(mime)
+    given = {**metadata, **own} if isinstance(own, dict) else metadata
+    return ", ".join(f"{name} {given[name]}" for name in ("width", "height") if name in given)
+
+
+def _is_near(stored: str, fresh: str) -> bool:
+    """Whether two sizes are those of pictures of other fonts."""
+    both = [re.findall(r"(width|height) (\d{1,9}(?:\.\d{1,9})?)(?=, |\Z)", each) for each in (stored, fresh)]
+    named = [[name for name, _ in each] for each in both]
+    numbers = ((float(one[1]), float(other[1])) for one, other in zip(*both, strict=False))
+    return named[0] == named[1] != [] and all(math.isclose(*each, rel_tol=SIZES) for each in numbers)
 
 
 def _compare_text(
@@ -182,4 +207,5 @@ def _compare_text(
         drawn = any(map(forms.is_drawn, (stored, fresh)))
         differences = apart(form if drawn else forms.looks, markup=True)[:1]
         differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
+        differences = differences or texts.moved(key, stored, fresh, context)
     found.differences += differences

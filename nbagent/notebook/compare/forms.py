@@ -31,8 +31,6 @@ _PLAIN = frozenset(
 _PAGE = frozenset({"html", "head", "body"})
 _NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
 """Attributes that change nothing that is seen. Some ids and classes do, which `looks` tells apart."""
-_HIDES = re.compile(r"hidden|hide|invisible|visually-hidden|sr-only|collapse|d-none")
-"""Classes of Bootstrap, which pages of notebooks use."""
 _DIGIT = re.compile(r"\d")
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
@@ -43,6 +41,8 @@ _NAMES = re.compile(
 )
 """Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
 _WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
+_PREFORMATTED = re.compile(r"<pre\b[^<>]*>((?>(?:[^<]++|<(?!/?pre\b))*))", re.I)
+_TAG = re.compile(r"<[^<>]*>")
 _OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
 _DRAWING = re.compile(
     r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
@@ -139,12 +139,18 @@ def looks(markup: str) -> str:
     return "\n".join(line for line in lines if line.strip()) if is_marked else ""
 
 
+def preformatted(markup: str) -> str:
+    """The text of HTML in which spaces are seen."""
+    return "\n\n".join(unescape(_TAG.sub("", found[1])) for found in _PREFORMATTED.finditer(markup))
+
+
 def _mark(name: str, attributes: Iterable[tuple[str, str]]) -> str:
     """What of an element changes how its text is seen, in a line; empty if nothing does."""
     pairs = dict(reversed([*attributes]))
     shown = [f"{key}={json.dumps(value)}" for key, value in pairs.items() if not _NEVER_SEEN.fullmatch(key)]
-    shown += [each for each in pairs.get("class", "").split() if not clean_classes(each) or _HIDES.fullmatch(each)]
-    # Who makes an id up takes numbers; those of a page, and of rules of style, are words.
+    # Who makes a name up takes numbers; those of a page, and of rules of style, are words.
+    classes = pairs.get("class", "").split()
+    shown += [each for each in classes if not clean_classes(each) or not _DIGIT.search(each)]
     id = pairs.get("id", "")
     shown += [f"id={id}"] if id and (is_of_page(id) or not _DIGIT.search(id)) else []
     is_compared = name in _PLAIN or name in tables.KEPT or not name

@@ -45,7 +45,7 @@ BUILT_IN = tuple(
         (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
         (r"^([-dlbcps][-rwxsStT]{9}[.+@]? {1,9}\d{1,9}) {1,9}(?:root|sandbox) {1,9}(?:root|sandbox) ", r"\1 OWNER "),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
-        (r"\b(Device: |Inode: |[UG]id: \( {0,9})\d[\da-fhd,]{0,20}", r"\1N"),
+        (r"\b(Device: |Inode: |[UG]id: \() {0,9}\d[\da-fhd,]{0,20} {0,9}", r"\1N "),
         (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
@@ -85,8 +85,10 @@ INSTALLED = Mask(
     re.compile(
         r"^ {0,9}(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: \S+(?:, \S+)*|"
         r"(?:Collecting|Downloading|Using cached) \S+(?: \([^()\n]{1,80}\))*|"
-        r"Installing (?:collected packages|build dependencies): .*|Found existing installation: \S+ \S+|"
-        r"(?:Attempting uninstall|Uninstalling)(?:: \S+| \S+:)|Requirement already satisfied: .*|"
+        r"Installing collected packages: \S+(?:, \S+)*|Found existing installation: \S+ \S+|"
+        r"Installing build dependencies: (?:started|finished with status '\w+')|"
+        r"(?:Attempting uninstall|Uninstalling)(?:: \S+| \S+:)|"
+        r"Requirement already satisfied: \S+ in \S+(?: \(from [^\s()]+\))?(?: \([\w.+!-]+\))?|"
         r"Successfully (?:uninstalled|installed)(?: (?=\S+-\d)\S++)+|Note: you may need to restart the kernel .*)$\n?",
         re.MULTILINE,
     ),
@@ -99,6 +101,8 @@ _ROWS = re.compile(rf"(?:^{ROW}.*\n){{2,}}", re.MULTILINE)
 """Rows of a profile, which come in the order of their times."""
 _DOUBLE = re.compile(r"\bb\"((?:\\.|[^\"\\\n]){0,1000})\"")
 """Bytes as Python writes them if they have an apostrophe."""
+_WORDS_OF_BAR = re.compile(r"[^\W\d_]+|^[\d\s.,]{4,}(?=\s\d{1,3}%)")
+"""The words of a bar's line, and a number that stands for its name; other numbers are of time."""
 _BARS = re.compile(r"(?:^(?>(?:(?!%\|BAR\|).)*)%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
 """Lines of bars that follow each other; what stands before a line's first one is read in one way only."""
 
@@ -115,10 +119,17 @@ def masked(text: str, rules: Iterable[Mask] = ()) -> str:
 
 
 def _last_bars(found: re.Match[str]) -> str:
-    """How each of several progress bars in a terminal ended: how often they are drawn depends on time."""
-    ends = {line.partition("%|BAR|")[0].rpartition(" ")[0].strip(): line for line in found[0].splitlines()}
+    """How each of several progress bars in a terminal ended: how often they are drawn depends on time.
+
+    Of the states before that, only words stay that no bar's end has.
+    """
+    lines = [*filter(str.strip, found[0].splitlines())]
+    ends = {line.partition("%|BAR|")[0].rpartition(" ")[0].strip(): line for line in lines}
     whole = {name: line for name, line in ends.items() if "100%|" in line}
-    return "".join(f"{line}\n" for line in (whole or ends).values())
+    kept = (whole or ends).values()
+    known = {word for line in kept for word in _WORDS_OF_BAR.findall(line)}
+    others = {" ".join(words) for line in lines if not known.issuperset(words := _WORDS_OF_BAR.findall(line))}
+    return "".join(f"{line}\n" for line in (*kept, *sorted(others)))
 
 
 def read_masks(path: Path) -> list[Mask]:

@@ -7,6 +7,7 @@ is, as far as the run has drawn these very states, in this order.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
@@ -20,6 +21,9 @@ MOST = 4 * 1024 * 1024
 """Characters that are kept of what a cell prints, as it came; of a cell that prints more, nothing is."""
 STEPS = 4_000_000
 """Characters of states that are tried at places of a line."""
+USUAL = OutputLimits()
+WHOLE = OutputLimits(stream_head=sys.maxsize, stream_total=sys.maxsize, streams=sys.maxsize)
+"""For text that was kept within bounds already."""
 LONGEST_ROW = 10_000
 """Characters of a line's state."""
 
@@ -48,13 +52,13 @@ class Printed:
         return {name: "".join(parts) for name, parts in self._cells.get(cell, {}).items()}
 
 
-def as_kept(outputs: Iterable[Output]) -> list[Output]:
-    r"""Outputs of a notebook that isn't nbagent's, with printed text as nbagent keeps it.
+def as_kept(outputs: Iterable[Output], limits: OutputLimits = USUAL) -> list[Output]:
+    r"""Outputs of a notebook, with printed text as nbagent keeps it, and as pages show it.
 
     nbclient stores each message by itself, and a `\r` in one goes back to the beginning of a line in another; what that
     overwrote is gone, and so is the middle of a long text.
     """
-    streams, found = CellStreams(OutputLimits()), list[Output | Stream]()
+    streams, found = CellStreams(limits), list[Output | Stream]()
     for each in outputs:
         if each["output_type"] != "stream":
             found.append(each)

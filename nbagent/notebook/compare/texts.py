@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nbagent.core.text import one_line
-from nbagent.notebook.compare import tables
+from nbagent.notebook.compare import forms, layout, tables
 from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_now, is_shifted
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.narrow import Narrowed, narrowed
@@ -152,7 +152,7 @@ def differences(
         context.room.characters -= size
     stored, fresh, *_ = texts = [masked(each.text, context.strictness.masks) for each in parts]
     if stored == fresh:
-        return []
+        return _drawn(key, given)
     spots = tables.Spots(key[1], *given[:2])
     numbers = parts[0].numbers, parts[1].numbers
     found = list(_changes(key, texts, context, excused, markup=markup, spots=spots, numbers=numbers))
@@ -163,7 +163,9 @@ def differences(
         if found and not changed:
             excused.add("order")
         found = (found or changed) if changed else []
-    if not found or Counter("".join(stored.split())) != Counter("".join(fresh.split())):
+    if not found:
+        return moved(key, stored, fresh, context) or _drawn(key, given)
+    if Counter("".join(stored.split())) != Counter("".join(fresh.split())):
         return found
     unstable = any(each.is_unstable for each in found)
     sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
@@ -174,6 +176,19 @@ def differences(
     if not _is_reordered(stored, fresh):
         return found
     return [found[0]._replace(cause=REORDERED if unstable else ORDER)]
+
+
+def moved(key: tuple[str, str], stored: str, fresh: str, context: Context) -> list[Difference]:
+    """Of two texts of the same words, those that stand below others; of HTML, in text that is laid out by spaces."""
+    one, other = map(forms.preformatted if key[1] == HTML else str, (stored, fresh))
+    rows = layout.moved(one, other, wraps=not context.same_programs)
+    return [Difference(label(*key), "place in a line", *map(_quoted, rows))] if rows else []
+
+
+def _drawn(key: tuple[str, str], given: Sequence[str]) -> list[Difference]:
+    """Text that is drawn in colours in which no run drew it: those of the page hide it."""
+    row = layout.coloured(*given)
+    return [Difference(label(*key), "colours", *map(_quoted, row))] if row else []
 
 
 def _is_reordered(stored: str, fresh: str) -> bool:
@@ -334,4 +349,8 @@ def _show(found: Sequence[Token], other: Sequence[Token]) -> str:
     same = next((at for at, pair in enumerate(zip(text, beside, strict=False)) if len(set(pair)) > 1), 0)
     if len(text) > LONGEST and same > LONGEST // 2:
         text = f"…{text[same - LONGEST // 2 :]}"
-    return repr(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…") if text else "nothing"
+    return _quoted(text) if text else "nothing"
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +27,17 @@ BEYOND = "more widgets are shown than are compared"
 _VERSION = "_model_module_version"
 _ONLY_IF_WHOLE = "_view_count"
 """An attribute that a page leaves out if it leaves out any, since nobody sets it."""
+_PLAIN_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}(?![\d])[\w.+-]{0,50}")
+_CONTENT = frozenset("value index children outputs description data titles _titles _options_labels".split())
+"""Attributes of Jupyter's own widgets that say what they show."""
+_BEGINS = {
+    "ColorPickerModel": ("value", "black"),
+    "FloatLogSliderModel": ("value", 1.0),
+    "FloatRangeSliderModel": ("value", [0.0, 1.0]),
+    "IntRangeSliderModel": ("value", [0, 1]),
+    "SelectionRangeSliderModel": ("index", [0, 0]),
+}
+"""How such an attribute begins in a page, by the name of the model, where that is neither empty nor zero."""
 _State = Mapping[str, Any]
 
 
@@ -108,11 +120,12 @@ class Widgets:
         one, other = map(_attributes, models)
         before, now = map(_version, models)
         others.update({str(other.get("model_module"))} - {"None", *OWN_MODULES})
-        is_same_program = before in (None, now)
+        # A page takes what is no plain version, such as `^2.0.0`, for any that fits.
+        is_same_program = self._whole or before in (None, now) or not _PLAIN_VERSION.fullmatch(str(before))
         is_whole = self._whole or _ONLY_IF_WHOLE in one
         named = one.keys() & other.keys()
         if is_same_program:
-            named |= one.keys() | (other.keys() if is_whole else set())
+            named |= one.keys() | {name for name in other if is_whole or _is_set(name, other)}
         named = {name for name in named if not _is_of_program(name)}
         return [
             _Pair(json_of(name), *(each.get(name, _NOTHING) for each in (one, other))) for name in sorted(named)[::-1]
@@ -176,6 +189,13 @@ def _attributes(model: Any) -> dict[str, Any]:
         # Into how many parts printed text is cut there is a matter of time, as in a cell's own outputs.
         state = {**state, "outputs": as_kept(shown)}
     return {**state, **{name: model.get(name) for name in ("model_name", "model_module")}, "buffers": binary}
+
+
+def _is_set(name: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether an attribute says what a widget of Jupyter's own shows, and is another than a page begins with."""
+    if name not in _CONTENT or attributes.get("model_module") not in OWN_MODULES or not attributes[name]:
+        return False
+    return _BEGINS.get(str(attributes.get("model_name"))) != (name, attributes[name])
 
 
 def _version(model: Any) -> Any:

@@ -127,7 +127,7 @@ def test_markup_counts_only_where_something_is_drawn() -> None:
     def html(text: str) -> list[dict[str, Any]]:
         return [result(text_html=text)]
 
-    assert compare(html('<b class="a">1</b>'), html('<i id="7">1</i>'), context).differences == []
+    assert compare(html('<b class="a1">1</b>'), html('<i id="7">1</i>'), context).differences == []
     timed = Context(moments=MOMENTS, reads=Code().take("print(time.time() - t)"))
     took = [html(f"<p>Elapsed: <b>{each}</b> s <b style='color: red'>late</b></p>") for each in ("1.25", "2.5", "1.5")]
     assert compare(took[0], took[1], timed, again=[took[2]]).differences == []
@@ -295,3 +295,31 @@ def test_what_differs_is_called_on_one_line() -> None:
         (found,) = compare(*outputs, Context(moments=MOMENTS)).differences
         assert str(found).isprintable()
         assert all(each.isprintable() for each in found)
+
+
+def test_a_picture_is_shown_in_its_size() -> None:
+    """That of a pixel would hide it; one that is as wide as other letters make it is the same."""
+    context = Context(moments=MOMENTS)
+
+    def shown(**size: float) -> list[dict[str, Any]]:
+        return [{"output_type": "display_data", "data": {"image/png": "AAAA"}, "metadata": {"image/png": size}}]
+
+    assert compare(shown(width=547, height=413), shown(width=549, height=410), context).differences == []
+    for one, other in (({"width": 1, "height": 1}, {}), ({"width": 1}, {"width": 500}), ({}, {"width": 500})):
+        (found,) = compare(shown(**one), shown(**other), context).differences
+        assert found.what == "output 1, size of image/png"
+    top = [{**shown()[0], "metadata": {"width": 1, "height": 1}}]
+    assert compare(top, shown(), context).differences
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("<b class='xterm'><b class='xterm-screen'>not </b></b>good", "<b><b>not </b></b>good"),
+        ("<pre>a   b\n5    </pre>", "<pre>a   b\n    5</pre>"),
+        ("<pre><b>a</b>   b\n5    </pre><svg></svg>", "<pre><b>a</b>   b\n    5</pre><svg></svg>"),
+    ],
+)
+def test_classes_of_pages_and_places_in_lines_are_compared(stored: str, fresh: str) -> None:
+    """A page has rules of style for words that no library made up; in `<pre>`, spaces lay out a table."""
+    assert compare([result(text_html=stored)], [result(text_html=fresh)], Context(moments=MOMENTS)).differences

@@ -130,3 +130,32 @@ def test_what_was_installed_is_masked_by_whatever_name() -> None:
     for name in ("scikit-learn-1.5", "a-1.0.post1", "b-1.0-2", "x-2.0rc1 ruamel.yaml-0.18-3"):
         assert INSTALLED.apply(f"Successfully installed {name}\nx") == "x"
     assert INSTALLED.apply("Successfully installed revenue") == "Successfully installed revenue"
+
+
+@pytest.mark.parametrize(
+    "added",
+    ["Revenue was 12 million:   5%|█| 1/20 [00:01<00:03]", "  5%|█| 1/20 [00:01<00:03] a revenue of 12 million",
+     "  5%|█| 1/20 [00:01<00:03, revenue=12]", "12,000,000   5%|█| 1/20 [00:01<00:03]"],
+)  # fmt: skip
+def test_words_beside_a_bar_are_compared(added: str) -> None:
+    """Of states that an end follows, numbers are of time; words that no end has are said nowhere else."""
+    end = "epoch: 100%|██████████| 10/10 [00:01<00:00, 9.8it/s, loss=0.2]\n"
+    state = "epoch:  50%|█████     | 5/10 [00:01<00:00, 9.8it/s, loss=0.5]\n"
+    assert compared(state + end, end).differences == []
+    assert compared(f"{added}\n{end}", end).differences
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Requirement already satisfied: the revenue is 12 million", "Installing collected packages: a revenue of 12"],
+)
+def test_what_pip_says_has_its_form(line: str) -> None:
+    """Else a cell that installs something could say anything."""
+    assert INSTALLED.apply(line) == line
+    for said in (
+        "Requirement already satisfied: numpy>=1.2 in /usr/lib/python3 (from pandas) (1.26.4)",
+        "Requirement already satisfied: cycler in ./x",
+        "Installing collected packages: a, b",
+        "  Installing build dependencies: finished with status 'done'",
+    ):
+        assert INSTALLED.apply(f"{said}\n") == ""

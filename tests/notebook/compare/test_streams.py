@@ -11,7 +11,7 @@ from notebook.compare.shared import MOMENTS, result, stream
 
 from nbagent.core.events import OutputAdded, OutputsCleared
 from nbagent.notebook.compare.cell import compare
-from nbagent.notebook.compare.streams import MOST, Printed, as_kept, cut_alike
+from nbagent.notebook.compare.streams import MOST, WHOLE, Printed, as_kept, cut_alike
 from nbagent.notebook.compare.texts import Context
 
 Parts = list[tuple[str, str]]
@@ -91,3 +91,17 @@ def test_many_states_of_a_long_line_take_no_time() -> None:
     begun = time.process_time()
     assert cut_alike([stream("000007" + "A" * 199_994)], fresh, {"stdout": raw}) == fresh
     assert time.process_time() - begun < 3
+
+
+def test_text_of_an_export_is_compared_as_a_page_shows_it() -> None:
+    r"""Where it has a `\r`, that hides what stands before it; and outputs between which nothing stands are one."""
+    parts = {"WARNING\rR2 0.9   ": "R2 0.9   ", "ab\b\bno": "no", "x\r\n": "x\n"}
+    for text, seen in parts.items():
+        assert as_kept([stream(text)], WHOLE) == [stream(seen)]
+    raw = "\r1\r12\r123"
+    stored = as_kept([stream("1"), stream("12"), stream("123")], WHOLE)
+    fresh = cut_alike(stored, [stream("123")], {"stdout": raw})
+    assert compare(stored, fresh, Context(moments=MOMENTS)).differences
+    long = [stream("x" * 5_000_000)]
+    assert as_kept(long, WHOLE) == long
+    assert as_kept(long) != long

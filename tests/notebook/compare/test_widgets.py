@@ -184,3 +184,24 @@ def test_a_progress_bar_in_widgets_is_none_of_a_result() -> None:
     )
     assert apart(view, view, (one, other)).differences == []
     assert apart(view, view, (third, other)).differences
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "^2.0.0", "2.0", "*"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_value_that_was_taken_out_is_a_difference(version: str, whole: bool) -> None:
+    """A page shows how it begins, a zero, whichever versions the notebook names: it takes one that fits."""
+
+    def model(name: str = "IntTextModel", **state: Any) -> dict[str, Any]:
+        return {"model_name": name, "model_module": "@jupyter-widgets/controls", "state": state}
+
+    def differ(stored: Any, fresh: Any) -> bool:
+        view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
+        both = Widgets({"w": {**stored, "model_module_version": version}}, {"w": fresh}, whole=whole)
+        return bool(compare(*both.with_state(view, view), Context(moments=MOMENTS)).differences)
+
+    now = {"model_module_version": "2.0.0"}
+    assert differ(model(), {**model(value=42), **now})
+    assert differ(model("HTMLModel"), {**model("HTMLModel", value="a loss"), **now})
+    if not whole:
+        assert not differ(model(), {**model(value=0, disabled=True), **now})
+        assert not differ(model("IntRangeSliderModel"), {**model("IntRangeSliderModel", value=[0, 1]), **now})

@@ -1,0 +1,85 @@
+"""How text is laid out and coloured: what stands below which word, and what the colour of a page hides."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from notebook.compare.shared import MOMENTS, TIMED, compared, result, stream
+
+from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.texts import Context
+
+TABLE = "name  a  b\nx     1   \ny        2\n"
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        (TABLE, TABLE.replace("1   ", "   1")),
+        ("a:\n  b: 1\nc: 2\n", "a:\n  b: 1\n  c: 2\n"),
+        ("profit ---5", "profit 5"),
+        (f"begin\n{TABLE}", f"begin\n{TABLE}".replace("1   ", "   1")),
+    ],
+)
+def test_a_number_belongs_to_what_it_stands_below(stored: str, fresh: str) -> None:
+    """Where no line parts columns, its place says what it is."""
+    assert compared(stored, fresh).differences
+    assert compared(fresh, fresh).differences == []
+
+
+def test_cells_of_a_table_in_markdown_may_be_empty() -> None:
+    """Its rules have lines of other signs, too."""
+    head = "|a|b|c|d|\n|---|---|---|---|\n"
+    runs = [[result(text_markdown=head + row)] for row in ("|||5|", "||||5|")]
+    assert compare(*runs, Context(moments=MOMENTS)).differences
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh", "code"),
+    [
+        ("a  b\n1  2", "a     b\n1     2", ""),
+        ("a   b", "a b", ""),
+        ("took 1.25 s to do\nit all at once", "took 12.5 s to do\nit all at once", TIMED),
+        ("1 2 3\n4 5 6", "1 2\n3 4\n5 6", ""),
+    ],
+)
+def test_wider_columns_are_no_difference(stored: str, fresh: str, code: str) -> None:
+    """Nor where values that may differ push others, or a terminal is as wide as another."""
+    assert compared(stored, fresh, fresh.replace("12.5", "9.25"), code=code).differences == []
+
+
+def test_lines_end_alike_where_the_same_programs_ran() -> None:
+    """Else a line more would lead what is compared astray."""
+    context = Context(moments=MOMENTS, same_programs=True)
+    assert compare([stream("a 1\nb\n2\n")], [stream("a 1\nb 2\n")], context).differences
+    assert not compare([stream("a 1\n\nb 2\n")], [stream("a 1\nb 2\n")], context).differences
+
+
+@pytest.mark.parametrize(
+    "begin", ["38;2;255;255;255", "38;5;231", "8", "97", "30", "37", "31;41", "41;31", "7;37", "1;0;97", "48;5;0;30"]
+)
+def test_text_in_the_colour_of_a_page_is_a_difference(begin: str) -> None:
+    """Nobody would see it; also where only a part of a line is so."""
+    found = compared(f"\x1b[{begin}mnot \x1b[0msignificant", "not significant").differences
+    assert [each.where for each in found] == ["colours"]
+    again = f"\x1b[{begin}mnot \x1b[0msignificant"
+    assert compared(again, again.replace("[0m", "[m")).differences == []
+    assert compared(again, again.replace("[0m", "[2K\x1b[0m")).differences == []
+    assert compared(f"not \x1b[{begin}msignificant", again).differences
+
+
+def test_other_colours_are_no_difference() -> None:
+    """As another version of a library has; nor those of lines that differ, as far as a run has them."""
+    assert compared("\x1b[1;31mred\x1b[0m \x1b[4mx\x1b[24m", "red x").differences == []
+    line = "\x1b[38;5;240m{}\x1b[0m took 1"
+    assert compared(line.format("2.5 s"), line.format("1.5 s"), line.format("1.7 s"), code=TIMED).differences == []
+    assert compared(line.format("2.5 s"), "1.5 s took 1", "1.7 s took 1", code=TIMED).excused == {"timing"}
+
+
+def test_long_texts_take_no_time() -> None:
+    """Which grows with their size and no faster."""
+    begun = time.process_time()
+    compared("\x1b[38;5;1ma " * 100_000, "\x1b[38;5;2ma " * 100_000)
+    compared("a b  c\n" * 100_000, "a  b c\n" * 100_000)
+    assert time.process_time() - begun < 20
