@@ -23,7 +23,7 @@ from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.dates import QUARTER, Moments
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import MOST, ORDER, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.widgets import Widgets
 from nbagent.notebook.compare_runs import all_reads, compared, context_of, name_seed, paired
 from nbagent.notebook.document import Document, DocumentCell
@@ -284,4 +284,4 @@ class Verification:
 
 def _is_unexplained(found: Comparison) -> bool:
     """Whether fresh runs agree on something that differs from the notebook."""
-    return any(each.cause in ("", ORDER) for each in found.differences)
+    return any(each.cause in ("", MEASURED, ORDER) for each in found.differences)

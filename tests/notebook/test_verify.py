@@ -578,7 +578,13 @@ async def test_no_cell_runs_where_what_comes_first_fails() -> None:
 async def test_what_another_seed_of_hashes_gives_is_told_as_such(tmp_path: Path) -> None:
     """Fresh runs agree on it, since a sandbox has one seed, and a notebook of another client's names none."""
     words = "words = {'quick', 'brown', 'fox', 'jumps', 'over', 'lazy', 'dog'}"
-    shown = ("hash('abc')", "print(*words)", "list(words)[:2]", "for each in words: print(each, len(each))", "print(words)")
+    shown = (
+        "hash('abc')",
+        "print(*words)",
+        "list(words)[:2]",
+        "for each in words: print(each, len(each))",
+        "print(words)",
+    )
     drawn = "import matplotlib.pyplot as plt\nplt.bar([*words], range(7))\nplt.show()"
     cells = [nbformat.v4.new_code_cell(each) for each in (words, *shown, drawn, "print(3)", "print('fox', 'dog')")]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "P"}})
@@ -592,7 +598,7 @@ async def test_what_another_seed_of_hashes_gives_is_told_as_such(tmp_path: Path)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
     causes = {each.number: {found.cause for found in each.differences} for each in proof.cells if each.differences}
-    assert causes == dict.fromkeys((2, 3, 4, 5, 7), {OTHER_SEED}) | {8: {""}, 9: {ORDER}}
+    assert causes == {each: {OTHER_SEED} for each in (2, 3, 4, 5, 7)} | {8: {""}, 9: {ORDER}}
 
 
 def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:

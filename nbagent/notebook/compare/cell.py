@@ -31,7 +31,7 @@ _Pieces = dict[tuple[str, str], str]
 class Pair(NamedTuple):
     """Two pictures whose files differ, in base64.
 
-    `again` are those of further fresh runs that drew another one than the first, and `cause` says why it may be another.
+    `again` are those of further fresh runs that drew another one than the first; `cause` says why, if known.
     """
 
     what: str
