@@ -13,7 +13,7 @@ from nbagent.notebook.compare.masks import INSTALLED, WROTE
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
-from nbagent.notebook.compare.texts import TWICE, Context, Difference, Strictness
+from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.compare.widgets import BY_PAGE, OF_OTHERS, Widgets
 from nbagent.notebook.document import Document, DocumentCell
@@ -21,8 +21,6 @@ from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock_check import is_same_environment
 
 OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
-_HASHES = re.compile(r"(?<![\w.])hash\(|\bmap\(hash\b|\b__hash__\b")
-"""Code that shows hashes, which each Python process makes by a seed of its own unless it is given one."""
 _WRITES = re.compile(r"\s*%%(?:writefile|file)\b")
 SANDBOX_PROCESSES = 100
 """A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
@@ -51,13 +49,29 @@ def compared(
         if more:
             told = found[cell.number].differences
             found[cell.number].differences = [_by_page(each) for each in told]
-        if len(more) > 1 and document.lock is None and _HASHES.search(cell.code):
-            told = found[cell.number].differences
-            found[cell.number].differences = [each if each.cause else each._replace(cause=OTHER_SEED) for each in told]
         if more and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
     return found
+
+
+def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison]) -> None:
+    """Name the seed of hashes as the cause of what no run explains, if it also differs between runs with two seeds.
+
+    Args:
+        found: What differs from runs with one seed.
+        seeded: What differs from these and one with another seed.
+    """
+    for number, each in found.items():
+        others = seeded[number]
+        known, drawn = {*others.differences}, {pair.what for pair in others.pictures if pair.again}
+        each.differences = [
+            one._replace(cause=OTHER_SEED) if one.cause in ("", ORDER) and one not in known else one
+            for one in each.differences
+        ]
+        each.pictures = [
+            pair._replace(cause=OTHER_SEED) if pair.what in drawn and not pair.again else pair for pair in each.pictures
+        ]
 
 
 def _by_page(found: Difference) -> Difference:

@@ -116,6 +116,9 @@ class Terms:
     sorts: bool = False
 
 
+OTHER_HASHES = Terms("the seed of Python's hashes", (("PYTHONHASHSEED", "1"),))
+
+
 def terms(features: Iterable[str]) -> list[Terms]:
     """The terms of a sweep.
 
@@ -125,7 +128,7 @@ def terms(features: Iterable[str]) -> list[Terms]:
     plain = [each for each in features if isinstance(each, str) and _FEATURE.fullmatch(each)]
     threads = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
     found = [
-        Terms("the seed of Python's hashes", (("PYTHONHASHSEED", "1"),)),
+        OTHER_HASHES,
         Terms(
             "the number of threads", (*((f"{each}_NUM_THREADS", "1") for each in threads), ("POLARS_MAX_THREADS", "1"))
         ),

@@ -23,9 +23,9 @@ from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.dates import QUARTER, Moments
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import MOST, ORDER, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.widgets import Widgets
-from nbagent.notebook.compare_runs import all_reads, compared, context_of, paired
+from nbagent.notebook.compare_runs import all_reads, compared, context_of, name_seed, paired
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import RUNS_ON, FreshRuns, Ran
 from nbagent.notebook.lock import Lock
@@ -110,6 +110,9 @@ class Verification:
         if any(self._is_doubtful(number, each) for number, each in found.items()):
             again.append(await self._once_more(fresh))
             found = await self._compare(fresh, again)
+        if self._lock is None and any(map(_is_unexplained, found.values())):
+            seeded = await self._runs.once(sweep.OTHER_HASHES.variables)
+            name_seed(found, await self._compare(fresh, [*again, seeded]))
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
@@ -149,8 +152,7 @@ class Verification:
     def _is_doubtful(self, number: int, found: Comparison) -> bool:
         """Whether two fresh runs may agree by chance on what differs."""
         reads = self._reads[number]
-        volatile = reads.is_volatile or reads.concurrent
-        return volatile and any(each.cause in ("", ORDER) for each in found.differences)
+        return (reads.is_volatile or reads.concurrent) and _is_unexplained(found)
 
     async def _sweep(self, fresh: Ran, again: Ran) -> None:
         """Find the cells that depend on the machine, by runs on other terms, each compared with the first one."""
@@ -233,7 +235,7 @@ class Verification:
         elif reads.clock and (why := await self._told_time(pair, proof.number, fresh, pictures, excusable)):
             found.excused.add(why)
         else:
-            why = cause(reads, again=bool(pair.again))
+            why = cause(reads, again=bool(pair.again)) or pair.cause
             proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
@@ -278,3 +280,8 @@ class Verification:
             return ""
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
         return "timing" if seen.is_within else ""
+
+
+def _is_unexplained(found: Comparison) -> bool:
+    """Whether fresh runs agree on something that differs from the notebook."""
+    return any(each.cause in ("", MEASURED, ORDER) for each in found.differences)

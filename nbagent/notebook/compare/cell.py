@@ -35,7 +35,7 @@ _Pieces = dict[tuple[str, str], str]
 class Pair(NamedTuple):
     """Two pictures whose files differ, in base64.
 
-    `again` are those of further fresh runs that drew another one than the first.
+    `again` are those of further fresh runs that drew another one than the first; `cause` says why, if known.
     """
 
     what: str
@@ -43,6 +43,7 @@ class Pair(NamedTuple):
     stored: str
     fresh: str
     again: tuple[str, ...] = ()
+    cause: str = ""
 
 
 @dataclass

@@ -69,8 +69,15 @@ BUILT_IN = tuple(
         (r"^( {0,20}\d{1,20}(?:/\d{1,20})?)(?: {1,20}\d{1,20}\.\d{3}){4} ", r"\1 TIMING "),
         (r"(function calls .{0,40}in )[\d.]{1,20} seconds", r"\1TIMING"),
         (rf"\b(\d{{1,20}} ?[A-Za-z]{{1,20}}) {_SINCE}{_RATE}", r"\1 [TIMING"),
+        (r"[\d.]{1,9}user [\d.]{1,9}system [\d:.]{1,12}elapsed [\d.?]{1,6}%CPU \(\d{1,9}avgtext\+\d{1,9}avgdata "
+            r"\d{1,12}maxresident\)k\r?\n\d{1,12}inputs\+\d{1,12}outputs \(\d{1,12}major\+\d{1,12}minor\)pagefaults ",
+            "TIMING "),
         (r"/(?:tmp|var/folders/\S{1,60})/tmp[a-z0-9_]{8}\b", "TEMPORARY"),
-        (r"(?:[A-Za-z]:)?[/\\][^\s'\":]{0,300}[/\\](?:site|dist)-packages[/\\]", "PACKAGES/"),
+        (
+            r"(?:[A-Za-z]:)?[/\\][^\s'\":]{0,300}[/\\]"
+            r"(?:(?:site|dist)-packages|lib[/\\]python3\.\d{1,2})[/\\]",
+            "PACKAGES/",
+        ),
         (r"^Matplotlib is building the font cache; this may take a moment\.\n?", ""),
     )
 )  # fmt: skip

@@ -12,6 +12,9 @@ _SHOWS = re.compile(
     r"\b(?:print|display|\w*plot|hist\w*|scatter\w*|barh?|imshow|pcolormesh|contourf?|errorbar|step|pie|heatmap)$"
 )
 
+_WRITES = re.compile(r"(?:to|write|save|export)_(?!text|bytes)\w+|save\w*|export|dump")
+"""Methods that write down what their object has, which stays as it is."""
+
 
 def called_in(node: ast.AST) -> Iterator[str]:
     """The last names of the functions that code calls."""
@@ -68,7 +71,7 @@ def changed_by(statement: ast.stmt) -> Iterable[tuple[str, str]]:
     """The names whose values a statement changes: by an item or attribute, or by a method, with what that is given."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
-            if isinstance(call.func, ast.Attribute):
+            if isinstance(call.func, ast.Attribute) and not _WRITES.fullmatch(call.func.attr):
                 given = (*call.args, *(each.value for each in call.keywords))
                 yield root_of(call.func), " ".join(map(unparsed, given)) or "()"
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):

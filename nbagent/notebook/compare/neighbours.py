@@ -24,9 +24,9 @@ def apart_of(found: Sequence[Change], fresh: Sequence[Token]) -> Iterator[int]:
         if begin in piece and end <= piece.stop:
             continue  # all of these bytes was given: a walk from each change in them would take the square of the time
         yield from tokens_at(begin, end)
-        if begin < len(fresh) and not _is_plain(change):
+        if begin < len(fresh):
             piece = _bytes_around(begin, fresh)
-            yield from piece or _beside(begin, end, fresh)
+            yield from piece or (() if _is_plain(change) else _beside(begin, end, fresh))
 
 
 def _is_plain(change: Change) -> bool:

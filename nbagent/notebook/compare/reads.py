@@ -6,7 +6,16 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from nbagent.notebook.compare.names import bound_by, called_in, changed_by, given_by, mentioned_in, root_of, words_of
+from nbagent.notebook.compare.names import (
+    bound_by,
+    called_in,
+    changed_by,
+    given_by,
+    mentioned_in,
+    root_of,
+    shown_by,
+    words_of,
+)
 from nbagent.notebook.compare.samples import SAMPLING, Samples
 from nbagent.notebook.compare.workers import Workers
 from nbagent.notebook.lock import COMMANDS, statements, unparsed
@@ -132,7 +141,7 @@ class Code:
             ident=ident,
             random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
-            only_measure=_only_measures(code),
+            only_measure=_only_measures(code) or self._shows_measures(code),
             processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
             own_process=own,
             logs_process=self._formats and any(not _LOGS.isdisjoint(called_in(each)) for each in statements(code)),
@@ -141,6 +150,13 @@ class Code:
             unordered=unordered or any(mentioned_in(each) & gathered for each in statements(code)),
             zoned=self._zoned,
             shows_samples=self._samples.take(statements(code)),
+        )
+
+    def _shows_measures(self, code: str) -> bool:
+        """Whether all that a cell shows, beside sentences, is what the machine has left."""
+        shown = [each for each in shown_by(statements(code)) if not isinstance(each, ast.Constant)]
+        return bool(shown) and all(
+            _MEASURES.search(unparsed(each)) or mentioned_in(each) & self.measures for each in shown
         )
 
     def _with_starters(self, code: str) -> str:

@@ -36,6 +36,7 @@ BEYOND = "more differs than is compared word by word"
 UNSET = "it may be what was in memory before, as in an array that nobody has filled"
 NO_SEED = f"{EVERY_RUN}, as random numbers without a seed do"
 BY_CHANCE = "it may be of the random numbers without a seed beside it, on which two runs agree here by chance"
+MEASURED = "it may be what the machine had left, which this cell measures"
 UNSET_AGAIN = f"{EVERY_RUN}, as an array does that nobody has filled"
 TWICE = "when it was made, a cell that missed a module may have run twice"
 ORDER = "the same in another order"
@@ -296,7 +297,7 @@ def cause(reads: Reads, *, again: bool) -> str:
     if reads.unset:
         return UNSET_AGAIN if again else UNSET
     if not again:
-        return ""
+        return MEASURED if reads.measure else ""
     return NO_SEED if reads.random else EVERY_RUN
 
 
@@ -324,7 +325,7 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
     if again and (named or is_id(stored) or is_id(fresh)):
         return "id"
     again = again and not (reads.shows_samples and fresh.kind == "number")
-    if again and reads.ident:
+    if again and reads.ident and not (fresh.kind == "number" and "." in fresh.text):
         return "id"
     if dates:
         return ""

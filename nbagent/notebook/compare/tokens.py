@@ -11,6 +11,8 @@ TOLERANCE = 1e-9
 """The relative difference up to which two numbers with a decimal point are the same."""
 MOST = 4_000
 """Tokens that are aligned where two texts have different numbers of them: the time is square in them."""
+RULE = "---"
+"""The text of each line of a table."""
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
@@ -44,7 +46,8 @@ _TOKENS = re.compile(
             ("number", rf"(?<![\w.])(?:{_NUMBER})(?![\w])"),
             ("word", r"(?:(?!_20\d{6})\w)+|_(?=20\d{6})"),
             ("space", r"[ \t]+"),
-            ("rule", r"(?!\|+(?![-─═━=+|]))[-─═━=+|]{3,}(?!\w)|[…]|\.{3}"),
+            ("rule", r"(?!\|+(?![-─═━=+|]))[-─═━=+|]{3,}(?!\w)"),
+            ("dots", r"[…]|\.{3}"),
             ("sign", r"[^\w \t]"),
         )
     ),
@@ -68,7 +71,7 @@ class Token(NamedTuple):
 
     Attributes:
         kind: What it looks like: `uuid`, `date`, `time`, `quantity` (a number with a unit of time), `rate`, `number`,
-            `factor` (such as 2.5x), `word`, `sign`.
+            `factor` (such as 2.5x), `word`, `rule` (a table's line), `sign`.
         text: As it stands there.
         line: The number of its line, from 1.
         row: The whole line.
@@ -107,15 +110,15 @@ class Change(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text, without its spaces and the lines of its tables: their width follows the values."""
+    """The tokens of a text, without spaces and dots; a table's lines are all as long: their width follows values."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for match in _TOKENS.finditer(line):
             kind = (match.lastgroup or "sign").rstrip("23456")
             if kind == "repr":
                 kind = "date"
-            if kind not in ("space", "rule"):
-                found.append(Token(kind, match[0], number, line, match.start()))
+            if kind not in ("space", "dots"):
+                found.append(Token(kind, RULE if kind == "rule" else match[0], number, line, match.start()))
     return found
 
 

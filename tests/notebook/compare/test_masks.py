@@ -34,6 +34,7 @@ from nbagent.notebook.compare.reads import Code
         ("Device: 0,214\tInode: 6   Links: 1\nAccess: (0644/-rw-r--r--)  Uid: (88524/ sandbox)   Gid: (88524/ sandbox)",
          "Device: 0,49\tInode: 12  Links: 1\nAccess: (0644/-rw-r--r--)  Uid: ( 1001/ sandbox)   Gid: ( 1001/ sandbox)"),
         ("/home/x/lib/python3.9/site-packages/p/a.py:3: W", "/opt/lib/python3.11/site-packages/p/a.py:3: W"),
+        ("<module 'a' from '/root/x/lib/python3.11/a.py'>", "<module 'a' from '/opt/lib/python3.11/a.py'>"),
         ("   1    0.001    0.001    0.000    0.000 a:1(f)", "   1    0.000    0.000    0.000    0.000 a:1(f)"),
         ("dl \x1b[38;5;237m━━━━\x1b[0m━━━━ \x1b[35m 75%\x1b[0m \x1b[36m0:00:01\x1b[0m", "dl ━━━╸━━━━ 100% 0:00:00 "),
         (r'"dl <span style=\"a\">━━━</span><span style=\"b\">╺━</span> <span style=\"c\"> 75%</span>"',

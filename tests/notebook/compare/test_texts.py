@@ -81,6 +81,12 @@ def test_a_long_value_is_shown_where_it_differs() -> None:
     assert len(found.stored) < 90
 
 
+def test_no_id_has_a_point() -> None:
+    """What a notebook writes to a temporary folder is none of it, and what it reads from there has results."""
+    for code in ("d = tempfile.mkdtemp()\nt = pd.read_csv(d + '/a')\nt", "d = tempfile.mkdtemp()\nt.to_csv(d)\nt"):
+        assert compared("Dinner 260.7", "Lunch 260.4", "Dinner 11.5", code=code).differences
+
+
 def test_digits_that_changed_places_are_no_other_order() -> None:
     """Where threads print in whatever order, lines and words may change places, not parts of a number."""
     code = "with ThreadPoolExecutor() as pool:\n    list(pool.map(show, names))"

@@ -15,7 +15,7 @@ from nbagent.notebook.compare.tokens import MOST, changes, tokens
         ("12", "13"), ("1,234,567", "1,234,568"), ("0.500", "0.501"), ("1e-5", "2e-5"), ("a b", "a c"), ("x", ""),
         ("a\nb", "a\nb\nc"), ("-1", "1"), ("0x10", "0x11"), ("sha256 ab12cd34", "sha256 ab12cd35"), ("1 h", "2 h"),
         ("v1.2.3", "v1.2.4"), ("[1, 2]", "[2, 1]"), ("True", "False"), ("3 seconds", "4 seconds"),
-        ("0.000", "-0.000"), ("-0.0", "0.0"),
+        ("0.000", "-0.000"), ("-0.0", "0.0"), ("a\n---\nb", "a\nb"), ("a\n+--+--+\nb", "a\nb\n+--+--+"),
     ],
 )  # fmt: skip
 def test_every_other_change_is_found(stored: str, fresh: str) -> None:
@@ -23,6 +23,12 @@ def test_every_other_change_is_found(stored: str, fresh: str) -> None:
     for left, right in ((stored, fresh), (fresh, stored)):
         assert compared(left, right).differences
         assert compared(left, right, right).differences
+
+
+def test_lines_of_tables_are_as_wide_as_their_values() -> None:
+    """That they are there counts, and how wide they are doesn't."""
+    one, other = (f"a\n{sign * width}\nb\n" for sign, width in (("─", 5), ("─", 9)))
+    assert not compared(one, other).differences
 
 
 def test_long_texts_take_time_in_proportion() -> None:

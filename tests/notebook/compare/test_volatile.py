@@ -195,3 +195,11 @@ def test_the_days_of_a_span_are_as_many_more_as_between_the_runs() -> None:
     assert compared(span.format(6074, "23:28:38.2"), fresh, again, code=code, moments=unknown).differences == []
     assert compared(span.format(6074, "23:28:38.2"), fresh, fresh, code=code, moments=unknown).differences
     assert compared("0 days 00:00:01.21", "0 days 00:00:02.8", code=code, moments=moments).differences == []
+
+
+def test_what_only_measures_shows_no_result() -> None:
+    """Two runs may agree by chance; beside a result, or where a cell measures nothing, a number is one."""
+    code = "print(resource.getrusage(0).ru_maxrss, 'KB', gc.collect())"
+    assert compared("1054128 KB 139", "1054124 KB 98", "1054124 KB 98", code=code).excused == {"measure"}
+    assert compared("3 rows 139", "9 rows 139", "9 rows 139", code="print(len(t), 'rows', gc.collect())").differences
+    assert compared("3 rows 139", "9 rows 139", "9 rows 139", code="print(len(t), 'rows', f())").differences
