@@ -12,15 +12,17 @@ import bisect
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from nbagent.agent.derived import derived
 from nbagent.agent.made_up.literals import Literals
 from nbagent.agent.numerals import SPACED, Numeral, findable, in_digits, numerals, quantities, ways
+from nbagent.agent.operands import Operand, Shown
+from nbagent.agent.operands import read as read_operands
 from nbagent.agent.readable import text_of_bundle
-from nbagent.agent.reckoned import reckoned
 from nbagent.core.events import Claim
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import joined, occurrences, plain
@@ -190,7 +192,7 @@ def claims(
     written = _Places(_Place(each, 0, -1) for each in made_up)
     found: dict[str, Claim] = {}
     looked: set[str] = set()
-    values: dict[str, Decimal] = {}
+    stated: dict[str, Operand] = {}
     is_general = not data and not outputs
     for readings in claimed:
         text = readings[0].text
@@ -212,11 +214,12 @@ def claims(
                     found[text] = Claim(text=text, noted=is_noted, written=is_written)
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
-            values[text] = place.number.value
-    exact = {text: values[text] for text, each in found.items() if each.cell}
-    missing = {text for text, each in found.items() if not each.cell and not each.noted and text != REST.text}
-    for text in reckoned(prose, exact, missing):
-        del found[text]
+            stated[text] = Operand(place.number, place.cell)
+    missing = {text for text, each in found.items() if not each.supported and text != REST.text}
+    if missing:
+        linked = {(each.cell, each.output) for each in found.values()}
+        for text, how in derived(prose, stated, missing, _operands(outputs, shown, linked)).items():
+            found[text] = Claim(text=text, derived=how.formula, sources=how.cells)
     if len(answer) > MAX_ANSWER:
         found[REST.text] = REST
     return list(found.values())
@@ -291,6 +294,17 @@ def _is_short(number: Numeral) -> bool:
     return len(number.value.normalize().as_tuple().digits) <= 2
 
 
+def _operands(
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]], shown: _Places, linked: Container[tuple[int, int]]
+) -> list[Shown]:
+    """The numbers with which an answer may reckon: first those of outputs that it names others of, then the latest."""
+    counted: dict[tuple[int, int], set[Decimal]] = {}
+    for place in shown.places:
+        counted.setdefault((place.cell, place.output), set()).add(place.number.value)
+    wanted = sorted(counted, key=lambda each: (each in linked, each), reverse=True)
+    return list(read_operands((at[0], _text(outputs[at[0]][at[1]]), counted[at].__contains__) for at in wanted))
+
+
 class _Place(NamedTuple):
     """A number, and the cell and output in which it stands."""
 
@@ -303,12 +317,12 @@ class _Places:
     """Numbers with their places, the most wanted first, to be found by the numbers to which they round."""
 
     def __init__(self, places: Iterable[_Place]) -> None:
-        self._places = list(itertools.islice(places, MAX_NUMBERS))
-        self._order = sorted(range(len(self._places)), key=self._size)
+        self.places = list(itertools.islice(places, MAX_NUMBERS))
+        self._order = sorted(range(len(self.places)), key=self._size)
         self._sizes = [self._size(each) for each in self._order]
 
     def _size(self, index: int) -> float:
-        return abs(float(self._places[index].number.value))
+        return abs(float(self.places[index].number.value))
 
     def find_any(self, readings: Sequence[Numeral], *, exactly: bool = False) -> _Place | None:
         """The first place whose number supports one of the readings, the likeliest reading first."""
@@ -320,7 +334,7 @@ class _Places:
         # 45 % may be shown as 0.4512, or in a column of percentages as 45.12.
         scales = {Decimal(1), Decimal(1) / claimed.percent, Decimal(100) / claimed.percent, Decimal(100)}
         hits = [hit for scale in scales for hit in self._near(claimed, scale, exactly=exactly)]
-        return self._places[min(hits)] if hits else None
+        return self.places[min(hits)] if hits else None
 
     def _near(self, claimed: Numeral, scale: Decimal, *, exactly: bool) -> list[int]:
         """The places whose number supports a claim whose value is multiplied by a scale."""
@@ -330,7 +344,7 @@ class _Places:
         return [
             at
             for at in self._order[first : min(last, first + MAX_NEAR)]
-            if _says(self._places[at].number, claimed, wanted=wanted, half=half, scale=scale)
+            if _says(self.places[at].number, claimed, wanted=wanted, half=half, scale=scale)
         ]
 
 
