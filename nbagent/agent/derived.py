@@ -13,6 +13,7 @@ import itertools
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 from nbagent.agent.numerals import Numeral, quantities
@@ -24,6 +25,8 @@ CHANCE = 0.05
 """The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
 AROUND = 3
 """By which factor numbers of about the same size are smaller or larger."""
+MAX_SPANS = 40
+"""Numbers with a unit of time that are read in a sentence."""
 MAX_STATED = 8
 """Numbers of a sentence that are added up."""
 _SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
@@ -39,8 +42,6 @@ _TIME = re.compile(rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?{_UNIT}[
 """A number with a unit of time."""
 _IN_TIME = re.compile(rf"[*_`]*[\s-]?{_UNIT}")
 _AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
-_CALENDAR = {"mo": 0.015, "y": 0.002}
-"""By which part a month or a year may be taken for longer or shorter."""
 _NOISE = 1e-9
 _EXTREMES = (
     (max, re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)")),
@@ -140,13 +141,14 @@ def derived(
         texts = [readings[0].text for readings in numbers]
         if missing.isdisjoint(texts):
             continue
-        found |= {text: each for text, each in _spans(sentence, stated).items() if text in missing}
+        operands = [(at, numbers[at][0]) for at, each in enumerate(texts) if each in stated]
+        whole = {text: (number, unit) for parts, number, unit in _spans(sentence) for text in parts}
         for at, text in enumerate(texts):
             if text in missing and text not in found:
+                number, unit = whole.get(text, (None, ""))
                 start = sentence.find(text)
                 near = sentence[max(0, start - NEAR) : start + NEAR]
-                claim = _Claim(_Search(numbers[at]), near, lead, text)
-                operands = [(here, numbers[here][0]) for here, each in enumerate(texts) if each in stated]
+                claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit)
                 levels = itertools.chain(
                     [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
                 )
@@ -187,17 +189,21 @@ def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterato
 class _Claim:
     """A number that no output shows, and what its sentence says of how it comes out of others."""
 
-    def __init__(self, search: _Search, near: str, lead: str, text: str) -> None:
+    def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str) -> None:
         self.search, self._number = search, search.unit
         self._words = words_of(near)
         said = f"{lead} {near}".casefold()
         before, _, after = near.partition(text)
         self._extremes = [pick for pick, words in _EXTREMES if words.search(said)]
         is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
-        self._unit = unit[1] if (unit := _IN_TIME.match(after)) else ""
+        behind = _IN_TIME.match(after)
+        self._unit = unit or (behind[1] if behind and behind[1] not in ("m", "ms") else "")
         if self._number.percent > 1:
             asked = {what for what in (SHARE, UP, DOWN, POINTS) if _WORDED[what].search(said)}
+            asked |= {UP} if text.startswith("+") else {DOWN} if self._number.value < 0 else set()
             self._asked = {POINTS} if POINTS in asked else asked or {SHARE, UP, DOWN}
+        elif unit:
+            self._asked = {UNIT}
         elif is_ratio or text.endswith(("x", "×")):
             self._asked = {RATIO}
         else:
@@ -219,6 +225,8 @@ class _Claim:
             whole = float(number.percent)
             if self._number.percent == number.percent > 1:
                 yield _Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
+            if UNIT in self._asked:
+                yield from self._in_units(stated[number.text])
         several = list(dict.fromkeys(stated[number.text] for _, number in operands))
         if 2 < len(several) <= MAX_STATED and SUM in self._asked:
             yield _total(several)
@@ -308,7 +316,9 @@ class _Claim:
 
     def _in_units(self, operand: Operand) -> Iterator[_Result]:
         """A number in the unit of time that stands behind the claim, if it is in another one."""
-        size = _SECONDS["mo" if self._unit.startswith("mo") else self._unit[0]]
+        size = _seconds(self._unit)
+        if self._asked == {UNIT}:
+            yield _Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
         for other in _SECONDS.values():
             if other != size:
                 form = f"{{}} × {other // size:,}" if other > size else f"{{}} / {size / other:,.6g}"
@@ -321,32 +331,25 @@ def _total(group: Sequence[Operand]) -> _Result:
     return _Result(abs(sum(each.value for each in group)), ends, operands)
 
 
-def _spans(sentence: str, stated: Mapping[str, Operand]) -> dict[str, Derivation]:
-    """The numbers of a sentence that say a span of time, such as `2 h 43 min`, of which it also says a shown one."""
-    spans: list[list[tuple[str, float, float]]] = []  # of each number its seconds, and by what it may be off
-    end = -1
-    for match in _TIME.finditer(sentence):
-        unit = "mo" if match[2].startswith("mo") else match[2][0]
-        size = _SECONDS[unit]
-        value = float(match[1].replace(",", ""))
-        off = size * 10.0 ** -len(match[1].partition(".")[2]) / 2 + size * value * _CALENDAR.get(unit, 0)
-        goes_on = spans and spans[-1][-1][1] >= size and _AND.fullmatch(sentence, end, match.start())
-        if match[2] == "ms" or (match[2] == "m" and not goes_on):
-            continue  # milliseconds, and perhaps metres
-        if not goes_on:
-            spans.append([])
-        spans[-1].append((match[0].rstrip("*_`"), value * size, off))
-        end = match.end()
-    whole = [(each, sum(size for _, size, _ in each), each[-1][2]) for each in spans[:20]]
-    said = [(each, size) for each, size, _ in whole if all(_told(text) & stated.keys() for text, _, _ in each)]
-    found: dict[str, Derivation] = {}
-    for span, size, step in whole:
-        for other, known in said:
-            if span is not other and abs(size - known) <= step * (1 + _NOISE):
-                cells = {stated[each].cell for text, _, _ in other for each in _told(text) & stated.keys()}
-                derivation = Derivation(" ".join(text for text, _, _ in other), tuple(sorted(cells)))
-                found |= {number: derivation for text, _, _ in span for number in _told(text)}
-    return found
+def _spans(sentence: str) -> Iterator[tuple[set[str], Numeral, str]]:
+    """The spans of time of several numbers, such as `2 h 43 min`: the numbers, and all in the last one's unit."""
+    parts: list[re.Match[str]] = []
+    for match in itertools.chain(itertools.islice(_TIME.finditer(sentence), MAX_SPANS), [None]):
+        goes_on = match and parts and _seconds(parts[-1][2]) > _seconds(match[2])
+        if match and (not parts or (goes_on and _AND.fullmatch(sentence, parts[-1].end(), match.start()))):
+            parts.append(match)
+            continue
+        if len(parts) > 1:
+            size = _seconds(parts[-1][2])
+            value = sum(Decimal(each[1].replace(",", "")) * _seconds(each[2]) for each in parts) / size
+            step = Decimal(1).scaleb(-len(parts[-1][1].partition(".")[2]))
+            texts = {text for each in parts for text in _told(each[0].rstrip("*_`"))}
+            yield texts, Numeral(" ".join(each[0].rstrip("*_`") for each in parts), value, step), parts[-1][2]
+        parts = [match] if match else []
+
+
+def _seconds(unit: str) -> int:
+    return _SECONDS["mo" if unit.startswith("mo") else unit[0]]
 
 
 def _told(text: str) -> set[str]:
