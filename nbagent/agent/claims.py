@@ -61,7 +61,9 @@ _LOOKED = (
     r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
     r"[Bb]is)"
 )
-_BOUNDED = re.compile(rf"\b({_YEAR})\s?(?:[-\u2013]|to|until|till|through|bis)\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})")
+_BOUNDED = re.compile(
+    rf"\b({_YEAR})\s?(?:[-\u2013]|to|until|till|through|bis)\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})"
+)
 """A year in, from or to which something is looked at."""
 _RANGED = re.compile(r"(?<![\w.,])(\d{1,6})\s?(?:[-\u2013]|to|until|till|through|bis)\s?(\d{1,6})(?![\w%]|[.,]\d|\s%)")
 """The first and the last of what an answer covers."""
@@ -193,7 +195,9 @@ def _is_short(number: Numeral) -> bool:
 def _covered(numbers: set[Decimal], names: Collection[str], code: Mapping[int, str]) -> set[Decimal]:
     """Those of some numbers that stand in the names of files that code reads: the years of registers, say."""
     inside = {name: set(map(Decimal, _FIGURES.findall(name))) & numbers for name in names if len(name) <= MAX_NAME}
-    return {n for name in read_by([each for each, found in inside.items() if found], code.values()) for n in inside[name]}
+    return {
+        n for name in read_by([each for each, found in inside.items() if found], code.values()) for n in inside[name]
+    }
 
 
 def _operands(

@@ -17,9 +17,9 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from nbagent.agent.numerals import Numeral, quantities
-from nbagent.agent.operands import Operand, Shown, words_of
+from nbagent.agent.operands import Group, Operand, Shown, phrases_of
 
-MAX_TRIED = 200_000
+MAX_TRIED = 100_000
 """Results that are tried for one answer."""
 CHANCE = 0.05
 """The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
@@ -44,8 +44,8 @@ _IN_TIME = re.compile(rf"[*_`]*[\s-]?{_UNIT}")
 _AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
 _NOISE = 1e-9
 _EXTREMES = (
-    (max, re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)")),
-    (min, re.compile(r"\b(?:small|low|least|min|fewest|short|worst|bottom|kleinst|niedrigst|wenigst)")),
+    re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)"),
+    re.compile(r"\b(?:small|low|least|min|fewest|short|worst|bottom|kleinst|niedrigst|wenigst)"),
 )
 """Words for the largest and the smallest number of a column."""
 NEAR = 400
@@ -60,11 +60,13 @@ DIFFERENCE, SUM, REST, MEAN, COUNT, PER, UNIT = "difference", "sum", "rest", "me
 _ASKED = {
     DOWN: r"lower|less|fewer|below|under|f[ae]ll\w*|drop\w*|declin\w*|decreas\w*|down|shr[aiu]nk\w*|smaller|lost|loss|"
     r"reduc\w*|behind|niedriger|weniger|unter|sank|gesunken|gefallen|rückgang|kleiner",
-    UP: r"higher|more|above|over|rose|ris[ei]\w*|gr[eo]w\w*|increas\w*|up|gain\w*|larger|greater|exceed\w*|better|ahead|"
+    UP: r"higher|more|above|over|rose|ris[ei]\w*|gr[eo]w\w*|increas\w*|up|gain\w*|larger|greater|"
+    r"exceed\w*|better|ahead|"
     r"mehr|höher|über|stieg|gestiegen|zuwachs|größer",
     SHARE: r"of|out|shares?|accounts?|makes?|belong\w*|parts?|portion|proportion|contribut\w*|anteile?|von",
     POINTS: r"points?|punkte?n?|pp",
-    DIFFERENCE: r"differ\w*|gap|more|fewer|less|above|below|behind|ahead|apart|spread|range|span|iqr|between|lead\w*|than|"
+    DIFFERENCE: r"differ\w*|gap|more|fewer|less|above|below|behind|ahead|apart|spread|range|span|iqr|"
+    r"between|lead\w*|than|"
     r"higher|lower|f[ae]ll|rose|drop\w*|left|change[ds]?|removed|excess|remain\w*|mehr|weniger|unterschied\w*",
     SUM: r"together|combined|total\w*|sums?|all|altogether|add\w*|both|overall|plus|come|zusammen|insgesamt|summe",
     REST: r"without|excluding|except|rest|others?|remain\w*|ohne|übrige\w*",
@@ -191,10 +193,10 @@ class _Claim:
 
     def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str) -> None:
         self.search, self._number = search, search.unit
-        self._words = words_of(near)
+        self._phrases = phrases_of(near)
         said = f"{lead} {near}".casefold()
         before, _, after = near.partition(text)
-        self._extremes = [pick for pick, words in _EXTREMES if words.search(said)]
+        self._extremes = [at for at, words in enumerate(_EXTREMES) if words.search(said)]
         is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
         behind = _IN_TIME.match(after)
         self._unit = unit or (behind[1] if behind and behind[1] not in ("m", "ms") else "")
@@ -229,23 +231,22 @@ class _Claim:
                 yield from self._in_units(stated[number.text])
         several = list(dict.fromkeys(stated[number.text] for _, number in operands))
         if 2 < len(several) <= MAX_STATED and SUM in self._asked:
-            yield _total(several)
+            yield _total(Group(several))
 
     def named(self, shown: Shown) -> Iterator[_Result]:
         """What comes out of the numbers of one output whose rows the sentence names."""
-        for group in shown.groups:
-            named = [each for each in group if each.is_named(self._words)]
-            named += [pick(group, key=lambda each: each.value) for pick in self._extremes]
-            named = list(dict.fromkeys(named))[:MAX_NAMED]
-            if not 0 < len(named) < len(group) + (len(group) == 2):
+        for group in shown.groups if self._extremes else shown.naming(self._phrases):
+            extremes = [group.extremes[at] for at in self._extremes]
+            named = list(dict.fromkeys([*group.named(self._phrases), *extremes]))[:MAX_NAMED]
+            if not 0 < len(named) < len(group.operands) + (len(group.operands) == 2):
                 continue
             for one, other in itertools.combinations(named, 2):
                 yield from self._of_two(one, other)
             yield from self._parts(named, group)
             if len(named) > 2:
-                yield from self._of_all(named)
-        for each in shown.operands if UNIT in self._asked else ():
-            if each.is_named(self._words):
+                yield from self._of_all(Group(named))
+        if UNIT in self._asked:
+            for each in {each for group in shown.naming(self._phrases) for each in group.named(self._phrases)}:
                 yield from self._in_units(each)
 
     def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[_Result]]:
@@ -255,11 +256,11 @@ class _Claim:
         for each in shown if UNIT in self._asked else ():
             yield itertools.chain.from_iterable(map(self._in_units, each.operands))
         for each in shown:
-            groups = [group for group in each.groups if len(group) <= MAX_GROUP]
-            pairs = itertools.chain.from_iterable(itertools.combinations(group, 2) for group in groups)
+            groups = [group for group in each.groups if len(group.operands) <= MAX_GROUP]
+            pairs = itertools.chain.from_iterable(itertools.combinations(group.operands, 2) for group in groups)
             yield itertools.chain(
                 itertools.chain.from_iterable(itertools.starmap(self._of_two, pairs)),
-                itertools.chain.from_iterable(self._parts(group, group) for group in groups),
+                itertools.chain.from_iterable(self._parts(group.operands, group) for group in groups),
             )
 
     def _of_two(self, one: Operand, other: Operand) -> Iterator[_Result]:
@@ -289,7 +290,7 @@ class _Claim:
             if MEAN in self._asked:
                 yield _Result(abs(one.value + other.value) / 2, "({} + {}) / 2", [one, other])
 
-    def _of_all(self, group: Sequence[Operand]) -> Iterator[_Result]:
+    def _of_all(self, group: Group) -> Iterator[_Result]:
         """What comes out of a whole column or row."""
         total = _total(group)
         if self._number.percent > 1 or RATIO in self._asked:
@@ -297,17 +298,19 @@ class _Claim:
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:
-            yield _Result(total.value / len(group), f"({total.form}) / {len(group)}", total.operands)
+            count = len(group.operands)
+            yield _Result(total.value / count, f"({total.form}) / {count}", total.operands)
         if DIFFERENCE in self._asked:
-            low, high = (pick(group, key=lambda each: each.value) for pick in (min, max))
+            high, low = group.extremes
             yield _Result(high.value - low.value, "{} − {}", [high, low])
         if self._number.step == 1:
-            yield _Result(len(group), f"the number of those from {{}} to {{}}", [group[0], group[-1]])
+            ends = [group.operands[0], group.operands[-1]]
+            yield _Result(len(group.operands), "the number of those from {} to {}", ends)
 
-    def _parts(self, parts: Sequence[Operand], group: Sequence[Operand]) -> Iterator[_Result]:
+    def _parts(self, parts: Sequence[Operand], group: Group) -> Iterator[_Result]:
         """What parts of a whole are, and what they leave of it."""
         total = _total(group)
-        for part in parts if len(group) > 2 else ():
+        for part in parts if len(group.operands) > 2 else ():
             if SHARE in self._asked and total.value:
                 share = float(self._number.percent) * abs(part.value) / total.value
                 yield _Result(share, f"{{}} / ({total.form})", [part, *total.operands])
@@ -325,10 +328,10 @@ class _Claim:
                 yield _Result(abs(operand.value) * other / size, form, [operand])
 
 
-def _total(group: Sequence[Operand]) -> _Result:
-    ends = "{} + {} + {}" if len(group) == 3 else "{} + … + {}"
-    operands = group if len(group) == 3 else [group[0], group[-1]]
-    return _Result(abs(sum(each.value for each in group)), ends, operands)
+def _total(group: Group) -> _Result:
+    form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
+    operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
+    return _Result(abs(group.total), form, operands)
 
 
 def _spans(sentence: str) -> Iterator[tuple[set[str], Numeral, str]]:
@@ -341,10 +344,10 @@ def _spans(sentence: str) -> Iterator[tuple[set[str], Numeral, str]]:
             continue
         if len(parts) > 1:
             size = _seconds(parts[-1][2])
-            value = sum(Decimal(each[1].replace(",", "")) * _seconds(each[2]) for each in parts) / size
+            seconds = sum((Decimal(each[1].replace(",", "")) * _seconds(each[2]) for each in parts), Decimal(0))
             step = Decimal(1).scaleb(-len(parts[-1][1].partition(".")[2]))
             texts = {text for each in parts for text in _told(each[0].rstrip("*_`"))}
-            yield texts, Numeral(" ".join(each[0].rstrip("*_`") for each in parts), value, step), parts[-1][2]
+            yield texts, Numeral(" ".join(each[0].rstrip("*_`") for each in parts), seconds / size, step), parts[-1][2]
         parts = [match] if match else []
 
 

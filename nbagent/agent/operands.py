@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -15,6 +14,8 @@ MAX_OUTPUTS, MAX_TEXT, MAX_OPERANDS = 30, 20_000, 4_000
 """Outputs that are read, characters of each, and numbers of all, of the first ones first."""
 MAX_NAME = 60
 """Characters of a name in an output."""
+MAX_WORDS = 5
+"""Words of such a name."""
 _PARTS = re.compile(r"[^\w\s.&/+-]|\s{2,}|\t")
 """What stands between the names in a row."""
 _WORDS = re.compile(r"\w+")
@@ -23,8 +24,14 @@ _KEY = re.compile(r"""['"]?\s?[:=]\s?['"]?""")
 
 
 def words_of(text: str) -> str:
-    """A text as words between spaces, in which others' words are looked for."""
-    return f" {' '.join(_WORDS.findall(text.casefold()))} "
+    """A text as nothing but words."""
+    return " ".join(_WORDS.findall(text.casefold()))
+
+
+def phrases_of(text: str) -> set[str]:
+    """All that up to `MAX_WORDS` words of a text say, one after the other, as `words_of` has it."""
+    words = words_of(text).split()
+    return {" ".join(words[at : at + size]) for size in range(1, MAX_WORDS + 1) for at in range(len(words) - size + 1)}
 
 
 class Operand(NamedTuple):
@@ -42,28 +49,52 @@ class Operand(NamedTuple):
 
     @property
     def value(self) -> float:
+        """Its value, to reckon with."""
         return float(self.number.value)
 
     @property
     def text(self) -> str:
+        """It as a formula has it."""
         return " ".join(self.number.text.split())[:MAX_NAME]
 
-    def is_named(self, words: str) -> bool:
-        """Whether a sentence, as `words_of` has it, names its row."""
-        return any(each in words for each in self.names)
+
+class Group:
+    """The numbers of a column or a row: those that are counted, added up and compared.
+
+    Attributes:
+        operands: The numbers, two or more.
+        total: Their sum.
+        extremes: The largest and the smallest of them.
+    """
+
+    def __init__(self, operands: Sequence[Operand]) -> None:
+        self.operands = operands
+        self.total = sum(each.value for each in operands)
+        self.extremes = [pick(operands, key=lambda each: each.value) for pick in (max, min)]
+
+    def named(self, phrases: Container[str]) -> list[Operand]:
+        """Those whose rows a sentence names."""
+        return [each for each in self.operands if any(name in phrases for name in each.names)]
 
 
-@dataclass(frozen=True)
 class Shown:
     """The numbers of one output.
 
     Attributes:
-        groups: Its columns and rows of two numbers or more: those that are counted, added up and compared.
+        groups: Its columns and rows.
         operands: All of them.
     """
 
-    groups: Sequence[Sequence[Operand]] = field(default_factory=list)
-    operands: Sequence[Operand] = field(default_factory=list)
+    def __init__(self, groups: Sequence[Group], operands: Sequence[Operand]) -> None:
+        self.groups, self.operands = groups, operands
+        self._by_name: dict[str, dict[Group, None]] = {}
+        for group in groups:
+            for name in {name for each in group.operands for name in each.names}:
+                self._by_name.setdefault(name, {})[group] = None
+
+    def naming(self, phrases: Iterable[str]) -> list[Group]:
+        """The columns and rows of which a sentence names some numbers."""
+        return list({group: None for each in phrases for group in self._by_name.get(each, ())})
 
 
 def read(outputs: Iterable[tuple[int, str, Callable[[Decimal], bool]]]) -> Iterator[Shown]:
@@ -81,7 +112,7 @@ def read(outputs: Iterable[tuple[int, str, Callable[[Decimal], bool]]]) -> Itera
             rows.append(row)
         groups = [[each for each in group if counts(each.number.value)] for group in _groups(rows)]
         operands = [each for row in rows for each in row if counts(each.number.value)]
-        yield Shown([each for each in groups if len(each) > 1], operands)
+        yield Shown([Group(each) for each in groups if len(each) > 1], operands)
         if room <= 0:
             return
 

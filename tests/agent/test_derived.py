@@ -42,7 +42,12 @@ def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["North is 23.7 % higher than South.", "North has 41.9 % of all rows.", "In all there are 1,254 rows.", "4 % more."],
+    [
+        "North is 23.7 % higher than South.",
+        "North has 41.9 % of all rows.",
+        "In all there are 1,254 rows.",
+        "4 % more.",
+    ],
 )
 def test_what_does_not_follow_is_missing(answer: str) -> None:
     """Or has so few digits that much else would follow as well."""
@@ -64,7 +69,9 @@ def test_hardly_a_number_that_was_made_up_follows_by_chance() -> None:
     rows = "\n".join(f"k{at}  " + "  ".join(str(random.randint(100, 99_999)) for _ in range(8)) for at in range(20))
     derived = 0
     for number in range(600):
-        value = random.choice([f"{random.uniform(3, 95):.1f} %", str(random.randint(20, 999)), f"{random.uniform(2, 90):.2f}"])
+        value = random.choice(
+            [f"{random.uniform(3, 95):.1f} %", str(random.randint(20, 999)), f"{random.uniform(2, 90):.2f}"]
+        )
         said = random.choice(["It is {} more.", "This makes {} of all.", "k3 has {} in k5.", "The gap is {}."])
         found = claims(said.format(value), printed(rows if number % 2 else TABLE), code={1: "print(frame)"})
         derived += sum(bool(each.derived) for each in found)

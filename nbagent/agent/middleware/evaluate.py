@@ -236,8 +236,8 @@ class Evaluation(Middleware):
 
         Of others, the model says which holds, as of an assertion that failed.
         """
-        *failed, last = turn.check_cells or [None]
-        if turn.draft is None or last is None or not last.success or not all(map(_has_nothing, failed)):
+        ran = turn.check_cells
+        if turn.draft is None or not ran or not ran[-1].success or not all(map(_has_nothing, ran[:-1])):
             return False
         # Its outputs may show more of the answer's numbers than it was asked for, such as a parameter of the code.
         found = {claim.text for claim in await self._claims(turn.draft.text, turn) if claim.again}

@@ -235,8 +235,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> list[str]:
-        """The numbers that no output shows but for what the code itself has, that no note says, and that follow from none.
-        """
+        """The numbers that nothing bears out: no output, but for what the code itself has, no note, no other number."""
         return [claim.text for claim in self.claims if not claim.supported]
 
     @property
