@@ -240,7 +240,7 @@ def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
         ("Customer id 97 bought 113, station_id: 16 and #4 none.", ["113"]),
         ("The code 16 has 113 rows; ids 4, 12 and 97 have none.", ["113"]),
         ("It is 113 in all. Of them, Ulm has only 4, and 5 are new: **6** of Bonn.", ["113", "4", "6"]),
-        ("It is 4,380. 12 of them are new; Ulm follows with 4.", ["4,380", "12", "4"]),
+        ("It is 4,380. 12 of them are new; Ulm follows with 5.", ["4,380", "12", "5"]),
         ("113 have EPSG 406, 97, 16; written as (e.g. 1,483.65 is 1483) in 170.", ["113", "170"]),
         ("None.", []),
     ],
