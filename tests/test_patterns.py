@@ -34,7 +34,7 @@ SIGNS = " \n\ta1_-.,:;/'\"`<>([{=#%\\*|!"
 """What many patterns look for, beside the signs in them."""
 ENDS = ("", "\0", "\n", "a", "1")
 FEW: dict[str, str] = {
-    "nbagent.agent.claims._WORDS": "names of files",
+    "nbagent.agent.prose._WORDS": "names of files",
     "nbagent.agent.made_up.literals._WORDED": "texts of fewer than 200 characters",
     "nbagent.agent.numerals._STATES": "the 30 characters before a number",
     "nbagent.agent.turn._NO_RESULT": "a number, of 400 digits at most",

@@ -7,23 +7,25 @@ A number that a cell merely prints as it stands in its code supports nothing.
 
 from __future__ import annotations
 
-import ast
 import bisect
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from nbagent.agent.derived import derived
 from nbagent.agent.made_up.literals import Literals
-from nbagent.agent.numerals import SPACED, Numeral, findable, in_digits, numerals, quantities, ways
+from nbagent.agent.names import read_by
+from nbagent.agent.numerals import Numeral, findable, numerals, quantities, ways
+from nbagent.agent.operands import Operand, Shown
+from nbagent.agent.operands import read as read_operands
+from nbagent.agent.prose import MAX_NAME, claiming
 from nbagent.agent.readable import text_of_bundle
-from nbagent.agent.reckoned import reckoned
 from nbagent.core.events import Claim
-from nbagent.core.syntax import UNREADABLE, parse
-from nbagent.core.text import joined, occurrences, plain
+from nbagent.core.text import joined, plain
 
 MAX_NUMBERS, MAX_READ, MAX_TEXT = 50_000, 100_000, 10_000_000
 """Numbers that are kept, numbers and characters that are read of a conversation's outputs, the latest first."""
@@ -38,28 +40,11 @@ _NOISE = Decimal("1e-14")
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
-MAX_NAME = 255
-"""Characters of a file's name."""
 MAX_NEAR = 1000
 """Numbers of about the same size that are compared with one claim."""
 SMALL = 10
 """Whole numbers from -1 to this one are mostly words: the first, two of them, a top 10, a scale from -1 to 1."""
 
-_FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*+(?P<language>\S*+)[^\n]*+\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
-_INLINE = re.compile(r"`([^`\n]+)`")
-_TEXTS = frozenset(("", "text", "txt", "plain", "csv", "tsv", "md", "markdown", "output"))
-"""Languages of fenced blocks that may show results."""
-_NUMBER_ALONE = re.compile(r"(?=[^A-Za-z=(\d]*+\d)[^A-Za-z=(]*+[A-Za-z%°€]{0,5}")
-_PER_HUNDRED = re.compile(
-    r"(?<![\d.,])(\d{1,2}(?:\.\d+)?) (?:(?:out )?of|in) (?:every 100\b|"
-    r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
-)
-"""A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
-_PARTED = re.compile(
-    r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d"
-    r"| (?!(?:split|share|ratio|versu|plu)s\b)[a-z]{2,20}[a-rt-z]s\b)"
-)
-"""Two shares of a whole, 80/20, but in `40/60 tests`, as before other words for several things."""
 _SCALED = re.compile(
     r"(?i:thousand|million|billion|trillion|tausend|milliard|tsd|mio|mrd)|\b(?:T|TE|[kKMm]E?)(?:€|UR)|[€$£]\s?[kKMmB](?:n|ln)?\b"
     r"|(?:USD|EUR|GBP|CHF)[ _]?[kKMmB](?:n|ln)?\b|(?:\b|_)(?:[mMbB][nN]|mln|MLN)(?:_|\b)|_[kKMmB]\b"
@@ -67,36 +52,21 @@ _SCALED = re.compile(
     r"|[01][,_]?000(?!\d)|10(?:\^|\*\*)[369]|(?<!\d)1?[eE][369](?!\d)"
 )
 """By this a text may say that numbers are in thousands or millions."""
-_ITALIC = re.compile(r"(?<!\w)_{1,2}([^\w\n]?\d[^_\n]*)_{1,2}(?!\w)")
-_LABEL = re.compile(r"(?m)^\s{0,6}(?:#{1,6}\s+)?(\d{1,3})[.)]\s")
-"""The number of a list's item."""
-_WORD = re.compile(r"(?<![\w.-])[A-Za-z_][\w.-]*\d[\w.-]*")
-"""A word with a digit that may be a file's name."""
-_WORDS = re.compile(r"[^\W\d_].* ")
-"""A name that begins with a word and goes on."""
-_NAME_BEGINS, _NAME_ENDS = re.compile(r"(?<!\w)(?=\S)"), re.compile(r"(?!\w)")
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
-_MONTH = (
-    r"(?:Jan(?:uary?|uar)?|Feb(?:ruary?|ruar)?|Mar(?:ch)?|März?|Apr(?:il)?|Ma[yi]|Jun[ei]?|Jul[yi]?|Aug(?:ust)?|"
-    r"Sept?(?:ember)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)\.?(?!\w)"
-)
-_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
-_DATES = re.compile(
-    rf"\b{_YEAR}[-/](?:0?[1-9]|1[0-2])(?:[-/]\d{{1,2}})?\b|\b\d{{1,2}}([./])\d{{1,2}}\1\d{{2,4}}\b|\b\d{{1,2}}:\d{{2}}(?::\d{{2}})?\b"
-    rf"|\b(?:{_DAY}\.?\s?[-\u2013]\s?)?{_DAY}(?:st|nd|rd|th|\.)?\s{{1,2}}(?:of )?{_MONTH}(?:,?\s{{1,2}}{_YEAR}\b)?"
-    rf"|\b{_MONTH}\s{{1,2}}(?:{_YEAR}|{_DAY}(?:st|nd|rd|th)?(?:\s?[-\u2013]\s?{_DAY})?(?:,?\s{{1,2}}{_YEAR})?)\b(?![.,]\d)"
-    rf"|\b[QH][1-4]\s?{_YEAR}\b|\b{_YEAR}[\s-]?[QH][1-4]\b|\b{_YEAR[:-2]}0s\b|\b\d{{1,4}}(?:st|nd|rd|th)\b"
-)
-"""Days, months, quarters, decades, times and ordinals."""
+_FIGURES = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 _LOOKED = (
     r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
     r"[Bb]is)"
 )
-_BOUNDED = re.compile(rf"\b({_YEAR})\s?[-\u2013]\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})")
+_BOUNDED = re.compile(
+    rf"\b({_YEAR})\s?(?:[-\u2013]|to|until|till|through|bis)\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})"
+)
 """A year in, from or to which something is looked at."""
+_RANGED = re.compile(r"(?<![\w.,])(\d{1,6})\s?(?:[-\u2013]|to|until|till|through|bis)\s?(\d{1,6})(?![\w%]|[.,]\d|\s%)")
+"""The first and the last of what an answer covers."""
 _LIMITED = re.compile(
     r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
     r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
@@ -108,26 +78,6 @@ _REPEATED = re.compile(
     r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
 )
 """How often something was drawn again."""
-_LEVEL = r"(?:80|9\d(?:[.,]\d+)?|0?[.,]\d+|10|[15])"
-_LEVELS = re.compile(
-    rf"\b{_LEVEL}[\s-]?%[\s-]{{0,2}}(?:(?:CI|KI|IC)\b|[Cc]onf|[Kk]onf|[Vv]ertrau|[Ss]ignif|level|[Nn]iveau|[Ii]nterval|[Qq]uantil|percentile)"
-    rf"|(?:\u03b1|\balpha|\blevel of|[Nn]iveau von)\s{{0,2}}=?\s{{0,2}}(?:0?[.,]\d+\b|{_LEVEL}\s?%)"
-)
-"""The levels of tests and intervals, which are agreed on, not found out."""
-_BASES = re.compile(r"\b(?:[Pp]er|[Pp]ro|[Jj]e)\s1(?>(?:[.,\u202f\u00a0 ]?000)*)0*+(?!\d)")
-"""What rates are stated by: per 100,000."""
-_STATED = (
-    "EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|RMSE|MAE|MSE|MAPE|SMAPE|AUC|RSS|SSE|AIC|BIC|IQR|VIF|SD|"
-    "MAX|MIN|AVG|SUM|MEAN|MEDIAN|TOTAL|COUNT"
-)
-"""Words of capitals that say what the number behind them is, and make no name of it."""
-_NAMES = re.compile(
-    r"(?<!\w)/[A-Za-z][\w./-]*|(?<![\w-])\w[\w-]*+\.(?:csv|tsv|json|png|py|parquet|xlsx?|txt|md|html?|db|zip|gz|ipynb)\b|\b[Cc]ells?\s+\d+"
-    r"|(?:\b(?:[Ss]ections?|[Ss]ec\.|[Cc]hapters?|[Pp]ages?|[Aa]bschnitte?|[Kk]apitel|[Ss]eiten?)|§{1,2})\s?\d{1,3}(?:\.\d{1,2})*(?![.,]?\w)"
-    r"|(?<![\d.,])[01]\s?°?[A-Za-zµ]{1,4}(?=\s?=\s?\d)"
-    rf"|\b(?!(?:{_STATED})-)[A-Z]{{2,12}}-\d{{1,4}}\b(?![.,]\d)"
-    r"|F\)?\s?[-\u2212\u2013]\s?32\b|\bIn ?\[\d+\]|\b(?:Python|[Vv]ersion|v\.?)\s?\d+(?:\.\d+)+"
-)
 
 
 def claims(
@@ -160,7 +110,7 @@ def claims(
     Returns:
         One claim for each different number, in order, with the latest cell that shows it.
     """
-    prose = _prose(answer[:MAX_ANSWER], names, facts)
+    prose = claiming(answer[:MAX_ANSWER], names, facts)
     claimed = quantities(prose)
     if not claimed and len(answer) <= MAX_ANSWER:
         return []  # what cells have shown need not be read
@@ -184,13 +134,15 @@ def claims(
     bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
     bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer[:MAX_ANSWER])}
     named = literals.parameters(denied, bounded)
+    ranged = {Decimal(each) for pair in _RANGED.findall(answer[:MAX_ANSWER]) for each in pair}
+    named |= _covered(bounded | ranged, names, code or {})
     # Of a quantile 0.9, 10 % are above.
     parameters = room.read("\n".join(map(str, named | {1 - each for each in named if 0 < each < 1})))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
     written = _Places(_Place(each, 0, -1) for each in made_up)
     found: dict[str, Claim] = {}
     looked: set[str] = set()
-    values: dict[str, Decimal] = {}
+    stated: dict[str, Operand] = {}
     is_general = not data and not outputs
     for readings in claimed:
         text = readings[0].text
@@ -212,66 +164,15 @@ def claims(
                     found[text] = Claim(text=text, noted=is_noted, written=is_written)
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
-            values[text] = place.number.value
-    exact = {text: values[text] for text, each in found.items() if each.cell}
-    missing = {text for text, each in found.items() if not each.cell and not each.noted and text != REST.text}
-    for text in reckoned(prose, exact, missing):
-        del found[text]
+            stated[text] = Operand(place.number, place.cell)
+    missing = {text for text, each in found.items() if not each.supported and text != REST.text}
+    if missing:
+        linked = {(each.cell, each.output) for each in found.values()}
+        for text, how in derived(prose, stated, missing, _operands(outputs, shown, linked)).items():
+            found[text] = Claim(text=text, derived=how.formula, sources=how.cells)
     if len(answer) > MAX_ANSWER:
         found[REST.text] = REST
     return list(found.values())
-
-
-def _prose(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
-    """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
-    text = _FENCED.sub(
-        lambda block: " " if _is_code(block["language"], block["block"]) else block["block"],
-        in_digits(plain(answer).replace("{,}", ",").replace("\\,", "\u202f")),  # as LaTeX parts thousands
-    )
-    text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
-    text = _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text))
-    text = _PARTED.sub(lambda two: f"{two[1]} %/{two[2]} %" if int(two[1]) + int(two[2]) == 100 else two[0], text)
-    last = 0
-
-    def label(found: re.Match[str]) -> str:
-        nonlocal last
-        is_next = int(found[1]) in (1, last + 1)
-        last = int(found[1]) if is_next else last
-        return " " if is_next else found[0]
-
-    text = _LABEL.sub(label, text)
-    text = _without_names(text, {each for each in names if len(each) <= MAX_NAME and _WORDS.search(each)})
-    for fact in (each for each in facts if each in text):
-        # "12 columns are empty" is a result.
-        is_result = rf"{fact} (?:have|had|are|were|contain|lack|miss)\b"
-        text = re.sub(rf"(?:(?<=[Aa]ll |[Tt]he |[Ii]ts )|(?<!\w)(?!{is_result})){fact}(?!\w)", " ", text)
-    for pattern in (_DATES, _NAMES, _LEVELS, _BASES):
-        text = pattern.sub(" ", text)
-    text = _WORD.sub(lambda word: " " if word[0].rstrip(".-") in names else word[0], text)
-    return SPACED.sub(lambda number: number[0].replace(" ", "\u00a0"), text)
-
-
-def _without_names(text: str, names: Collection[str]) -> str:
-    """A text without some names: the longest first, and each only as whole words: `Area 1` is no part of "Area 12".
-
-    One of numbers alone would hide results.
-    """
-    parts, at = [], 0
-    for start, end in occurrences(names, text, before=_NAME_BEGINS, behind=_NAME_ENDS, apart=True):
-        parts.append(text[at:start])
-        at = end
-    return " ".join([*parts, text[at:]])
-
-
-def _is_code(language: str, block: str) -> bool:
-    """Whether a fenced block is code, whose numbers are no results: it names another language, or it does something."""
-    if language.lower() not in _TEXTS:
-        return True
-    try:
-        tree = parse(block)
-    except UNREADABLE:
-        return False
-    return any(isinstance(each, ast.Assign | ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree))
 
 
 def _each(text: str, shown: _Places) -> _Place | None:
@@ -291,6 +192,25 @@ def _is_short(number: Numeral) -> bool:
     return len(number.value.normalize().as_tuple().digits) <= 2
 
 
+def _covered(numbers: set[Decimal], names: Collection[str], code: Mapping[int, str]) -> set[Decimal]:
+    """Those of some numbers that stand in the names of files that code reads: the years of registers, say."""
+    inside = {name: set(map(Decimal, _FIGURES.findall(name))) & numbers for name in names if len(name) <= MAX_NAME}
+    return {
+        n for name in read_by([each for each, found in inside.items() if found], code.values()) for n in inside[name]
+    }
+
+
+def _operands(
+    outputs: Mapping[int, Sequence[Mapping[str, Any]]], shown: _Places, linked: Container[tuple[int, int]]
+) -> list[Shown]:
+    """The numbers with which an answer may reckon: first those of outputs that it names others of, then the latest."""
+    counted: dict[tuple[int, int], set[Decimal]] = {}
+    for place in shown.places:
+        counted.setdefault((place.cell, place.output), set()).add(place.number.value)
+    wanted = sorted(counted, key=lambda each: (each in linked, each), reverse=True)
+    return list(read_operands((at[0], _text(outputs[at[0]][at[1]]), counted[at].__contains__) for at in wanted))
+
+
 class _Place(NamedTuple):
     """A number, and the cell and output in which it stands."""
 
@@ -303,12 +223,12 @@ class _Places:
     """Numbers with their places, the most wanted first, to be found by the numbers to which they round."""
 
     def __init__(self, places: Iterable[_Place]) -> None:
-        self._places = list(itertools.islice(places, MAX_NUMBERS))
-        self._order = sorted(range(len(self._places)), key=self._size)
+        self.places = list(itertools.islice(places, MAX_NUMBERS))
+        self._order = sorted(range(len(self.places)), key=self._size)
         self._sizes = [self._size(each) for each in self._order]
 
     def _size(self, index: int) -> float:
-        return abs(float(self._places[index].number.value))
+        return abs(float(self.places[index].number.value))
 
     def find_any(self, readings: Sequence[Numeral], *, exactly: bool = False) -> _Place | None:
         """The first place whose number supports one of the readings, the likeliest reading first."""
@@ -320,7 +240,7 @@ class _Places:
         # 45 % may be shown as 0.4512, or in a column of percentages as 45.12.
         scales = {Decimal(1), Decimal(1) / claimed.percent, Decimal(100) / claimed.percent, Decimal(100)}
         hits = [hit for scale in scales for hit in self._near(claimed, scale, exactly=exactly)]
-        return self._places[min(hits)] if hits else None
+        return self.places[min(hits)] if hits else None
 
     def _near(self, claimed: Numeral, scale: Decimal, *, exactly: bool) -> list[int]:
         """The places whose number supports a claim whose value is multiplied by a scale."""
@@ -330,7 +250,7 @@ class _Places:
         return [
             at
             for at in self._order[first : min(last, first + MAX_NEAR)]
-            if _says(self._places[at].number, claimed, wanted=wanted, half=half, scale=scale)
+            if _says(self.places[at].number, claimed, wanted=wanted, half=half, scale=scale)
         ]
 
 

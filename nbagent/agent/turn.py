@@ -45,10 +45,15 @@ def numbers_to_check(
     given |= {f"{float(each) / 100:g}" for each in given if float(each) < 100}  # 16 % may be called 0.16
     for label in sorted(labels, key=len, reverse=True):
         answer = answer.replace(label, " … ")
-    answer = _NUMBERED.sub(" … ", _QUOTED.sub(" … ", answer))
+    answer = _NUMBERED.sub(" … ", _QUOTED.sub(" … ", _EXAMPLE.sub(" … ", answer)))
     parts = re.split(r"\n\s*\n", " ".join(re.split(r"[^\S\n]+", answer)))
-    shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell}
-    shown = {text: claim for text, claim in shown.items() if not no_result.fullmatch(text) and _is_new(text, given)}
+    shown = {" ".join(claim.text.split()): claim for claim in found if claim.cell or claim.derived}
+    counted = set(_COUNTED.findall(answer))
+    shown = {
+        text: claim
+        for text, claim in shown.items()
+        if (text in counted or not no_result.fullmatch(text)) and _is_new(text, given)
+    }
     named: list[Claim] = []
     for each in ([_BRACKETED.sub(" ", part) for part in parts], parts):  # what stands in brackets comes last
         looked = 0
@@ -92,16 +97,20 @@ _SENTENCE = re.compile(r"(?<=[.;])\s")
 _NUMBERED = re.compile(
     r"(?i)\b(?:tables?|sheets?|figures?|plots?|sites?|stations?|groups?|rounds?|weeks?) \d+(?!\w|[.,]\d)"
     r"|(?:\b(?:\w+[_-])?(?:id|code|key|route|flight|account|order number|EPSG|FIPS|zip|no\.|nr\.)|#)[\s:=]{0,3}"
-    r"\d+(?!\w|[.,]\d)"
+    r"\d+(?:(?:,|,? and|,? or) \d+)*(?!\w|[.,]\d)"
     r"|\b(?:ids|codes|keys|routes|flights|accounts) \d+(?:(?:,|,? and|,? or) \d+)*(?!\w|[.,]\d)"
     r"|(?<![\w.,])\d[\d.,]*(?: ?%| [^\W\d]+)?(?: [^\W\d]+)? or (?:more|less|fewer|over|above|below|older|younger)\b"
 )
 """What is numbered or has such a key, and limits."""
 _STATED = re.compile(
-    r"(?:\b(?:is|are|was|were|has|have|had|ist|sind|war|waren|hat|haben|hatten?)|[=:]) "
+    r"(?:\b(?:is|are|was|were|has|have|had|with|ist|sind|war|waren|hat|haben|hatten?|mit)|[=:.!?]) "
     r"(?:(?:only|just|exactly|nur|genau) )?\**(-?\d+(?:\.\d+)?)(?!\w|[.,]\d)"
 )
-"""A number that is said of something, also after the first sentence."""
+"""A number that is said of something, also after the first sentence, or with which one begins."""
+_EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|for instance|such as|z\.\s?B\.)[^();\n]{0,200}")
+"""What only shows how something is written or meant."""
+_COUNTED = re.compile(r"(?<![\w.,])(?<!in )(?<!In )((?:19|20)\d\d) (?:were|are|have|had|of|waren|sind|haben|hatten)\b")
+"""A number that looks like a year, but is one of things."""
 _BRACKETED = re.compile(r"\([^()]*\)")
 _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')

@@ -129,7 +129,11 @@ def _cited(notebook: Any) -> set[str]:
     """The cells in which a number of an answer stands."""
     facts = [cell["metadata"].get("nbagent", {}) for cell in notebook["cells"]]
     return {
-        f"cell-{claim['cell']}" for each in facts for claim in each.get("claims", ()) if claim.get("supported", True)
+        f"cell-{cell}"
+        for each in facts
+        for claim in each.get("claims", ())
+        if claim.get("supported", True)
+        for cell in (claim["cell"], *claim.get("sources", ()))
     }
 
 

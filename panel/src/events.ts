@@ -448,6 +448,8 @@ export interface Claim {
   again?: number;
   noted?: boolean;
   written?: boolean;
+  derived?: string;
+  sources?: number[];
 }
 /** A second computation of an answer's numbers from the data, before the person saw it. */
 export interface Check {

@@ -258,7 +258,7 @@ def test_what_a_sentence_reckons_of_shown_numbers_is_no_claim(answer: str, outpu
     ("answer", "output", "missing"),
     [
         ("EV is 19.6 % above BQ (23.15 against 19.4).", "23.15 19.4", "19.6 %"),
-        ("It is 24.08. There it is 21.00. So 3.08 more.", "24.08 21.00", "3.08"),
+        ("It is 24.08. There it is 21.00. So 3.19 more.", "24.08 21.00", "3.19"),
         ("From 311 to 97, mean 3.2", "311 97", "3.2"),
         ("A has 50, B has 20, and the mean is **2.5**\n", "50 20", "2.5"),
         ("The 311 have 97 of them, 208.5 million more.", "311 97 (million)", "208.5 million"),

@@ -240,6 +240,8 @@ def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
         ("Customer id 97 bought 113, station_id: 16 and #4 none.", ["113"]),
         ("The code 16 has 113 rows; ids 4, 12 and 97 have none.", ["113"]),
         ("It is 113 in all. Of them, Ulm has only 4, and 5 are new: **6** of Bonn.", ["113", "4", "6"]),
+        ("It is 4,380. 12 of them are new; Ulm follows with 5.", ["4,380", "12", "5"]),
+        ("113 have EPSG 406, 97, 16; written as (e.g. 1,483.65 is 1483) in 170.", ["113", "170"]),
         ("None.", []),
     ],
 )
@@ -262,6 +264,13 @@ def test_the_numbers_of_a_long_answer_are_chosen_at_once(answer: str) -> None:
     started = time.process_time()
     assert numbers_to_check(found, answer) == []
     assert time.process_time() - started < 10 * machine.pace() + 1
+
+
+def test_a_number_like_a_year_that_counts_things_is_computed_again() -> None:
+    """And a derived one, which no cell has computed once."""
+    found = [Claim(text="2013", cell=1), Claim(text="1916", cell=1), Claim(text="8.3 %", derived="1916 / 23002")]
+    asked = numbers_to_check(found, "In 2013, 1916 were cancelled, 8.3 %.", "How many?")
+    assert [claim.text for claim in asked] == ["1916", "8.3 %"]
 
 
 def test_a_year_that_is_asked_for_is_computed_again() -> None:

@@ -30,7 +30,7 @@ from nbagent.agent.providers.replay import ReplayModel
 from nbagent.agent.turn import Turn, numbers_to_check
 from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import contained
-from nbagent.core.events import Claim
+from nbagent.core.events import Cell, Claim
 
 ROUNDS: Final = 2
 """How often one answer is sent back by default."""
@@ -102,12 +102,16 @@ class Numbers:
             found = find(seen.outputs)
             if not checking:
                 return found
-            first = {each.text: each for each in find(seen.outputs.keys() - checking.keys()) if each.cell}
+            before = find(seen.outputs.keys() - checking.keys())
+            first = {each.text: each for each in before if each.cell or each.derived}
             again = {each.text: each.cell for each in find([cell for cell, success in checking.items() if success])}
             earlier = [code for cell, code in seen.code.items() if cell not in checking]
             turn.reused = reused([cell.code for cell in turn.check_cells], earlier)
             return [
-                msgspec.structs.replace(first[each.text], again=again.get(each.text, 0)) if each.text in first else each
+                # What was derived is found by a cell, if the check computes it.
+                msgspec.structs.replace(kept if kept.cell else each, again=again.get(each.text, 0))
+                if (kept := first.get(each.text))
+                else each
                 for each in found
             ]
 
@@ -228,8 +232,12 @@ class Evaluation(Middleware):
         return numbers if await self._checks(turn) else []
 
     async def _is_found_again(self, turn: Turn) -> bool:
-        """Whether the check of an answer is one cell that shows all numbers; of several, the model says which holds."""
-        if turn.draft is None or [cell.success for cell in turn.check_cells] != [True]:
+        """Whether one cell shows all numbers, perhaps after some that showed nothing before they failed.
+
+        Of others, the model says which holds, as of an assertion that failed.
+        """
+        ran = turn.check_cells
+        if turn.draft is None or not ran or not ran[-1].success or not all(map(_has_nothing, ran[:-1])):
             return False
         # Its outputs may show more of the answer's numbers than it was asked for, such as a parameter of the code.
         found = {claim.text for claim in await self._claims(turn.draft.text, turn) if claim.again}
@@ -238,6 +246,13 @@ class Evaluation(Middleware):
     def _can_be_asked(self) -> bool:
         """Whether the model can answer again; a recorded one can if its next reply was recorded after such a return."""
         return not isinstance(self._model.chat, ReplayModel) or self._model.chat.next_was_sent_back
+
+
+def _has_nothing(cell: Cell) -> bool:
+    """Whether a cell failed before it showed anything, and has refuted nothing."""
+    return not cell.success and all(
+        each.get("output_type") == "error" and each.get("ename") != "AssertionError" for each in cell.outputs
+    )
 
 
 def _rounds(messages: Sequence[AnyMessage]) -> int:

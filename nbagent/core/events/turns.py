@@ -34,6 +34,8 @@ class Claim(msgspec.Struct, frozen=True):
         again: The cell that found it a second time when the answer was checked; 0 if none did.
         noted: Whether no output shows it, but a note beside the data says it.
         written: Whether it is only shown because the code itself has it, which is no evidence.
+        derived: How it follows from numbers that outputs show, such as `45.2 / 40.2 − 1`, if no output shows it itself.
+        sources: The cells that show these numbers.
     """
 
     text: str
@@ -43,11 +45,19 @@ class Claim(msgspec.Struct, frozen=True):
     again: int = 0
     noted: bool = False
     written: bool = False
+    derived: str = ""
+    sources: tuple[int, ...] = ()
 
     @property
     def supported(self) -> bool:
-        """Whether an output shows it, or a note beside the data says it."""
-        return self.cell > 0 or self.noted
+        """Whether an output shows it, a note beside the data says it, or it follows from what outputs show."""
+        return self.cell > 0 or self.noted or bool(self.derived)
+
+    @property
+    def derivation(self) -> str:
+        """What it follows from, if it does: `12.4 % = 45.2 / 40.2 − 1 (cell 3)`."""
+        cells = f"cell{'s' if len(self.sources) > 1 else ''} {', '.join(map(str, self.sources))}"
+        return f"{self.text} = {self.derived} ({cells})" if self.derived else ""
 
 
 def doubts(claims: Sequence[Claim]) -> list[str]:
@@ -57,7 +67,9 @@ def doubts(claims: Sequence[Claim]) -> list[str]:
         "Only the code says": [each.text for each in claims if each.written],
         "Only notes beside the data say": [each.text for each in claims if each.noted],
     }
-    return [f"{what}: {', '.join(numbers)}." for what, numbers in told.items() if numbers]
+    derived = "; ".join(each.derivation for each in claims if each.derived)
+    found = [f"{what}: {', '.join(numbers)}." for what, numbers in told.items() if numbers]
+    return [*found, f"Derived, computed by no cell: {derived}."] if derived else found
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -223,13 +235,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> list[str]:
-        """The numbers that no output shows, unless the code itself has them, and no note says."""
+        """The numbers that nothing bears out: no output, but for what the code itself has, no note, no other number."""
         return [claim.text for claim in self.claims if not claim.supported]
 
     @property
     def noted(self) -> list[str]:
         """The numbers that only notes beside the data say."""
         return [claim.text for claim in self.claims if claim.noted]
+
+    @property
+    def derived(self) -> list[str]:
+        """The numbers that no output shows, but that follow from shown ones, each with how it does and the cells."""
+        return [claim.derivation for claim in self.claims if claim.derived]
 
     @property
     def remarks(self) -> list[str]:

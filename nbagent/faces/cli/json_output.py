@@ -41,6 +41,7 @@ def answered(answer: Answer | None, ended: Ending) -> dict[str, Any]:
     return {
         "success": bool(answer and answer.success),
         **({"unsupported": answer.unsupported} if answer and answer.unsupported else {}),
+        **({"derived": answer.derived} if answer and answer.derived else {}),
         "answer": answer.text if answer else "",
         **({"alternatives": answer.alternatives} if answer and answer.alternatives else {}),
         "claims": answer.claims if answer else [],

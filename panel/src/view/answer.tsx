@@ -53,9 +53,12 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
     );
   }
   const named = (which: (claim: Claim) => boolean | undefined) => visible(item.claims.filter(which).map(claim => claim.text).join(', '));
-  const unsupported = named(claim => !claim.cell && !claim.noted && !claim.written);
+  const unsupported = named(claim => !claim.cell && !claim.noted && !claim.written && !claim.derived);
   const written = named(claim => claim.written);
   const noted = named(claim => claim.noted);
+  const derived = item.claims
+    .filter(claim => claim.derived)
+    .map(claim => trans.__('%1 = %2 (cell %3)', visible(claim.text), visible(claim.derived!), (claim.sources ?? []).join(', ')));
   const { usage } = item;
   return (
     <article tabIndex={-1} className={`nba-Answer${item.success ? '' : ' nba-mod-failed'}`} aria-label={trans.__('Answer')}>
@@ -63,6 +66,7 @@ export const AnswerPart = React.memo(function AnswerPart({ item }: { item: Answe
       {unsupported && <p className="nba-Notice nba-mod-warning">{trans.__('Shown by no cell: %1', unsupported)}</p>}
       {written && <p className="nba-Notice nba-mod-warning">{trans.__('Only the code says: %1', written)}</p>}
       {noted && <p className="nba-Notice">{trans.__('Only notes beside the data say: %1', noted)}</p>}
+      {derived.length > 0 && <p className="nba-Notice">{trans.__('Derived, computed by no cell: %1', derived.join('; '))}</p>}
       {item.check && <Checked check={item.check} />}
       <footer className="nba-Took">
         {item.seconds > 0 && <span>{duration(item.seconds)}</span>}

@@ -1,0 +1,360 @@
+"""Numbers of an answer that no output shows, but that follow from shown ones by one step of arithmetic. Pure.
+
+`29.0 %` may be 54 / 186, of two numbers that the sentence has, that stand in rows which it names, or in one column or
+row of one output. Whatever is found is marked as derived, with how and from what, and a person can see whether it is
+meant so. By chance, too, something comes out if only enough is tried. So the likeliest is tried first, and what is
+tried must stay so little that hardly any other number of as many digits would have come out of it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from nbagent.agent.numerals import Numeral, quantities
+from nbagent.agent.operands import Group, Operand, Shown, phrases_of
+
+MAX_TRIED = 100_000
+"""Results that are tried for one answer."""
+CHANCE = 0.05
+"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
+AROUND = 3
+"""By which factor numbers of about the same size are smaller or larger."""
+MAX_SPANS = 40
+"""Numbers with a unit of time that are read in a sentence."""
+MAX_STATED = 8
+"""Numbers of a sentence that are added up."""
+_SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
+_ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
+"""The begin of an item or a row, for which the words before the first of them hold, too."""
+_RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
+"""Behind a number that may be a ratio."""
+_FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800, "mo": 2_629_800, "y": 31_557_600}
+"""Of a unit of time, by how it begins."""
+_UNIT = r"((?:s|m|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b"
+_TIME = re.compile(rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?{_UNIT}[*_`]*")
+"""A number with a unit of time."""
+_IN_TIME = re.compile(rf"[*_`]*[\s-]?{_UNIT}")
+_AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
+_NOISE = 1e-9
+_EXTREMES = (
+    re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)"),
+    re.compile(r"\b(?:small|low|least|min|fewest|short|worst|bottom|kleinst|niedrigst|wenigst)"),
+)
+"""Words for the largest and the smallest number of a column."""
+NEAR = 400
+"""Characters before and behind a number in which its sentence is read."""
+MAX_SENTENCES = 2_000
+"""Sentences with numbers that are read."""
+MAX_GROUP, MAX_NAMED = 60, 12
+"""Numbers of a column or row of which pairs are made, and those of them that a sentence names."""
+
+DOWN, UP, SHARE, POINTS, RATIO = "down", "up", "share", "points", "ratio"
+DIFFERENCE, SUM, REST, MEAN, COUNT, PER, UNIT = "difference", "sum", "rest", "mean", "count", "per", "unit"
+_ASKED = {
+    DOWN: r"lower|less|fewer|below|under|f[ae]ll\w*|drop\w*|declin\w*|decreas\w*|down|shr[aiu]nk\w*|smaller|lost|loss|"
+    r"reduc\w*|behind|niedriger|weniger|unter|sank|gesunken|gefallen|rückgang|kleiner",
+    UP: r"higher|more|above|over|rose|ris[ei]\w*|gr[eo]w\w*|increas\w*|up|gain\w*|larger|greater|"
+    r"exceed\w*|better|ahead|"
+    r"mehr|höher|über|stieg|gestiegen|zuwachs|größer",
+    SHARE: r"of|out|shares?|accounts?|makes?|belong\w*|parts?|portion|proportion|contribut\w*|anteile?|von",
+    POINTS: r"points?|punkte?n?|pp",
+    DIFFERENCE: r"differ\w*|gap|more|fewer|less|above|below|behind|ahead|apart|spread|range|span|iqr|"
+    r"between|lead\w*|than|"
+    r"higher|lower|f[ae]ll|rose|drop\w*|left|change[ds]?|removed|excess|remain\w*|mehr|weniger|unterschied\w*",
+    SUM: r"together|combined|total\w*|sums?|all|altogether|add\w*|both|overall|plus|come|zusammen|insgesamt|summe",
+    REST: r"without|excluding|except|rest|others?|remain\w*|ohne|übrige\w*",
+    MEAN: r"mean|average[sd]?|averaging|midpoint|mittel\w*|durchschnitt\w*|schnitt",
+    PER: r"per|each|every|apiece|pro|je",
+}
+_WORDED = {what: re.compile(rf"\b(?:{words})\b") for what, words in _ASKED.items()}
+"""By which words a sentence says how a number comes out of others."""
+
+
+class Derivation(NamedTuple):
+    """How a number follows from others: `45.2 / 40.2 − 1`, and the cells that show these."""
+
+    formula: str
+    cells: tuple[int, ...]
+
+
+class _Result(NamedTuple):
+    """What comes out of shown numbers; each `{}` in the form stands for one of them."""
+
+    value: float
+    form: str
+    operands: Sequence[Operand]
+
+    def told(self) -> Derivation:
+        formula = self.form.format(*(each.text for each in self.operands))
+        return Derivation(formula, tuple(sorted({each.cell for each in self.operands})))
+
+
+class _Search:
+    """What was tried for one number: whether it came out, and how many others of its size and digits would have."""
+
+    def __init__(self, readings: Sequence[Numeral]) -> None:
+        self.unit = next((each for each in readings if each.percent > 1), readings[0])
+        same = [each for each in readings if each.percent == self.unit.percent and not each.is_scaled]
+        sizes = [(abs(float(each.value)), float(each.step)) for each in same]
+        # With few digits, whatever comes out is another one by chance.
+        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * CHANCE > 1]
+        self._hit = set[tuple[int, int]]()
+        self.chance = 0.0 if self._sizes else 1.0
+
+    def take(self, value: float) -> bool:
+        """Whether a result is the number, rounded to its digits."""
+        is_found = False
+        for at, (wanted, step) in enumerate(self._sizes):
+            if wanted / AROUND <= value <= wanted * AROUND:
+                is_found = is_found or abs(value - wanted) <= step / 2 + wanted * _NOISE
+                if (hit := (at, round(value / step))) not in self._hit:
+                    self._hit.add(hit)
+                    self.chance += 1 / _others(wanted, step)
+        return is_found
+
+
+def _others(value: float, step: float) -> float:
+    """How many numbers there are of about the same size and as many digits."""
+    return value * (AROUND - 1 / AROUND) / step
+
+
+def derived(
+    prose: str, stated: Mapping[str, Operand], missing: set[str], shown: Sequence[Shown]
+) -> dict[str, Derivation]:
+    """How those of the missing numbers that follow from shown ones do.
+
+    Args:
+        prose: The answer, without what claims nothing.
+        stated: What an output shows for each number of the answer that one does.
+        missing: The texts of numbers that no output shows.
+        shown: The numbers of the outputs, the likeliest first.
+    """
+    found: dict[str, Derivation] = {}
+    budget = iter(range(MAX_TRIED))
+    for sentence, lead in itertools.islice(_sentences(prose), MAX_SENTENCES):
+        numbers = quantities(sentence)
+        texts = [readings[0].text for readings in numbers]
+        if missing.isdisjoint(texts):
+            continue
+        operands = [(at, numbers[at][0]) for at, each in enumerate(texts) if each in stated]
+        whole = {text: (number, unit) for parts, number, unit in _spans(sentence) for text in parts}
+        for at, text in enumerate(texts):
+            if text in missing and text not in found:
+                number, unit = whole.get(text, (None, ""))
+                start = sentence.find(text)
+                near = sentence[max(0, start - NEAR) : start + NEAR]
+                claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit)
+                levels = itertools.chain(
+                    [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
+                )
+                if (result := _first(claim.search, levels, budget)) is not None:
+                    found[text] = result.told()
+    return found
+
+
+def _sentences(prose: str) -> Iterator[tuple[str, str]]:
+    """The sentences with digits, and before items and rows what is said of all of them."""
+    lead, is_item = "", False
+    for sentence in _SENTENCE.split(prose):
+        was_item, is_item = is_item, _ITEM.match(sentence) is not None
+        if not is_item and sentence.strip():
+            lead = sentence[-NEAR:]
+        elif is_item and not was_item:
+            lead += f" {sentence[:NEAR]}"  # the header of a table
+        if any(map(str.isdigit, sentence)):
+            yield sentence, lead if is_item else ""
+
+
+def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterator[int]) -> _Result | None:
+    """The first result that is the number, if so little was tried by then that this is hardly chance."""
+    for level in levels:
+        found = None
+        for result, _ in zip(level, budget, strict=False):
+            if search.chance > CHANCE:
+                return None
+            if search.take(result.value) and found is None:
+                found = result
+        if found is not None and search.chance <= CHANCE:
+            return found
+        if search.chance > CHANCE:
+            return None
+    return None
+
+
+class _Claim:
+    """A number that no output shows, and what its sentence says of how it comes out of others."""
+
+    def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str) -> None:
+        self.search, self._number = search, search.unit
+        self._phrases = phrases_of(near)
+        said = f"{lead} {near}".casefold()
+        before, _, after = near.partition(text)
+        self._extremes = [at for at, words in enumerate(_EXTREMES) if words.search(said)]
+        is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
+        behind = _IN_TIME.match(after)
+        self._unit = unit or (behind[1] if behind and behind[1] not in ("m", "ms") else "")
+        if self._number.percent > 1:
+            asked = {what for what in (SHARE, UP, DOWN, POINTS) if _WORDED[what].search(said)}
+            asked |= {UP} if text.startswith("+") else {DOWN} if self._number.value < 0 else set()
+            self._asked = {POINTS} if POINTS in asked else asked or {SHARE, UP, DOWN}
+        elif unit:
+            self._asked = {UNIT}
+        elif is_ratio or text.endswith(("x", "×")):
+            self._asked = {RATIO}
+        else:
+            self._asked = {what for what in (DIFFERENCE, SUM, REST, MEAN, PER) if _WORDED[what].search(said)}
+            self._asked = (self._asked or {DIFFERENCE, SUM}) | ({UNIT} if self._unit else set())
+
+    def near(
+        self, operands: Sequence[tuple[int, Numeral]], at: int, stated: Mapping[str, Operand]
+    ) -> Iterator[_Result]:
+        """What comes out of the numbers that the sentence states: the nearest two, the nearest share, all of them."""
+        behind = bisect.bisect([here for here, _ in operands], at)
+        before, after = operands[max(0, behind - 2) : behind], operands[behind : behind + 2]
+        for pair in (before, after, [*before[-1:], *after[:1]]):
+            exact = [stated[number.text] for _, number in pair]
+            for two in (exact, [each._replace(number=number) for each, (_, number) in zip(exact, pair, strict=True)]):
+                if len(two) == 2:
+                    yield from self._of_two(*two)
+        for _, number in [*before[-1:], *after[:1]]:
+            whole = float(number.percent)
+            if self._number.percent == number.percent > 1:
+                yield _Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
+            if UNIT in self._asked:
+                yield from self._in_units(stated[number.text])
+        several = list(dict.fromkeys(stated[number.text] for _, number in operands))
+        if 2 < len(several) <= MAX_STATED and SUM in self._asked:
+            yield _total(Group(several))
+
+    def named(self, shown: Shown) -> Iterator[_Result]:
+        """What comes out of the numbers of one output whose rows the sentence names."""
+        for group in shown.groups if self._extremes else shown.naming(self._phrases):
+            extremes = [group.extremes[at] for at in self._extremes]
+            named = list(dict.fromkeys([*group.named(self._phrases), *extremes]))[:MAX_NAMED]
+            if not 0 < len(named) < len(group.operands) + (len(group.operands) == 2):
+                continue
+            for one, other in itertools.combinations(named, 2):
+                yield from self._of_two(one, other)
+            yield from self._parts(named, group)
+            if len(named) > 2:
+                yield from self._of_all(Group(named))
+        if UNIT in self._asked:
+            for each in {each for group in shown.naming(self._phrases) for each in group.named(self._phrases)}:
+                yield from self._in_units(each)
+
+    def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[_Result]]:
+        """What comes out of whole columns and rows; of single numbers in other units; of any two of a column or row."""
+        for each in shown:
+            yield itertools.chain.from_iterable(self._of_all(group) for group in each.groups)
+        for each in shown if UNIT in self._asked else ():
+            yield itertools.chain.from_iterable(map(self._in_units, each.operands))
+        for each in shown:
+            groups = [group for group in each.groups if len(group.operands) <= MAX_GROUP]
+            pairs = itertools.chain.from_iterable(itertools.combinations(group.operands, 2) for group in groups)
+            yield itertools.chain(
+                itertools.chain.from_iterable(itertools.starmap(self._of_two, pairs)),
+                itertools.chain.from_iterable(self._parts(group.operands, group) for group in groups),
+            )
+
+    def _of_two(self, one: Operand, other: Operand) -> Iterator[_Result]:
+        small, large = sorted((one, other), key=lambda each: abs(each.value))
+        low, high, whole = abs(small.value), abs(large.value), float(self._number.percent)
+        if whole > 1:
+            units = {one.number.percent, other.number.percent}
+            if SHARE in self._asked and high:
+                yield _Result(whole * low / high, "{} / {}", [small, large])
+            if UP in self._asked and low:
+                yield _Result(whole * (high - low) / low, "{} / {} − 1", [large, small])
+            if DOWN in self._asked and high:
+                yield _Result(whole * (high - low) / high, "1 − {} / {}", [small, large])
+            if POINTS in self._asked or units != {1}:
+                scale = whole if high <= 1 and units == {1} else 1
+                yield _Result(abs(large.value - small.value) * scale, "{} − {}", [large, small])
+        elif RATIO in self._asked or PER in self._asked:
+            if low and (PER in self._asked or self._number.value >= 1):
+                yield _Result(high / low, "{} / {}", [large, small])
+            if high and self._number.value < 1:
+                yield _Result(low / high, "{} / {}", [small, large])
+        if whole == 1 and one.number.percent == other.number.percent:
+            if DIFFERENCE in self._asked:
+                yield _Result(abs(large.value - small.value), "{} − {}", [large, small])
+            if SUM in self._asked:
+                yield _Result(abs(one.value + other.value), "{} + {}", [one, other])
+            if MEAN in self._asked:
+                yield _Result(abs(one.value + other.value) / 2, "({} + {}) / 2", [one, other])
+
+    def _of_all(self, group: Group) -> Iterator[_Result]:
+        """What comes out of a whole column or row."""
+        total = _total(group)
+        if self._number.percent > 1 or RATIO in self._asked:
+            return
+        if SUM in self._asked:
+            yield total
+        if MEAN in self._asked:
+            count = len(group.operands)
+            yield _Result(total.value / count, f"({total.form}) / {count}", total.operands)
+        if DIFFERENCE in self._asked:
+            high, low = group.extremes
+            yield _Result(high.value - low.value, "{} − {}", [high, low])
+        if self._number.step == 1:
+            ends = [group.operands[0], group.operands[-1]]
+            yield _Result(len(group.operands), "the number of those from {} to {}", ends)
+
+    def _parts(self, parts: Sequence[Operand], group: Group) -> Iterator[_Result]:
+        """What parts of a whole are, and what they leave of it."""
+        total = _total(group)
+        for part in parts if len(group.operands) > 2 else ():
+            if SHARE in self._asked and total.value:
+                share = float(self._number.percent) * abs(part.value) / total.value
+                yield _Result(share, f"{{}} / ({total.form})", [part, *total.operands])
+            if REST in self._asked:
+                yield _Result(abs(total.value - part.value), f"{total.form} − {{}}", [*total.operands, part])
+
+    def _in_units(self, operand: Operand) -> Iterator[_Result]:
+        """A number in the unit of time that stands behind the claim, if it is in another one."""
+        size = _seconds(self._unit)
+        if self._asked == {UNIT}:
+            yield _Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
+        for other in _SECONDS.values():
+            if other != size:
+                form = f"{{}} × {other // size:,}" if other > size else f"{{}} / {size / other:,.6g}"
+                yield _Result(abs(operand.value) * other / size, form, [operand])
+
+
+def _total(group: Group) -> _Result:
+    form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
+    operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
+    return _Result(abs(group.total), form, operands)
+
+
+def _spans(sentence: str) -> Iterator[tuple[set[str], Numeral, str]]:
+    """The spans of time of several numbers, such as `2 h 43 min`: the numbers, and all in the last one's unit."""
+    parts: list[re.Match[str]] = []
+    for match in itertools.chain(itertools.islice(_TIME.finditer(sentence), MAX_SPANS), [None]):
+        goes_on = match and parts and _seconds(parts[-1][2]) > _seconds(match[2])
+        if match and (not parts or (goes_on and _AND.fullmatch(sentence, parts[-1].end(), match.start()))):
+            parts.append(match)
+            continue
+        if len(parts) > 1:
+            size = _seconds(parts[-1][2])
+            seconds = sum((Decimal(each[1].replace(",", "")) * _seconds(each[2]) for each in parts), Decimal(0))
+            step = Decimal(1).scaleb(-len(parts[-1][1].partition(".")[2]))
+            texts = {text for each in parts for text in _told(each[0].rstrip("*_`"))}
+            yield texts, Numeral(" ".join(each[0].rstrip("*_`") for each in parts), seconds / size, step), parts[-1][2]
+        parts = [match] if match else []
+
+
+def _seconds(unit: str) -> int:
+    return _SECONDS["mo" if unit.startswith("mo") else unit[0]]
+
+
+def _told(text: str) -> set[str]:
+    """A number with a unit of time, as an answer's numbers are written: with the unit or without it."""
+    return {text, *(each[0].text for each in quantities(text)), text.rstrip(string.ascii_lowercase).rstrip(" -")}

@@ -1,0 +1,109 @@
+"""Numbers that no output shows, but that follow from shown ones: marked with how, and never by chance alone."""
+
+from __future__ import annotations
+
+from random import Random
+
+import machine
+import pytest
+
+from nbagent.agent.claims import claims
+from nbagent.core.events import doubts
+
+TABLE = "North  23.15  512\nSouth  19.40  120\nWest   31.02  377\nEast   27.90  244\n"
+
+
+def printed(*texts: str) -> dict[int, list[dict[str, object]]]:
+    """A cell for each text, from 1."""
+    return {at: [{"output_type": "stream", "name": "stdout", "text": text}] for at, text in enumerate(texts, start=1)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("North is 19.3 % higher than South.", "19.3 % = 23.15 / 19.40 − 1 (cell 1)"),
+        ("South lies 16 % below North.", "16 % = 1 − 19.40 / 23.15 (cell 1)"),
+        ("North and South differ by 3.75.", "3.75 = 23.15 − 19.40 (cell 1)"),
+        ("North has 40.9 % of all rows.", "40.9 % = 512 / (512 + … + 244) (cell 1)"),
+        ("In all there are 1,253 rows.", "1,253 = 512 + … + 244 (cell 1)"),
+        ("North, West and East have 1,133 together.", "1,133 = 512 + 377 + 244 (cell 1)"),
+        ("West has 3.1 times as many rows as South.", "3.1 = 377 / 120 (cell 1)"),
+        ("The mean of the four is 25.37.", "25.37 = (23.15 + … + 27.90) / 4 (cell 1)"),
+        ("The highest and the lowest are 11.62 apart.", "11.62 = 31.02 − 19.40 (cell 1)"),
+        ("West (31.02) against East (27.90): 3.12 more.", "3.12 = 31.02 − 27.90 (cell 1)"),
+    ],
+)
+def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
+    """It is supported, and a reader is told how it follows and that no cell computed it."""
+    found = claims(answer, printed(TABLE), code={1: "print(frame)"})
+    assert [each.text for each in found if not each.supported] == []
+    assert doubts(found) == [f"Derived, computed by no cell: {told}."]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "North is 23.7 % higher than South.",
+        "North has 41.9 % of all rows.",
+        "In all there are 1,254 rows.",
+        "4 % more.",
+    ],
+)
+def test_what_does_not_follow_is_missing(answer: str) -> None:
+    """Or has so few digits that much else would follow as well."""
+    found = claims(answer, printed(TABLE), code={1: "print(frame)"})
+    assert any(not each.supported for each in found)
+
+
+def test_a_number_that_code_has_made_up_is_nothing_to_reckon_with() -> None:
+    """Neither alone nor with one of the data."""
+    code = {1: "print(4821.7, 1133.2)", 2: "print(frame.x.sum())"}
+    outputs = printed("4821.7 1133.2", "9120")
+    for answer in ("The difference is 3688.5.", "It is 4298.3 more than that."):
+        assert not claims(answer, outputs, code=code)[0].supported
+
+
+def test_hardly_a_number_that_was_made_up_follows_by_chance() -> None:
+    """Of invented ones at most a twentieth, also beside a large table; whatever follows is marked."""
+    random = Random(20)  # noqa: S311 - the same numbers each time
+    rows = "\n".join(f"k{at}  " + "  ".join(str(random.randint(100, 99_999)) for _ in range(8)) for at in range(20))
+    derived = 0
+    for number in range(600):
+        value = random.choice(
+            [f"{random.uniform(3, 95):.1f} %", str(random.randint(20, 999)), f"{random.uniform(2, 90):.2f}"]
+        )
+        said = random.choice(["It is {} more.", "This makes {} of all.", "k3 has {} in k5.", "The gap is {}."])
+        found = claims(said.format(value), printed(rows if number % 2 else TABLE), code={1: "print(frame)"})
+        derived += sum(bool(each.derived) for each in found)
+    assert derived <= 600 * 0.05
+
+
+def test_a_span_of_several_units_follows_from_one_number() -> None:
+    found = claims("It took 2 h 43 min 20 s.", printed("9800"), code={1: "print(frame.s.sum())"})
+    assert {each.derived for each in found if each.text != "2"} == {"9800 s"}
+
+
+def test_what_files_are_named_by_is_evidence_of_what_is_covered() -> None:
+    """If cells read them, by name or by pattern."""
+    names = [f"{year}_register.csv" for year in (1871, 1990, 2007)]
+    answer = "From the registers of 1871 to 2007: 41.57."
+    for code in ("pl.read_csv('*_register.csv')", "[open(f'{y}_register.csv') for y in years]", "os.listdir('.')"):
+        found = claims(answer, printed("41.57"), code={1: f"print({code})"}, names=names)
+        assert [each.text for each in found] == ["41.57"]
+    for code in ("pl.read_csv('other.csv')", "pl.read_csv('*.parquet')"):
+        found = claims(answer, printed("41.57"), code={1: f"print({code})"}, names=names)
+        assert [each.text for each in found if not each.supported] == ["1871", "2007"]
+
+
+@pytest.mark.parametrize("answer", ["Growth is 100 × (ratio − 1).", "100 times (ratio - 1)", "(ratio − 1) × 100"])
+def test_the_hundred_of_a_percentage_is_no_claim(answer: str) -> None:
+    assert claims(answer, printed("x")) == []
+    assert [each.text for each in claims("It is 100 times more.", printed("x"))] == ["100"]
+
+
+def test_much_to_reckon_with_takes_no_time() -> None:
+    """Whatever answers and outputs there are, a bounded number of results is tried."""
+    random = Random(7)  # noqa: S311 - the same numbers each time
+    many = "\n".join(" ".join(str(random.randint(100, 10**6)) for _ in range(40)) for _ in range(400))
+    answer = "North has " + " and ".join(f"{random.randint(1000, 10**6)} more" for _ in range(3_000))
+    machine.within(60, lambda: claims(answer, printed(*[many] * 30), code={1: "print(frame)"}))
