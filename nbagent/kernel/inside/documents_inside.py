@@ -144,7 +144,7 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
     if told := "; ".join([*_further(whole, first), *notes]):
         found["note"] = told
     if layout.is_odd:
-        found["raw"] = [brief(" | ".join(row)[:RAW_WIDTH]) for row in rows[: layout.skipped + layout.more + 2][:12]]
+        found["raw"] = [" | ".join(row)[:RAW_WIDTH] for row in rows[: layout.skipped + layout.more + 2][:12]]
     return found
 
 
@@ -299,6 +299,7 @@ def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict
         (f"json.load(open({beside!r}, encoding='utf-8-sig'))", f"json.loads({content})"),
         (f"zipfile.ZipFile({beside!r})", f"zipfile.ZipFile(io.BytesIO({content}))"),
         (f"pd.read_csv({beside!r}", f"pd.read_csv(io.BytesIO({content})"),
+        (f"open({beside!r}, 'rb').read()", content),
         (repr(beside), content),
     ):
         call = call.replace(opened, by)
