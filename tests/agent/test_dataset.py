@@ -792,7 +792,9 @@ def test_a_number_of_a_thing_refers_to_its_code() -> None:
 
     squares = [str(n * n) for n in range(1, 91)]
     files = [
-        side("/tmp/data/a.csv", column("county", numbers, low=37_001, high=37_991), column("auth_name", kinds), rows=630),
+        side(
+            "/tmp/data/a.csv", column("county", numbers, low=37_001, high=37_991), column("auth_name", kinds), rows=630
+        ),
         side(
             "/tmp/data/b.csv",
             column("countyfips", [*numbers, "1001"], low=1001, high=37_991),
@@ -858,7 +860,7 @@ def test_numbers_are_keys_where_they_meet_by_more_than_chance() -> None:
     for (left, its, rows), (right, others, count), is_key in (
         (("EPSG_PCS_CODE", range(26_700, 29_000, 9), 258), ("code", range(2001, 32_760, 3), 10_254), True),
         (("AB", range(20, 700, 2), 360), ("AB", range(1, 14_000, 9), 1_600), False),
-        (("season", range(1871, 1990), 119), ("season", range(1920, 1999), 900), False),
+        (("season", range(1871, 1990), 800), ("season", range(1920, 1999), 900), False),
         (("team", range(1, 31), 30), ("team", range(1, 31), 900), True),
         (("price", range(100, 5_000, 50), 98), ("price", range(100, 9_000, 50), 900), False),
     ):
@@ -882,11 +884,13 @@ def test_names_without_a_match_are_told() -> None:
 def test_a_note_is_cut_where_a_sentence_ends() -> None:
     """Its lines may be broken where they are full; a table's lines stay what they are."""
     prose = (
-        "The first sentence of a note that is broken in the middle,\nwhere its lines are full. Masses of an isotope are those\n"
-        "of a neutral atom. And so on it goes."
+        "The first sentence of a note that is broken in the middle,\nwhere its lines are full. "
+        "Masses of an isotope are those\nof a neutral atom. And so on it goes."
     )
     assert sentences(prose)[1] == "Masses of an isotope are those of a neutral atom."
-    assert sentences("mass   of an isotope, in unified units of atomic mass\ncharge of an ion   in those of an electron's") == [
+    assert sentences(
+        "mass   of an isotope, in unified units of atomic mass\ncharge of an ion   in those of an electron's"
+    ) == [
         "mass   of an isotope, in unified units of atomic mass",
         "charge of an ion   in those of an electron's",
     ]

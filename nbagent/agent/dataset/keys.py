@@ -95,7 +95,8 @@ class _Values:
         self.column = column
         self.rows = group.rows
         ends = [end for each in sides for end in (each.low, each.high)]
-        self.ends = ends if all(isinstance(end, int) and not isinstance(end, bool) for end in ends) else []
+        whole = [end for end in ends if isinstance(end, int) and not isinstance(end, bool)]
+        self.ends = whole if len(whole) == len(ends) else []
         self.distinct = max(column.distinct, *(each.distinct for each in sides))
         self.is_unique = max(each.distinct for each in sides) * len(group.tables) >= UNIQUE * group.rows
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
@@ -114,7 +115,7 @@ class _Values:
         self.is_key &= bool(self.ends)
 
     def by_chance(self, other: _Values) -> float:
-        """The share of values that whole numbers have in common by chance: as many as the larger column has of its range.
+        """The share of values that are common by chance: as large as the larger column's share of its range.
 
         What is counted, such as rows, times and their squares, begins at 0 or 1, and there has all numbers or the same.
         """
@@ -208,7 +209,7 @@ def _begin_alike(left: _Values, right: _Values) -> bool:
 def _is_code(left: _Values, right: _Values) -> bool:
     """Whether one column has codes by its name, and one has its own in each row."""
     return (left.is_unique or right.is_unique) and all(
-        _NAMES_KEY.search(each.column.name) and not each.column.name.lower() in _TIMES for each in (left, right)
+        _NAMES_KEY.search(each.column.name) and each.column.name.lower() not in _TIMES for each in (left, right)
     )
 
 

@@ -233,4 +233,6 @@ def _lines(text: str, question: set[str], room: int) -> str:
         if len(lines[at]) + 3 <= left:
             kept.add(at)
             left -= len(lines[at]) + 3
-    return "\n".join(clipped(lines[at], room) if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept))
+    return "\n".join(
+        clipped(lines[at], room) if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept)
+    )

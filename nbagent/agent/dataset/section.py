@@ -63,7 +63,7 @@ NAMED = 2
 TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
 UNMATCHED, UNMATCHED_NAME, LEAST_MATCHED = 10, 24, 0.6
-"""Names without a match that are told of each of two tables, characters of each, and the share that has one, at least."""
+"""Names without a match that are told of each table, characters of each, and the share that has one, at least."""
 COPIES = 3
 """Files with the same content that are told, and files that have it."""
 _LABEL = re.compile(r"[^\W\d_]|\d\s?[\u2013-]\s?\d")
@@ -326,7 +326,7 @@ class DataView:
         return lines
 
     def _unmatched(self, key: Key) -> list[str]:
-        """The names which have no match in the other table, where all names are known: they may be written otherwise."""
+        """The names without a match in the other table, where all are known: they may be written otherwise."""
         sides = [
             {each.strip().casefold(): each for column in self.groups[at].columns if column.name == name
              for each in column.names or column.values}

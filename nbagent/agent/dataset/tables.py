@@ -238,7 +238,11 @@ def is_plain(call: str, table: Table) -> bool:
 
 def _is_trap(column: Column) -> bool:
     """Whether its call misleads: values come out a thousandth of what they are, or the line of a sum is among them."""
-    return bool(column.sums) or column.form.startswith("thousands points") or (column.form == "numbers" and bool(column.others))
+    return (
+        bool(column.sums)
+        or column.form.startswith("thousands points")
+        or (column.form == "numbers" and bool(column.others))
+    )
 
 
 def _named(column: Column, is_told: bool, *, is_labelled: bool = True) -> str:

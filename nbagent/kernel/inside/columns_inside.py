@@ -86,15 +86,21 @@ class Tally(ColumnValues):
             (self.fractions > forms[THOUSANDS_POINTS]) - (self.fractions < forms[THOUSANDS_POINTS]),
         )
 
-    def settle(self, commas: int, points: int) -> None:
-        """Read what may be read in two ways, 1,234 and 1.234, as this column or else its table says."""
+    def settle(self, commas: int, points: int, *, is_quoted: bool = False) -> None:
+        """Read what may be read in two ways, 1,234 and 1.234, as this column or else its table says.
+
+        Args:
+            commas: What the table says of its commas, as `says` does.
+            points: The same of its points.
+            is_quoted: Whether commas part the fields, so that one in a number is rather of thousands.
+        """
         own_commas, own_points = self.says()
         commas, points = own_commas or -own_points or commas, own_points or -own_commas or points
         # Among decimals, some would have less than three places, and some whole numbers more than three digits.
         if not points and self.pointed > MIN_POINTED and not self.unpointed and self.integers:
             points = -1
         if not commas and self.doubtful:
-            commas = int(self.large > 0) or -int(self.doubtful > MIN_POINTED and self.integers > 0)
+            commas = int(self.large > 0) or -int(self.integers > 0 and (is_quoted or self.doubtful > MIN_POINTED))
         if commas and (ends := self.written.pop(DOUBTFUL_COMMAS, None)):
             form = DECIMAL_COMMAS if commas > 0 else THOUSANDS_COMMAS
             self.forms[form] += self.forms.pop(DOUBTFUL_COMMAS)
@@ -174,7 +180,13 @@ class Tally(ColumnValues):
             found["low"], found["high"] = (shown(each, "Int64") for each in (min(ends), max(ends)))
         if SUMS_ROWS * sum(self.sums.values()) <= self.filled:
             found["sums"] = dict(ordered(self.sums)[:3])
-        if self.names and dtype == "String" and self.values is None and not self.form() and 2 * self.numbers < self.filled:
+        if (
+            self.names
+            and dtype == "String"
+            and self.values is None
+            and not self.form()
+            and 2 * self.numbers < self.filled
+        ):
             found["names"] = sorted(self.names)
         if unit := UNIT.search(self.name):
             found["unit"] = unit[1] or unit[2]
@@ -204,21 +216,31 @@ class Tally(ColumnValues):
         ends = [end for several in self.written.values() for end in several]
         ends += [each for each in self.bounds if not isinstance(each, str)]
         found = {}
-        distinct = len(self.hashes) << self.level
-        is_dense = bool(ends) and distinct >= max(LEAST_DENSE, DENSE * (max(ends) - min(ends) + 1))
-        is_dense &= self.integers == self.numbers > 0
+        is_dense = self._is_dense(ends)
         for text, count in self.sentinels.most_common():
             value = float(text)
             low, high = (min(ends), max(ends)) if ends else (value, value)
             is_far = value > FAR * max(abs(low), abs(high)) if value > 0 else -value > FAR * abs(low)
             # A few times, 99 is a number like others.
-            is_far = is_far and count > 1 and (value < 0 or (text.count("9") > 2 or OFTEN * count >= self.filled) and not is_dense)
+            is_far = (
+                is_far
+                and count > 1
+                and (value < 0 or ((text.count("9") > 2 or OFTEN * count >= self.filled) and not is_dense))
+            )
             if ends and not low <= value <= high and (value in SENTINELS or is_far):
                 found[text] = count
             elif not any(isinstance(each, str) for each in self.bounds):
                 whole = int(value) if value.is_integer() and all(isinstance(each, int) for each in ends) else value
                 self.bounds = [min([whole, *self.bounds]), max([whole, *self.bounds])]
         return found
+
+    def _is_dense(self, ends: list[Any]) -> bool:
+        """Whether a column has nearly all whole numbers between its ends."""
+        if not ends or not all(isinstance(each, (int, float)) and float(each).is_integer() for each in ends):
+            return False
+        distinct = len(self.hashes) << self.level
+        is_whole = self.dtype.startswith(("Int", "UInt")) or self.integers == self.numbers > 0
+        return is_whole and distinct >= max(LEAST_DENSE, DENSE * (max(ends) - min(ends) + 1))
 
     def is_measure(self, dtype: str) -> bool:
         """Whether the values are amounts, which are neither listed nor compared."""
@@ -293,8 +315,9 @@ def described(tallies: Iterable[Tally], separator: str = "") -> list[dict[str, A
     by_commas, by_points = (next(iter(each)) if len(each) == 1 else 0 for each in (commas, points))
     by_separator = int(separator == ";" and not commas and not points)
     for each in tallies:
-        each.settle(by_commas or (by_separator or -by_points if not commas else 0),
-                    by_points or (-by_separator or -by_commas if not points else 0))  # fmt: skip
+        said_of_commas = by_commas or (0 if commas else by_separator or -by_points)
+        said_of_points = by_points or (0 if points else -by_separator or -by_commas)
+        each.settle(said_of_commas, said_of_points, is_quoted=separator == ",")
     return [each.found() for each in tallies]
 
 

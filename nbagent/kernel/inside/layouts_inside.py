@@ -114,7 +114,11 @@ def gapped_table(path: str, size: int, start: bytes, whole: int) -> dict[str, An
     while first and len(_places(taken | _taken([lines[rows[first - 1]]]))) == count:
         first -= 1
         taken |= _taken([lines[rows[first]]])
-    while last + 1 < len(rows) and rows[last + 1] == rows[last] + 1 and len(_places(taken | _taken([lines[rows[last + 1]]]))) == count:
+    while (
+        last + 1 < len(rows)
+        and rows[last + 1] == rows[last] + 1
+        and len(_places(taken | _taken([lines[rows[last + 1]]]))) == count
+    ):
         last += 1
         taken |= _taken([lines[rows[last]]])
     places = _places(taken)
@@ -219,7 +223,7 @@ def _fit(fields: list[Field], parts: list[list[str]]) -> bool:
 
 def _read(call: str, fields: list[Field], size: int, note: str) -> dict[str, Any]:
     """The profile of a table by its call, in which what fills empty places counts as missing; nothing if it fails."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     is_slow = "read_fwf" in call and size > SLOW
     tried = call.replace(", header=None", f", header=None, nrows={SLOW_ROWS}", 1) if is_slow else call

@@ -15,7 +15,7 @@ from typing import Any
 
 from nbagent.kernel.inside.clock_inside import Clock, Watch
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, workbook
+from nbagent.kernel.inside.documents_inside import archive, compressed, database, outline, scanned, stata, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
 from nbagent.kernel.inside.layouts_inside import SLOW, gapped_table, laid_out
@@ -53,8 +53,10 @@ PANDAS = (".html", ".htm", ".xhtml", ".dta")
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
-def main(paths: list[str], seconds: float, piece: int) -> int:
+def main(paths: list[str], seconds: float, piece: int, named: int = 0) -> int:
     """Profile each file within its share of the time that is left.
+
+    The first `named` may each take half of it: a question is about these, so that others rather get none.
 
     Returns:
         How many they are. Each is published when it is begun and when it is there, so that what is there is known even
@@ -66,12 +68,14 @@ def main(paths: list[str], seconds: float, piece: int) -> int:
         left = seconds - watch.now()
         least = MIN_PAGE_SECONDS if path.lower().endswith(PANDAS) else MIN_FILE_SECONDS
         share = max(left / (len(paths) - number), min(left, least))
+        share = max(share, left / 2) if number < named else share
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
-        publish({**name, "note": LATE_NOTE})
+        known = outline(path)
+        publish({**name, **known, "note": LATE_NOTE})
         found = within(path, share, piece, watch) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
         late += found.get("note") == LATE_NOTE
-        publish({**name, **found})
+        publish({**name, **known, **found})
     return len(paths)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -23,7 +24,7 @@ CONVERTED = 1_000
 AS_WRITTEN = {DECIMAL_COMMAS: "written 1.234,5", THOUSANDS_COMMAS: "written 1,234.5", THOUSANDS_POINTS: "written 1.234"}
 """The forms of columns that a call reads as the numbers which they are."""
 _DECODED = (
-    "open({!r}, 'rb').read().decode('utf-8', 'surrogateescape').translate("
+    "Path({!r}).read_bytes().decode('utf-8', 'surrogateescape').translate("
     "{{0xdc00 + b: bytes([b]).decode('cp1252', 'replace') for b in range(128, 256)}}).encode()"
 )
 """A file in two encodings, each byte that is not UTF-8 in the other one."""
@@ -117,7 +118,7 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
     for more in (each + lenient for lenient in ("", ", truncate_ragged_lines=True") for each in attempts):
         call = f"{base[:-1]}{more}){conversion}"
         try:
-            frame = eval(f"{base[:-1]}{more}{bounded}){conversion}", {"pl": pl})  # noqa: S307 - made of reprs, in the sandbox
+            frame = eval(f"{base[:-1]}{more}{bounded}){conversion}", {"pl": pl, "Path": Path})  # noqa: S307 - made of reprs, in the sandbox
         except Exception as error:
             problem = f"{type(error).__name__}: {brief(str(error).splitlines()[0])}"
             continue
@@ -131,7 +132,7 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
             casts = ", ".join(f"{name!r}: pl.{dtype}" for name, dtype in wrong.items() if dtype in ("Int64", "Float64"))
             with suppress(pl.exceptions.PolarsError):
                 cast = f"{call}.cast({{{casts}}})" if casts else call
-                frame = eval(cast, {"pl": pl})  # noqa: S307 - as above
+                frame = eval(cast, {"pl": pl, "Path": Path})  # noqa: S307 - as above
                 call = cast
                 types = {name: str(dtype) for name, dtype in frame.schema.items()}
         rows = (

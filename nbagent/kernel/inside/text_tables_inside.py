@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from nbagent.kernel.inside.clock_inside import Clock
-from nbagent.kernel.inside.columns_inside import Tally, brief, described, tallied
+from nbagent.kernel.inside.columns_inside import Tally, described, tallied
 from nbagent.kernel.inside.footers_inside import first_rows, footer, with_last
 from nbagent.kernel.inside.read_calls_inside import by_pandas, read_call, tried
 from nbagent.kernel.inside.table_layout_inside import labelled

@@ -59,8 +59,8 @@ DATES: list[tuple[str, str]] = [
 TIME = DATES[1][1]
 """A date with a time that sorts as it is written."""
 SUMS = (
-    r"(?i)^(?:grand[ -]|sub[ -]?|zwischen|end)?(?:total|totals|totale[ns]?|totaal|totalt|sums?|summe|gesamt|gesamtsumme|"
-    r"insgesamt|somme|ensemble|suma|soma|razem|celkem|toplam|\x{438}\x{442}\x{43e}\x{433}\x{43e}|"
+    r"(?i)^(?:grand[ -]|sub[ -]?|zwischen|end)?(?:totals?|totale[ns]?|totaal|totalt|sums?|summe|gesamt|"
+    r"gesamtsumme|insgesamt|somme|ensemble|suma|soma|razem|celkem|toplam|\x{438}\x{442}\x{43e}\x{433}\x{43e}|"
     r"\x{432}\x{441}\x{435}\x{433}\x{43e}|\x{5408}\x{8ba1}|\x{5408}\x{8a08}|\x{603b}\x{8ba1})(?:[ :,(/-].{0,30})?$"
 )
 """What rows are called that have the sums of others, in the languages of most tables."""
