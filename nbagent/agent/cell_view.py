@@ -6,6 +6,7 @@ What there is no room for is left out, and counted where it is missing. The note
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ SPARED = 10
 """The part of a limit by which a text may be longer before it is cut: a tenth."""
 
 _BLOCK = re.compile(r"\n(?=[^\S\n]*\n|shape: \()")
+_WARNING = re.compile(r"(?m)^(?P<head>[^\n:]{1,300}:\d+: (\w*Warning: [^\n]*))\n(?P<code>  [^\n]*(?:\n|\Z))?")
+"""A warning as Python writes it: where it comes from, what it says, and the line of code, indented."""
 _FRAME = re.compile(r"^(?= {0,2}(?:Cell In ?\[|Input In ?\[|File ))", re.MULTILINE)
 _OWN_FILE = re.compile(r"^ {0,2}File (?:/workspace|/tmp|~)/(?!\S*(?:site-packages|lib/python))")
 
@@ -220,8 +223,23 @@ def _fallback(data: dict[str, Any]) -> str:
     return text if text is not None else f"[{', '.join(sorted(data))}: no text form]" if data else ""
 
 
+def warned_once(text: str) -> str:
+    """A stream in which each warning stands once, at its first place, with how often it came."""
+    count = Counter(each[2] for each in _WARNING.finditer(text))
+    told: set[str] = set()
+
+    def first(found: re.Match[str]) -> str:
+        if found[2] in told:
+            return ""
+        told.add(found[2])
+        return found[0] if count[found[2]] == 1 else f"{found['head']} ×{count[found[2]]:,}\n{found['code'] or ''}"
+
+    return _WARNING.sub(first, text) if len(text) <= 2 * LOOKED_AT and max(count.values(), default=0) > 1 else text
+
+
 def _section(heading: str, texts: list[str]) -> str:
     text = "".join(texts) if heading in ("stdout", "stderr") else "\n".join(texts)
+    text = warned_once(text) if heading == "stderr" else text
     gone = b""
     if len(text) > 2 * LOOKED_AT:
         # No work is spent on what can't be shown anyway.

@@ -99,7 +99,8 @@ async def describe(
     taken = _Taken()
     if wanted:
         piece = max(1, min(32, kernel.spec.trust.limits.memory_mb // 64)) * MIB
-        arguments = [wanted, ALL_FILES_SECONDS * 0.8, piece]
+        named = sum(path in asked or any(map(path.lower().__contains__, words)) for path in wanted)
+        arguments = [wanted, ALL_FILES_SECONDS * 0.8, piece, named]
         # Inside, what other programs have taken of the time doesn't count (`Watch` in `clock_inside.py`).
         busy = min(MOST_BUSY, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
         await kernel.evaluate(source, arguments, seconds=ALL_FILES_SECONDS * busy, chunks=taken.take)

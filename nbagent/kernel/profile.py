@@ -13,6 +13,8 @@ from nbagent.core.policy import MIB
 
 MAX_COLUMNS, MAX_SAMPLE, MAX_VALUES, MAX_TABLES, MAX_RAW, MAX_ROWS = 500, 3, 15, 100, 12, 6
 """Columns of a table, values of a column, tables of a file, and raw lines and rows of a table that are kept."""
+MAX_NAMES = 300
+"""Values of a column that are kept where they are names, by which other tables may be joined."""
 
 LEADING_ZEROS = "digits with leading zeros"
 """The form of keys such as 00184, as `columns_inside.py` names it."""
@@ -53,6 +55,8 @@ class Column(msgspec.Struct, omit_defaults=True):
         top: The most frequent values with their rows, if there are many.
         low, high: The least and the greatest value.
         form: How values are written: a date's format, numbers with decimal commas.
+        names: All values of a column of text, if they are not very many and more than in `values`.
+        sums: What rows are called in it that have the sums of others, with their rows.
         others: Values that have another form than most, with their rows.
         sentinels: Numbers that often mean a missing value, with their rows.
         unit: The unit in its name.
@@ -76,6 +80,8 @@ class Column(msgspec.Struct, omit_defaults=True):
     low: Value = None
     high: Value = None
     form: str = ""
+    names: list[str] = []
+    sums: dict[str, Count] = {}
     others: dict[str, Count] = {}
     sentinels: dict[str, Count] = {}
     unit: str = ""
@@ -147,6 +153,7 @@ def bounded(found: FileProfile, *, columns: int = MAX_COLUMNS) -> FileProfile:
         table.raw = table.raw[:MAX_RAW]
         for column in table.columns:
             column.sample, column.rows = column.sample[:MAX_SAMPLE], column.rows[:MAX_ROWS]
-            for name in ("values", "top", "missing", "others", "sentinels"):
+            column.names = column.names[:MAX_NAMES]
+            for name in ("values", "top", "missing", "others", "sentinels", "sums"):
                 setattr(column, name, dict(list(getattr(column, name).items())[:MAX_VALUES]))
     return found

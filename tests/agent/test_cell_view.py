@@ -10,7 +10,7 @@ import machine
 import pytest
 from agent.stub import PNG, Cell
 
-from nbagent.agent.cell_view import cut_blocks, cut_middle, installed, render, traceback_of
+from nbagent.agent.cell_view import cut_blocks, cut_middle, installed, render, traceback_of, warned_once
 from nbagent.agent.readable import text_of_html
 from nbagent.core.events import Output, Package
 
@@ -302,3 +302,13 @@ def test_each_printed_table_keeps_its_head() -> None:
     assert cut_blocks("x" * 107, limit=100) == ("x" * 107, False)
     assert cut_blocks("x" * 120, limit=100)[1]
     assert len(cut_blocks("\n\n".join("x" * 500 for _ in range(1000)))[0]) < 11_000
+
+
+def test_a_warning_that_comes_often_is_shown_once() -> None:
+    """With how often; what is no warning, or another one, stays where it is."""
+    line = "/tmp/ipykernel/1.py:24: Pandas4Warning: parse is deprecated.\n  e = book.parse(name)\n"
+    other = "/tmp/ipykernel/1.py:9: UserWarning: a sum of nothing\n  s()\n"
+    text = f"{line * 7}begun\nbegun\n{other}{line * 7}"
+    told = "/tmp/ipykernel/1.py:24: Pandas4Warning: parse is deprecated. ×14\n  e = book.parse(name)\n"
+    assert warned_once(text) == f"{told}begun\nbegun\n{other}"
+    assert warned_once(line) == line

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from nbagent.agent.dataset.groups import families
 from nbagent.agent.dataset.keys import Key, alike
-from nbagent.agent.dataset.notes import labels
+from nbagent.agent.dataset.notes import labels, sentences
 from nbagent.agent.dataset.section import DataView
-from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
+from nbagent.agent.dataset.tables import BRIEF, FULL, clipped, table_lines
 from nbagent.agent.dataset.words import common
 from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
@@ -778,8 +778,9 @@ def test_a_text_that_the_question_names_in_other_words_is_told() -> None:
 
 
 def test_a_number_of_a_thing_refers_to_its_code() -> None:
-    """Times' squares, and a few kinds that many rows of both tables have, join nothing."""
-    numbers = [str(n) for n in range(1, 91)]
+    """Times' squares, numbers of small ranges, and a few kinds that many rows of both tables have, join nothing."""
+    numbers = [str(n) for n in range(37_001, 38_000, 11)]
+    small = [str(n) for n in range(1, 91)]
     kinds = ["EPSG", "ESRI", "IGNF", "NKG", "OGC"]
 
     def side(path: str, *columns: Column, rows: int) -> FileProfile:
@@ -791,8 +792,17 @@ def test_a_number_of_a_thing_refers_to_its_code() -> None:
 
     squares = [str(n * n) for n in range(1, 91)]
     files = [
-        side("/tmp/data/a.csv", column("county", numbers), column("auth_name", kinds), rows=630),
-        side("/tmp/data/b.csv", column("countyfips", [*numbers, "97"]), column("auth_name", kinds), rows=999),
+        side(
+            "/tmp/data/a.csv", column("county", numbers, low=37_001, high=37_991), column("auth_name", kinds), rows=630
+        ),
+        side(
+            "/tmp/data/b.csv",
+            column("countyfips", [*numbers, "1001"], low=1001, high=37_991),
+            column("auth_name", kinds),
+            rows=999,
+        ),
+        side("/tmp/data/e.csv", column("district", small, low=1, high=90), rows=630),
+        side("/tmp/data/f.csv", column("districtfips", [*small, "97"], low=1, high=97), rows=999),
         side("/tmp/data/c.csv", column("tsq", squares[:70], low=1, high=4900), rows=70),
         side("/tmp/data/d.csv", column("tsq", squares, low=1, high=8100), rows=90),
     ]
@@ -837,3 +847,69 @@ def test_joins_by_columns_that_the_question_names_come_first() -> None:
     told = section(files, "Of all airports, which is best by the hour?")
     joins = told[told.index("Columns with common values:") :].splitlines()
     assert "time_hour" in joins[1]
+
+
+def test_numbers_are_keys_where_they_meet_by_more_than_chance() -> None:
+    """Codes that are sparse do; times at bat, years and numbers of a small range don't, unless each row has its own."""
+
+    def side(path: str, name: str, values: range, rows: int) -> FileProfile:
+        texts = [str(each) for each in values]
+        column = Column(name, dtype="Int64", distinct=len(values), low=values[0], high=values[-1], sketch=sketch(texts))
+        return FileProfile(f"/tmp/data/{path}.csv", kind="CSV", tables=[Table(rows=rows, width=1, columns=[column])])
+
+    for (left, its, rows), (right, others, count), is_key in (
+        (("EPSG_PCS_CODE", range(26_700, 29_000, 9), 258), ("code", range(2001, 32_760, 3), 10_254), True),
+        (("AB", range(20, 700, 2), 360), ("AB", range(1, 14_000, 9), 1_600), False),
+        (("season", range(1871, 1990), 800), ("season", range(1920, 1999), 900), False),
+        (("team", range(1, 31), 30), ("team", range(1, 31), 900), True),
+        (("price", range(100, 5_000, 50), 98), ("price", range(100, 9_000, 50), 900), False),
+    ):
+        found = DataView(Profiles([side("a", left, its, rows), side("b", right, others, count)])).keys
+        assert bool(found) is is_key, (left, right)
+
+
+def test_names_without_a_match_are_told() -> None:
+    """Where most have one: they may be written otherwise."""
+    states = [f"state {at}" for at in range(40)]
+    files = []
+    for path, values in (("a", [*states, "TENNESSE"]), ("b", [*states, "Tennessee", "Utah"])):
+        file = table(f"/tmp/data/{path}.csv", "state", f"of {path}")
+        column = file.tables[0].columns[0]
+        column.distinct, column.names = len(values), values
+        column.sketch = sketch(values)
+        files.append(file)
+    assert '    without a match in "a.csv": "TENNESSE"; in "b.csv": "Tennessee", "Utah"' in section(files)
+
+
+def test_a_note_is_cut_where_a_sentence_ends() -> None:
+    """Its lines may be broken where they are full; a table's lines stay what they are."""
+    prose = (
+        "The first sentence of a note that is broken in the middle,\nwhere its lines are full. "
+        "Masses of an isotope are those\nof a neutral atom. And so on it goes."
+    )
+    assert sentences(prose)[1] == "Masses of an isotope are those of a neutral atom."
+    assert sentences(
+        "mass   of an isotope, in unified units of atomic mass\ncharge of an ion   in those of an electron's"
+    ) == [
+        "mass   of an isotope, in unified units of atomic mass",
+        "charge of an ion   in those of an electron's",
+    ]
+    assert clipped("One sentence. Another one. A third one is too long", 40) == "One sentence. Another one.…"
+    assert clipped("word " * 20, 42) == "word " * 7 + "word…"
+
+
+def test_the_names_in_a_long_first_line_are_told_to_the_last() -> None:
+    names = ", ".join(f"column {at}-{at + 9}" for at in range(10, 200, 10))
+    file = table("/tmp/data/a.txt", "0", "1")
+    file.tables[0].raw = ["* a panel", f"* cols: {names}", "1   2"]
+    assert "column 190-199" in section([file])
+    text = FileProfile("/tmp/data/b.txt", kind="text", text="a      b\n1      2\n")
+    assert "a      b" in section([text])
+
+
+def test_rows_of_sums_are_told_also_where_there_is_little_room() -> None:
+    file = table("/tmp/data/a.csv", "country")
+    file.tables[0].columns[0].sums = {"Total": 1}
+    (group,) = DataView(Profiles([file])).groups
+    for level in (BRIEF, FULL):
+        assert any('rows of sums? "Total"' in line for line in table_lines(group, level))

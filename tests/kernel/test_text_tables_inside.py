@@ -5,9 +5,11 @@ from __future__ import annotations
 import bz2
 import lzma
 import os
+import sqlite3
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -21,6 +23,7 @@ import pytest
 from nbagent.core.policy import MIB
 from nbagent.kernel.inside import find_inside
 from nbagent.kernel.inside.clock_inside import Clock
+from nbagent.kernel.inside.documents_inside import outline
 from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.layouts_inside import layouts
@@ -407,7 +410,7 @@ def test_the_bounds_of_numbers_with_and_without_commas_are_those_of_all(tmp_path
     path = tmp_path / "x.csv"
     path.write_text('area,reports\nUlm,812\nBern,76\nBonn,95\nGraz,"67,819"\nLinz,"1,025"\nAll are counted.,\n')
     [_, column] = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]["columns"]
-    assert (column["low"], column["high"], column["form"]) == (76, 67819, "numbers")
+    assert (column["low"], column["high"], column["dtype"]) == (76, 67819, "Int64")
 
 
 STACKED = (
@@ -657,6 +660,8 @@ def test_what_stands_below_a_table_is_no_row(tmp_path: Path, below: str) -> None
         ("name,review,rating\n" + "n,Good.,1\n" * 9 + "n,It is quite good for what one pays here.,\n" * 3, 12),
         ("review,rating\n" + "".join(f"It is rather good for what one pays here.,{n}\n" for n in [*"12345", ""]), 6),
         ("a,b,c\nCash,1,2\nPlants,3,4\nNotes,31,\n", 3),
+        ("club;also;note\nHamburg;;\nKoeln;FC Koeln;\nHertha;;\nUerdingen;;until 1995 Bayer\nBonn;;\nUlm;;\n"
+         "Wolfsburg;;\nBochum;;\nFreiburg;;\nTurn- und Sportverein von 1860 Muenchen e.V.;;\nEssen;;\n", 11),
         ("a,b,c\nSums of all,1,2\nPlants,3,4\nSources of income,30,\n", 3),
         ("a,b,c\nFrance,1,2\nPeru,3,4\nSpain,,\nSource: World Bank\n", 3),
     ],
@@ -721,3 +726,116 @@ def test_times_are_alike_however_they_are_written(tmp_path: Path) -> None:
     ).write_parquet(tmp_path / "x.parquet")
     sketches.append(one(str(tmp_path / "x.parquet"), Clock(monotonic() + 9, MIB))["tables"][0]["columns"][0]["folded"])
     assert all(each == sketches[0] for each in sketches)
+
+
+def profiled(path: Path, text: str | bytes) -> dict[str, Any]:
+    """The profile of a table, and what its read call gives."""
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    table: dict[str, Any] = one(str(path), Clock(monotonic() + 9, MIB))["tables"][0]
+    table["frame"] = eval(table["call"], {"pl": pl, "pd": pd, "Path": Path})  # noqa: S307 - made by us
+    return table
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        # Other columns have decimal commas, or thousands' points in several groups.
+        (
+            "st;packs;tax;pop\nal;116,486;32,5;3.973.000\nak;55,740;18;458.000\n",
+            [(55.74, 116.486), (458_000, 3_973_000)],
+        ),
+        ("st\tpacks\ttax\nal\t116,486\t32,5\nak\t55,740\t18,25\n", [(55.74, 116.486)]),
+        # A value that only one reading allows.
+        ("n|pay\na|517,143\nb|67,5\nc|1100\n", [(67.5, 1100)]),
+        ("n|pay\na|517,143\nb|0,123\n", [(0.123, 517.143)]),
+        ("n|pay\na|517,143\nb|1.234,5\n", [(517.143, 1234.5)]),
+        ("n|pay\na|517,143\nb|1,234,567\n", [(517_143, 1_234_567)]),
+        ("n|pay\na|517,143\nb|1,234.5\n", [(1234.5, 517_143)]),
+        # A semicolon alone; a comma beside whole numbers; points that are decimal elsewhere.
+        ("town;seats\nA;61.000\nB;69.250\n", [(61_000, 69_250)]),
+        ("town;seats\nA;61,123\nB;69,250\n", [(61.123, 69.25)]),
+        ('town,seats\nA,"61,123"\nB,250\n', [(250, 61_123)]),
+        ("town;lat;seats\nA;52.52;61,123\nB;48.1;69,250\n", [(48.1, 52.52), (61_123, 69_250)]),
+        ("town;lat;depth\nA;52.52;1.123\nB;48.1;2.250\n", [(48.1, 52.52), (1.123, 2.25)]),
+    ],
+)
+def test_commas_and_points_of_a_table_are_read_in_one_way(
+    tmp_path: Path, text: str, ends: list[tuple[float, float]]
+) -> None:
+    """By what its values allow, and what parts them; the ranges that are told are those of what the call gives."""
+    table = profiled(tmp_path / "x.psv", text)
+    told = [(each["low"], each["high"]) for each in table["columns"] if "low" in each]
+    assert [each for each in told if each in ends] == ends
+    for each, column in zip(table["frame"].get_columns(), table["columns"], strict=True):
+        if "low" in column:
+            assert (each.min(), each.max()) == (column["low"], column["high"])
+
+
+def test_a_comma_that_nothing_explains_is_told_with_both_readings(tmp_path: Path) -> None:
+    table = profiled(tmp_path / "x.tsv", "town\tseats\n" + "".join(f"t{n}\t{n},{n}\n" for n in range(100, 120)))
+    column = table["columns"][1]
+    assert (column["form"], "low" in column) == ("1,234 may be 1234 or 1.234", False)
+
+
+FIXED = (
+    "WORLD TABLE (EXTRACT), 1960-85\nCOUNTRY         YEAR OPEC      POP     SR\n"
+    "-----------------------------------------\n"
+    + "".join(f"{name:15} {year} {'N':>4} {pop:8} {rate:6}\n" for name, year, pop, rate in (
+        ("ALGERIA", 1960, 10800, 19.9), ("ALGERIA", 1961, 11016, 21.1), ("GERMANY WEST", 1960, 55433, 29.0),
+        ("GERMANY WEST", 1961, 56185, 29.5), ("PAPUA N.GUINEA", 1960, 3070, 15.8), ("U.S.A.", 1960, 180671, ""),
+        ("TRINIDAD & TOB.", 1960, 828, 31.1), ("TOGO", 1960, 1514, 5.2), ("TOGO", 1961, 1554, 5.5),
+        ("CHAD", 1960, 3064, 7.1)))
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("below", ["", "-----------------------------------------\nEND OF FILE\n"])
+def test_columns_at_places_without_a_separator_are_found_by_their_gaps(tmp_path: Path, below: str) -> None:
+    """With the names above them; a rule and words below them are no rows."""
+    table = profiled(tmp_path / "x.txt", FIXED + below)
+    assert "read_fwf" in table["call"]
+    assert table["frame"].columns == ["COUNTRY", "YEAR", "OPEC", "POP", "SR"]
+    assert table["frame"].row(5) == ("U.S.A.", 1960, "N", 180_671, None)
+    assert (table["rows"], table["raw"][1]) == (10, "COUNTRY         YEAR OPEC      POP     SR")
+
+
+def test_prose_has_no_columns(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("It was 1 of 20 days.\nOn the 3rd, all went.\nWhat a day it was, 40 years ago\nand so on.\n" * 9)
+    assert not one(str(path), Clock(monotonic() + 9, MIB)).get("tables")
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "count"), [("utf-8", "cp1252", 30), ("cp1252", "utf-8", 30), ("utf-8", "cp1252", 9_000)]
+)
+def test_a_table_in_two_encodings_is_read_in_both(tmp_path: Path, early: str, late: str, count: int) -> None:
+    head = "n,town\n" + "".join(f"{n},Köln\n" for n in range(count))
+    tail = "".join(f"{n},Zürich “Nord”\n" for n in range(20))
+    table = profiled(tmp_path / "x.csv", head.encode(early) + tail.encode(late))
+    assert sorted(set(table["frame"]["town"])) == ["Köln", "Zürich “Nord”"]
+    assert "in two encodings" in table["note"]
+
+
+def test_99_is_one_of_the_numbers_of_a_column_that_has_nearly_all(tmp_path: Path) -> None:
+    several = {name: profiled(tmp_path / f"{name}.csv", text)["columns"][1] for name, text in (
+        ("dense", "a,b\n" + "".join(f"r{n},{n % 45 if n % 9 else 99}\n" for n in range(300))),
+        ("few", "a,b\n" + "".join(f"r{n},{n % 5 if n % 9 else 99}\n" for n in range(300))),
+    )}  # fmt: skip
+    assert several["dense"].get("sentinels") is None
+    assert several["few"]["sentinels"] == {"99": 34}
+
+
+@pytest.mark.parametrize("word", ["Total", "Summe 175 Spieler", "Insgesamt", "Gesamt", "Somme", "grand total"])
+def test_rows_of_sums_are_told(tmp_path: Path, word: str) -> None:
+    rows = "".join(f"Town {n},{n}\n" for n in range(30))
+    column = profiled(tmp_path / "x.csv", f"town,people\n{rows}Totalville,3\n{word},438\n")["columns"][0]
+    assert column["sums"] == {word: 1}
+
+
+def test_a_database_has_its_columns_before_a_row_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table towns (name text, people integer)")
+    (table,) = outline(str(path))["tables"]
+    assert table["columns"] == [{"name": "name", "dtype": "TEXT"}, {"name": "people", "dtype": "INTEGER"}]
+    path.write_text("no database")
+    assert outline(str(path)) == outline(str(tmp_path)) == {}

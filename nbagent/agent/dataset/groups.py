@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nbagent.kernel.profile import MAX_VALUES, Column, FileProfile, Sketch, Table
+from nbagent.kernel.profile import MAX_NAMES, MAX_VALUES, Column, FileProfile, Sketch, Table
 
 SURELY_FEWER = 0.85
 """The part of a number of different values by which another estimate is less than it for certain."""
@@ -18,7 +18,7 @@ FEW_NAMES = 3
 """Up to so many names are all told."""
 RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
-WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas")
+WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas", "thousands points, 1.234 is 1234")
 """The forms of a text that `columns_inside.py` knows as numbers."""
 NESTED = ("List", "Array", "Struct", "Object", "Binary")
 """How the types begin whose values a profile doesn't list."""
@@ -197,7 +197,7 @@ def merged(columns: Sequence[Column]) -> Column:
     whole = Column(name=first.name, dtype=types[0] if len(types) == 1 else " or ".join(types[:3]))
     whole.empty = sum(each.empty for each in columns)
     whole.padded = sum(each.padded for each in columns)
-    for name in ("missing", "values", "others", "sentinels"):
+    for name in ("missing", "values", "others", "sentinels", "sums"):
         counts: dict[str, int] = {}
         for each in columns:
             for value, count in getattr(each, name).items():
@@ -210,6 +210,9 @@ def merged(columns: Sequence[Column]) -> Column:
                 top[value] = top.get(value, 0) + count
         ordered = sorted(top.items(), key=lambda each: (-each[1], each[0]))[:3]
         whole.top, whole.values = {value: count for value, count in ordered if count > 1}, {}
+    # Where one has more than are remembered, those of the others are not all.
+    if all(each.names or each.values or not each.distinct for each in columns):
+        whole.names = sorted({name for each in columns for name in each.names or each.values})[:MAX_NAMES]
     whole.missing = dict(list(whole.missing.items())[:MAX_VALUES])
     level, known = union(each.sketch for each in columns)
     counted = all(each.sketch or not each.distinct for each in columns)  # else nobody knows how many there are together

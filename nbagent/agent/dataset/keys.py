@@ -17,9 +17,6 @@ LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
 SHORT, LEAST_SHORT = 3, 0.6
 """Letters of codes that others have by chance, and their share that columns of other names must have in common."""
-WHOLE = 0.97
-"""The share of their values that two columns of numbers must have in common if only a part of one's name is the other's
-name, as in county and countyfips: many columns have most of the numbers from 1 to 50."""
 LEAST_COMMON = 3
 MOST_ALIKE = 0.9
 """The share of values that two columns of other names must have in common but for case, where none is the same."""
@@ -54,8 +51,13 @@ _NO_NAME = re.compile(r"(?:column_)?\d+")
 _TIMES = frozenset("year years month day week quarter hour".split())
 _NUMBERS = ("INT", "UINT", "BIGINT", "FLOAT", "DOUBLE", "REAL", "DECIMAL", "NUMERIC")
 """How types of numbers begin, in capitals."""
-_AMOUNTS = "thousands commas", "decimal commas", "a sign of"
+_AMOUNTS = "thousands", "decimal commas", "a sign of", "may be", "written"
 """How no key is written: 1,234 or 5 %."""
+SURPRISING = 0.5
+"""Of what two columns of numbers could have in common beyond what chance gives them, the part that they must have."""
+REPEATED = 3
+"""Pairs of equal values that whole numbers of a table would have by chance, from which it is none that they have none.
+"""
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
 
@@ -92,7 +94,10 @@ class _Values:
         self.group = number
         self.column = column
         self.rows = group.rows
-        self.counts_rows = _counts_rows(group, sides)
+        ends = [end for each in sides for end in (each.low, each.high)]
+        whole = [end for end in ends if isinstance(end, int) and not isinstance(end, bool)]
+        self.ends = whole if len(whole) == len(ends) else []
+        self.distinct = max(column.distinct, *(each.distinct for each in sides))
         self.is_unique = max(each.distinct for each in sides) * len(group.tables) >= UNIQUE * group.rows
         self.level, self.exact = self.folded_level, self.folded = union((each.sketch for each in sides), most)
         if any(each.folded for each in sides):
@@ -103,6 +108,21 @@ class _Values:
         self.is_amount = any(each in column.form for each in _AMOUNTS)
         self.is_time = column.dtype.startswith("Date") or column.form.startswith(("%", "dates"))
         self.is_number = has_number_type or column.form in (LEADING_ZEROS, *WRITTEN_NUMBERS)
+        self.is_number |= bool(self.ends)
+        # Amounts of which each occurs once are so by chance, if they could be very many others.
+        width = max(self.ends, default=0) - min(self.ends, default=0) + 1
+        self.is_key = self.is_unique and self.distinct >= group.rows and self.rows**2 > 2 * REPEATED * width
+        self.is_key &= bool(self.ends)
+
+    def by_chance(self, other: _Values) -> float:
+        """The share of values that are common by chance: as large as the larger column's share of its range.
+
+        What is counted, such as rows, times and their squares, begins at 0 or 1, and there has all numbers or the same.
+        """
+        if not self.ends or not other.ends or _begin_alike(self, other):
+            return 1.0
+        more = max(self, other, key=lambda each: each.distinct)
+        return min(1.0, more.distinct / (max(more.ends) - min(more.ends) + 1))
 
     def shares(self, other: _Values) -> tuple[float, float, int]:
         """Which share of the smaller one's values is common: exactly, and folded; and how many it has."""
@@ -127,7 +147,7 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     wanted = []
     for number, group in enumerate(gathered):
         for column, same in zip(group.columns, group.sides, strict=True):
-            if column.name.lower() in ROW_NUMBERS and (_counts_rows(group, same) or column.dtype.startswith("Int")):
+            if column.name.lower() in ROW_NUMBERS and column.dtype.startswith("Int"):
                 continue
             if (
                 any(each.sketch for each in same)
@@ -141,10 +161,13 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
     for left, right in _candidates(sides):
         called = left.column.name, right.column.name
         is_akin = _akin(*called)
+        exact, folded, count = left.shares(right)
+        is_surprising = (exact - (chance := left.by_chance(right))) >= SURPRISING * (1 - chance) > 0
         if (
             (left.is_number or right.is_number)
             and not (is_akin and _refer(left, right))
             and not _are_row_keys(left, right)
+            and not (is_surprising and _is_code(left, right))
         ):
             continue  # numbers from 1 to 400 stand in many columns
         if left.is_amount or right.is_amount:
@@ -155,39 +178,39 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
             continue
         if _is_continued(*called, names[left.group], names[right.group]):
             continue
-        exact, folded, count = left.shares(right)
         if exact < LEAST_COMMON / count and folded < MOST_ALIKE and not is_akin:
             continue  # states and regions are called as fires are, by chance
         least = LEAST_SHARE if is_akin or not (left.is_short and right.is_short) else LEAST_SHORT
         # A few values that stand in many rows of both tell what the rows are of, and not which.
         is_kind = count < FEW and not (left.is_unique or right.is_unique) and folded <= exact
         if is_akin and left.is_number and right.is_number and not _akin(*called, by_reference=False):
-            least = WHOLE
+            least = least if is_surprising else 2.0  # many columns have most of the numbers from 1 to 50
         if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW) and not is_kind:
             found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found
 
 
-def _counts_rows(group: Group, sides: Sequence[Column]) -> bool:
-    """Whether a column numbers the rows of its tables, from 0 or 1 on."""
-    return len(sides) == len(group.tables) and all(
-        each.low in (0, 1)
-        and isinstance(each.high, int)
-        # Of what is said of time, the squares are numbers of the rows, too.
-        and (each.distinct == each.high - int(each.low) + 1 == table.rows or each.high == (table.rows or 0) ** 2 > 1)
-        for each, (_, table) in zip(sides, group.tables, strict=True)
-    )
-
-
 def _refer(left: _Values, right: _Values) -> bool:
     """Whether numbers may refer to rows: ages and years of two tables don't, nor do the numbers of other rows."""
     names = left.column.name, right.column.name
     is_vague = _VAGUE.issuperset(_WORDS.findall(names[0].lower()))
-    if left.is_unique and right.is_unique and (is_vague or (left.counts_rows and right.counts_rows)):
+    if left.is_unique and right.is_unique and (is_vague or _begin_alike(left, right)):
         # Each has its own rows' numbers, but if the rows are of the same things.
         return names[0] == names[1] and min(left.rows, right.rows) >= UNIQUE * max(left.rows, right.rows)
-    return left.is_unique or right.is_unique or any(map(_NAMES_KEY.search, names))
+    return left.is_key or right.is_key or any(map(_NAMES_KEY.search, names))
+
+
+def _begin_alike(left: _Values, right: _Values) -> bool:
+    """Whether both columns begin at 0 or 1, as all do that count something."""
+    return bool(left.ends and right.ends) and {min(left.ends), min(right.ends)} <= {0, 1}
+
+
+def _is_code(left: _Values, right: _Values) -> bool:
+    """Whether one column has codes by its name, and one has its own in each row."""
+    return (left.is_unique or right.is_unique) and all(
+        _NAMES_KEY.search(each.column.name) and each.column.name.lower() not in _TIMES for each in (left, right)
+    )
 
 
 def _are_row_keys(left: _Values, right: _Values) -> bool:

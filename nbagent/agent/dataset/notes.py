@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
-from nbagent.agent.dataset.tables import quote
+from nbagent.agent.dataset.tables import clipped, quote
 from nbagent.agent.dataset.words import common, is_named, stem, words
 from nbagent.kernel.inside.notes_inside import NAMES, is_note
 
@@ -25,6 +25,11 @@ ALIKE = 20
 LABEL, LABEL_LINES, LEAST_LABELS = 60, 2_000, 2
 """Characters of what a note says of a column, lines of a note in which that is looked for, and columns of a table that
 must be told of."""
+BROKEN = 50
+"""Characters of a line from which it may be broken because it is full."""
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
+_COLUMNS = re.compile(r"\S(?:\s{2,}|\t|\s\|\s)\S|^[-*+|#]|^\d+[.)] ")
+"""What stands in a line of a table or of a list."""
 LINE = 2_000
 """Characters of a line in which that is looked for."""
 _LABEL = re.compile(
@@ -175,7 +180,7 @@ def note_lines(
         text = passages(_ADDRESS.sub("]", file.text.strip()), asked, most)
         if not text:
             continue
-        line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most)}"
+        line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most + 8)}"
         lines.append(line)
         left -= len(line.encode()) + 1
     return lines
@@ -205,15 +210,29 @@ def passages(text: str, question: set[str], room: int) -> str:
     return "\n".join(kept[at] if at == 0 or at - 1 in kept else f"…\n{kept[at]}" for at in told)
 
 
+def sentences(text: str) -> list[str]:
+    """The lines of a text; the sentences of prose whose lines are broken where they are full."""
+    found: list[str] = []
+    for part in re.split(r"\n[^\S\n]*\n", text):
+        lines = part.splitlines()
+        widest = max(map(len, lines), default=0)
+        is_broken = len(lines) > 1 and widest > BROKEN and all(3 * len(each) > 2 * widest for each in lines[:-1])
+        is_prose = is_broken and not any(_COLUMNS.search(each.strip()) for each in lines)
+        found += _SENTENCE.split(" ".join(map(str.strip, lines))) if is_prose else lines
+    return found or [""]
+
+
 def _lines(text: str, question: set[str], room: int) -> str:
     """A passage that is longer than its room: how it begins, and the lines that a question touches."""
     if len(text) <= room:
         return text
-    lines = text.splitlines()
+    lines = sentences(text)
     order = sorted(range(1, len(lines)), key=lambda at: (-len(common(question, words(lines[at]))), at))
     kept, left = {0}, room - len(lines[0])
     for at in order:
         if len(lines[at]) + 3 <= left:
             kept.add(at)
             left -= len(lines[at]) + 3
-    return "\n".join(lines[at][:room] if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept))
+    return "\n".join(
+        clipped(lines[at], room) if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept)
+    )

@@ -62,6 +62,8 @@ NAMED = 2
 """How many times as much columns with common values are worth if the question has a word of their names."""
 TEXTS = 2
 """Texts without a table that are told, of those that the question touches."""
+UNMATCHED, UNMATCHED_NAME, LEAST_MATCHED = 10, 24, 0.6
+"""Names without a match that are told of each table, characters of each, and the share that has one, at least."""
 COPIES = 3
 """Files with the same content that are told, and files that have it."""
 _LABEL = re.compile(r"[^\W\d_]|\d\s?[\u2013-]\s?\d")
@@ -320,7 +322,23 @@ class DataView:
             if folded > exact + 0.005:
                 share += f", {folded:.0%} without case, spaces and leading zeros"
             lines.append(f"- {' ↔ '.join(told)}{more}: {share}")
+            lines += self._unmatched(*pairs) if len(pairs) == 1 and LEAST_MATCHED <= folded < 1 else []
         return lines
+
+    def _unmatched(self, key: Key) -> list[str]:
+        """The names without a match in the other table, where all are known: they may be written otherwise."""
+        sides = [
+            {each.strip().casefold(): each for column in self.groups[at].columns if column.name == name
+             for each in column.names or column.values}
+            for at, name in key.ends
+        ]  # fmt: skip
+        told = []
+        for (at, _), own, other in zip(key.ends, sides, sides[::-1], strict=True):
+            alone = [own[each] for each in sorted(own.keys() - other.keys())]
+            more = f" and {len(alone) - UNMATCHED} more" if len(alone) > UNMATCHED else ""
+            names = ", ".join(quote(each, limit=UNMATCHED_NAME) for each in alone[:UNMATCHED])
+            told += [f"{quote(base_name(self.groups[at].name), limit=80)}: {names}{more}"] if alone else []
+        return [f"    without a match in {'; in '.join(told)}"] if all(sides) and told else []
 
 
 def fitted(lines: Sequence[str], room: int) -> tuple[list[str], int]:

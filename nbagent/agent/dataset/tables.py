@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty, is_nameless
 from nbagent.agent.dataset.keys import ROW_NUMBERS
 from nbagent.agent.dataset.words import common, words
-from nbagent.core.text import visible
+from nbagent.core.text import share, visible
 from nbagent.kernel.profile import Column, FileProfile, Table
 
 VALUE, NAME, TYPE, NOTE = 40, 100, 80, 300
@@ -50,7 +50,10 @@ SCALE = 8
 """How many times as great the greatest value of some files is where another unit is likely."""
 BEGIN = 400
 """Characters of how a text begins."""
-_BLANKS = re.compile(r"[ \t]{3,}")
+FIRST_LINES, LEAST_LINE = 600, 60
+"""Characters of the first lines of a table, and of each at least."""
+_ENDS = re.compile(r"[.!?;](?=\s)|\n")
+"""Where a sentence or a line ends."""
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
@@ -70,9 +73,9 @@ def file_lines(family: Family) -> list[str]:
     facts = ", ".join(each for each in (quote(file.kind).strip('"'), size_of(file.size) if file.size else "") if each)
     lines = [f"- {quote(family.path, limit=200)}{many(family)}" + (f" ({facts})" if facts else "")]
     if file.note:
-        lines.append(f"    note: {quote(file.note, limit=NOTE)}")
+        lines.append(f"    note: {quote(clipped(file.note, NOTE), limit=NOTE + 1)}")
     if file.text and not file.is_note:
-        lines.append(f"    begins with: {quote(_BLANKS.sub('  ', file.text), limit=BEGIN)}")
+        lines.append(f"    begins with: {quote(clipped(file.text, BEGIN), limit=BEGIN + 1)}")
     return lines
 
 
@@ -141,7 +144,8 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
         lines += [*_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
         beside = _stacked(group)
         lines += [_first_lines(table.raw[-SHOWN:])] * all(map(is_nameless, group.columns)) if table.raw else []
-        return [*lines, *beside, *(f"    note: {quote(file.note, limit=NOTE // 2)}" for _ in beside if file.note)]
+        note = quote(clipped(file.note, NOTE // 2), limit=NOTE // 2 + 1)
+        return [*lines, *beside, *(f"    note: {note}" for _ in beside if file.note)]
     lines += [*_calls(group), *_stacked(group)]
     rows = _rows(group)
     lines += [column_line(_without_values(each) if rows else each) for each in told[:columns]]
@@ -150,14 +154,15 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     lines += rows
     lines += _scales(group)
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
-    lines += [f"    note: {quote(each, limit=NOTE)}" for each in list(notes)[:3]]
+    lines += [f"    note: {quote(clipped(each, NOTE), limit=NOTE + 1)}" for each in list(notes)[:3]]
     if table.raw:
         lines.append(_first_lines(table.raw))
     return lines
 
 
 def _first_lines(raw: Sequence[str]) -> str:
-    return f"    first lines: {' '.join(quote(each, limit=100) for each in raw)}"
+    most = max(share(map(len, raw), FIRST_LINES), LEAST_LINE)  # short lines leave their room to a long header
+    return f"    first lines: {' '.join(quote(each, limit=most) for each in raw)}"
 
 
 def _rows(group: Group) -> list[str]:
@@ -233,7 +238,11 @@ def is_plain(call: str, table: Table) -> bool:
 
 def _is_trap(column: Column) -> bool:
     """Whether its call misleads: values come out a thousandth of what they are, or the line of a sum is among them."""
-    return column.form.startswith("thousands points") or (column.form == "numbers" and bool(column.others))
+    return (
+        bool(column.sums)
+        or column.form.startswith("thousands points")
+        or (column.form == "numbers" and bool(column.others))
+    )
 
 
 def _named(column: Column, is_told: bool, *, is_labelled: bool = True) -> str:
@@ -281,6 +290,8 @@ def column_line(column: Column) -> str:
     for what, counts in ((is_null, column.others), ("missing", column.missing), ("missing?", column.sentinels)):
         if counts:
             facts.append(f"{what} {_counted(dict(list(counts.items())[:5]))}")
+    if column.sums:
+        facts.append(f"rows of sums? {_counted(column.sums)}")
     if column.empty:
         facts.append(f"{column.empty:,} empty")
     if column.padded:
@@ -304,6 +315,15 @@ def _counted(counts: dict[str, int]) -> str:
 def _plain(value: Any) -> str:
     short = float(f"{value:.7g}") if isinstance(value, float) and abs(value) < 1e15 else value
     return quote(short).strip('"')
+
+
+def clipped(text: str, room: int) -> str:
+    """A text that is longer than its room up to the last sentence or line that ends in it, or else its last word."""
+    if len(text) <= room:
+        return text
+    ends = [each.end() for each in _ENDS.finditer(text[:room])]
+    end = ends[-1] if ends and 2 * ends[-1] > room else max(text.rfind(" ", room // 2, room), 0) or room
+    return f"{text[:end].rstrip()}…"
 
 
 def size_of(size: float) -> str:

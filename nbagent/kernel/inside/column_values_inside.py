@@ -15,6 +15,7 @@ import polars as pl
 from nbagent.kernel.inside.value_forms_inside import (
     DATES,
     DECIMAL_COMMAS,
+    DOUBTFUL_COMMAS,
     FORMS,
     LEADING_ZERO,
     LOOKS,
@@ -22,6 +23,7 @@ from nbagent.kernel.inside.value_forms_inside import (
     POINTED,
     SENTINEL,
     THOUSANDS_COMMAS,
+    THOUSANDS_POINTS,
     TIME,
     moment,
     outline,
@@ -30,10 +32,15 @@ from nbagent.kernel.inside.value_forms_inside import (
 
 LISTED = 15
 """Different values up to which all of them are told."""
+NAMES, NAME_WIDTH = 300, 60
+"""Different texts up to which all are remembered, so that those can be named which another table lacks; and of each,
+characters."""
 KEPT_HASHES = 262_144
 """Hashes of different values that are kept of a column; beyond, only each second one is kept, then each fourth, …"""
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
+WRITTEN = THOUSANDS_COMMAS, DOUBTFUL_COMMAS, DECIMAL_COMMAS, THOUSANDS_POINTS
+"""Forms of numbers whose commas or points no parser takes as they are."""
 TOP = 20
 """The most frequent values of a piece that are remembered."""
 
@@ -49,13 +56,16 @@ class ColumnValues:
         self.missing: Counter[str] = Counter()
         self.sentinels: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
+        self.sums: Counter[str] = Counter()
         self.values: Counter[str] | None = Counter()
+        self.names: set[str] | None = set()
         self.sample: list[Any] = []
         self.rows: list[Any] = []
         self.bounds: list[Any] = []
-        self.written: list[float] = []
+        self.written: dict[str, list[float]] = {}
         self.top: Counter[str] = Counter()
-        self.pointed = self.unpointed = 0
+        self.pointed = self.unpointed = self.in_thousands = self.fractions = self.large = 0
+        self.doubtful, self.is_grouped, self.is_parted = 0, False, False
         self.first_over_12 = self.second_over_12 = False
         self.are_codes = True
         self.shapes: set[str] = set()
@@ -144,6 +154,9 @@ class ColumnValues:
         for word, count in zip(looked["text"].filter(is_word), counts.filter(is_word), strict=True):
             self.missing[word] += count
         self.filled += int(counts.filter(~is_word).sum())
+        for word, count in zip(looked["text"].filter(looked["is_sum"]), counts.filter(looked["is_sum"]), strict=True):
+            if len(self.sums) < LISTED or word in self.sums:
+                self.sums[word] += count
         if self.are_codes and (codes := looked.filter(~is_word)).height:
             self.are_codes = codes["is_code"].all()
             self.shapes.update(codes.select(outline(pl.col("text"))).to_series().unique() if self.are_codes else ())
@@ -188,13 +201,17 @@ class ColumnValues:
         self.numbers += int(counts.sum())
         self.integers += int(counts.filter(looked["is_integer"]).sum())
         self.zeros += int(counts.filter(looked["has_zero"]).sum())
-        points = numbers.str.contains(POINTED)
+        points, whole = numbers.str.contains(POINTED), looked["is_integer"]
         self.pointed += int(points.sum())
-        self.unpointed += int((~points & (~looked["is_integer"] | (numbers.str.len_bytes() > 4))).sum())
+        self.in_thousands += int(counts.filter(points).sum())
+        self.fractions += int(counts.filter(~points & ~whole & numbers.str.contains(r"\.\d")).sum())
+        self.large += int(counts.filter(whole & numbers.str.contains(r"\d{4}")).sum())
+        self.unpointed += int((~points & (~whole | (numbers.str.len_bytes() > 4))).sum())
         special = looked["is_sentinel"]
         for value, count in zip(numbers.filter(special), counts.filter(special), strict=True):
             self.sentinels[value] += count
-        self._bound(values.filter(~special).drop_nulls())
+        self._write(POINTED, values.filter(points))
+        self._bound(values.filter(~special & ~points).drop_nulls())
 
     def _forms(self, found: Any, counts: Any) -> Any:
         """Count those that are dates, or numbers in a form of their own; returns which are neither."""
@@ -212,12 +229,14 @@ class ColumnValues:
                 continue
             fits = found.str.contains(pattern) & rest
             self.forms[form] += int(counts.filter(fits).sum())
-            if form in (THOUSANDS_COMMAS, DECIMAL_COMMAS):
-                dropped, point = (".", ",") if form == DECIMAL_COMMAS else (",", "")
+            if form in WRITTEN:
+                dropped = "," if form == THOUSANDS_COMMAS else "."
+                pointed = bool(found.filter(fits).str.contains(".", literal=True).any())
+                self.is_grouped |= pointed and dropped == "."
+                self.is_parted |= (pointed and dropped == ",") or form == DECIMAL_COMMAS
                 plain = found.filter(fits).str.replace_all(dropped, "", literal=True)
-                plain = plain.str.replace(point, ".", literal=True) if point else plain
-                ends = plain.cast(pl.Float64, strict=False).drop_nulls()
-                self.written = [*self.written, ends.min(), ends.max()] if len(ends) else self.written
+                self._write(form, plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
+                self.doubtful += int(fits.sum()) if form == DOUBTFUL_COMMAS else 0
             elif form == NEGATIVES and fits.any():
                 self._bound(-found.filter(fits).str.replace_all("[(),]", "").cast(pl.Float64))
             elif form.startswith("%d/"):
@@ -233,8 +252,19 @@ class ColumnValues:
             rest &= ~fits
         return rest
 
+    def _write(self, form: str, values: Any) -> None:
+        """Remember the ends of numbers that are written in a form of their own."""
+        if len(values := values.drop_nulls()):
+            ends = [*self.written.get(form, ()), values.min(), values.max()]
+            self.written[form] = [min(ends), max(ends)]
+
     def _list(self, found: Any, counts: Any) -> None:
         """Remember the values while they are few."""
+        if self.names is not None:
+            several = found if len(found) <= NAMES else ["" for _ in range(NAMES + 1)]
+            self.names.update(str(each)[:NAME_WIDTH] for each in several if each is not None)
+            if len(several) > NAMES or len(self.names) > NAMES:
+                self.names = None
         if self.values is not None:
             for value, count in zip(found.head(LISTED + 2), counts.head(LISTED + 2), strict=True):
                 self.values[value] += count

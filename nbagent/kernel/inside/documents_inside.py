@@ -28,6 +28,7 @@ from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
 from nbagent.kernel.inside.notes_inside import is_note
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES
 from nbagent.kernel.inside.table_layout_inside import Layout, labelled
+from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS
 from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
 
 MAX_SHEETS, NESTED_ARCHIVES = 100, 2
@@ -36,6 +37,8 @@ FURTHER = 50
 NOTE_WIDTH, NOTE_ROWS = 4, 200
 """Columns of a sheet up to which it may explain the others, and those of its rows that are told."""
 NOT_LOOKED = "not profiled: there was no time for this sheet"
+_OWN = "sqlite_", "rtree_", "gpkg_"
+"""How tables are called that a database has for itself."""
 BATCH = 200_000
 """Rows of a piece of a Parquet file or a database's table."""
 
@@ -125,7 +128,11 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
         base = each or f"__UNNAMED__{at}"
         names.append(base if base not in seen else f"{base}_{seen[base]}")
         seen[base] = seen.get(base, 0) + 1
-    below = [next(filter(None, row)) for row in _rows_of(whole.tail(5)) if sum(map(bool, row)) == 1 < whole.width]
+    below = [
+        next(filter(None, row))
+        for row in _rows_of(whole.slice(first).tail(5))
+        if sum(map(bool, row)) == 1 < whole.width
+    ]
     body = whole.slice(first).filter(~pl.all_horizontal(pl.all().is_null()))  # as the call leaves empty rows out
     body.columns = names
     found = profiled([body], is_typed=False)
@@ -144,7 +151,7 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
     if told := "; ".join([*_further(whole, first), *notes]):
         found["note"] = told
     if layout.is_odd:
-        found["raw"] = [brief(" | ".join(row)[:RAW_WIDTH]) for row in rows[: layout.skipped + layout.more + 2][:12]]
+        found["raw"] = [" | ".join(row)[:RAW_WIDTH] for row in rows[: layout.skipped + layout.more + 2][:12]]
     return found
 
 
@@ -170,6 +177,35 @@ def _rows_of(frame: Any) -> list[list[str]]:
     return [["" if each is None else str(each) for each in row] for row in frame.rows()]
 
 
+def outline(path: str) -> dict[str, Any]:
+    """The tables of a database with their columns, which is known before a row is read; nothing of another file."""
+    found: dict[str, Any] = {}
+    with suppress(Exception):
+        if not os.path.isfile(path) or not _is_database(path):
+            return found
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as connection:
+            query = "select name from sqlite_master where type in ('table', 'view')"
+            names = [row[0] for row in connection.execute(query) if not row[0].startswith(_OWN)][:MAX_TABLES]
+            tables = [
+                (name, connection.execute("select * from pragma_table_info(?)", [name]).fetchall()) for name in names
+            ]
+        found["tables"] = [
+            {
+                "name": brief(name),
+                "columns": [{"name": brief(row[1]), "dtype": brief(row[2])} for row in columns[:MAX_COLUMNS]],
+                "width": len(columns),
+            }
+            for name, columns in tables
+        ]
+        found["kind"] = "SQLite database"
+    return found
+
+
+def _is_database(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
 def database(path: str, clock: Clock) -> dict[str, Any]:
     """The tables of an SQLite database or a GeoPackage, with their keys."""
     tables: list[dict[str, Any]] = []
@@ -178,7 +214,7 @@ def database(path: str, clock: Clock) -> dict[str, Any]:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         kinds = "('table', 'view')"
         names = [row[0] for row in connection.execute(f"select name from sqlite_master where type in {kinds}")]  # noqa: S608
-        own = [name for name in names if not name.startswith(("sqlite_", "rtree_", "gpkg_"))]
+        own = [name for name in names if not name.startswith(_OWN)]
         for name in own[:MAX_TABLES]:
             tables.append({"name": brief(name), **_database_table(connection, name, clock, path, address)})
         note = f"{len(own) - len(tables)} more tables" if len(own) > len(tables) else ""
@@ -299,6 +335,7 @@ def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict
         (f"json.load(open({beside!r}, encoding='utf-8-sig'))", f"json.loads({content})"),
         (f"zipfile.ZipFile({beside!r})", f"zipfile.ZipFile(io.BytesIO({content}))"),
         (f"pd.read_csv({beside!r}", f"pd.read_csv(io.BytesIO({content})"),
+        (f"Path({beside!r}).read_bytes()", content),
         (repr(beside), content),
     ):
         call = call.replace(opened, by)

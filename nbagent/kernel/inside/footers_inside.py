@@ -13,6 +13,8 @@ from nbagent.kernel.inside.columns_inside import brief
 
 LAST_ROWS = 200
 """Rows at the end among which words may stand that are no part of the table."""
+OTHERS_ALONE = 5
+"""Of so many rows one has a single field, where such rows are no words on the table."""
 FOOTNOTE, FOOTERS = 40, 6
 """Characters of a sentence below a table, and sentences that are told."""
 _SOURCE = re.compile(
@@ -52,6 +54,8 @@ def footer(rows: list[Any]) -> tuple[int, str]:
     whole = [row for row in rows if len(row) == width and all(map(_text, row))]
     is_spaced = any(each.startswith(" ") for row in whole for each in row[1:])
     has_sentences = 4 * sum(_is_sentence(_text(row[0])) for row in whole) > len(whole)
+    # Where many rows have nothing but a name, the last ones do so as others.
+    has_names = OTHERS_ALONE * sum(sum(map(bool, map(_text, row))) == 1 for row in rows[:-FOOTERS]) > len(rows)
     for count, row in enumerate(reversed(rows) if width > 1 else (), start=1):
         there = [each for each in row if _text(each)]
         line = ", ".join(map(_text, there))
@@ -63,7 +67,7 @@ def footer(rows: list[Any]) -> tuple[int, str]:
             break
         is_parted |= not there and bool(said)
         said += [line] if there else []
-        if not there or is_source or (_is_sentence(line) and not has_sentences):
+        if not there or is_source or (_is_sentence(line) and not has_sentences and not has_names):
             sure, is_said = count, is_said or is_source or len(line) > FOOTNOTE
             told = [each for each in said if " " in each][::-1]
     is_footer = (is_said or (is_parted and bool(told))) and sure < len(rows)

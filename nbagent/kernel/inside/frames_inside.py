@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from nbagent.kernel.inside.columns_inside import brief, tallied
+from nbagent.kernel.inside.columns_inside import described, tallied
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, encoding_of
 from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
@@ -39,7 +39,7 @@ def profiled(frames: Any, *, is_typed: bool = True, **more: Any) -> dict[str, An
             yield frame
 
     tallies = tallied(counted())
-    columns = [each.found() for each in tallies[:MAX_COLUMNS]]
+    columns = described(tallies[:MAX_COLUMNS])
     for tally, column in zip(tallies, columns, strict=False):
         if tally.name in texts and column["dtype"] != "String":
             form = "dates" if column["dtype"].startswith("Date") else "numbers"
@@ -95,4 +95,4 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
     except Exception:
         return {}
     found = profiled([frame], call=call)
-    return found | ({"raw": [brief(line[:RAW_WIDTH]) for line in lines[: skipped + 3]]} if skipped else {})
+    return found | ({"raw": [line[:RAW_WIDTH] for line in lines[: skipped + 3]]} if skipped else {})

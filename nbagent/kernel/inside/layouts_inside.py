@@ -1,4 +1,4 @@
-"""Tables whose columns only a note beside them tells, by their places: a part of `profile_inside.py`.
+"""Tables whose columns stand at places, which a note beside them tells or their gaps: a part of `profile_inside.py`.
 
 Never imported on the host.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import profiled
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
 from nbagent.kernel.inside.text_forms_inside import encoding_of
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
+from nbagent.kernel.inside.value_forms_inside import MISSING
 
 NOTE_SIZE = 256 * 1024
 """Bytes of a note that are read."""
@@ -38,6 +41,14 @@ _FILL = re.compile(r"(?<!\s)\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
 _HEADER = re.compile(r"(?>.*?\bbytes?\b)(?>.*?\bformat\b).*\b(label|name)\b", re.IGNORECASE)
 """The header of such lines in a catalogue. Its first two words are looked for once, however often a line has them."""
 _PLACED_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[EeDd][+-]?\d+)?")
+
+
+_RULE = re.compile(r"(?=.*[-=_~]{3})[-=_~+|\s]*")
+"""A line that parts others."""
+MOST_ABOVE, MOST_BELOW = 15, 5
+"""Lines above and below a table that may be none of its rows."""
+FEWEST_ROWS = 6
+"""Rows from which it is no chance that all have gaps at the same places."""
 
 
 class Field(NamedTuple):
@@ -73,6 +84,102 @@ def laid_out(path: str, size: int, start: bytes, notes: list[str]) -> dict[str, 
                 if found := _read(call, fields, size, os.path.basename(note)):
                     return found
     return {}
+
+
+def gapped_table(path: str, size: int, start: bytes, whole: int) -> dict[str, Any]:
+    """The table of a text whose rows have gaps at the same places, though not all have the same number of words.
+
+    Args:
+        path: Where the text is.
+        size: Its bytes.
+        start: Its first bytes.
+        whole: Bytes up to which all of it is looked at.
+    """
+    if size <= whole:
+        with open(path, "rb") as file:
+            start = file.read()
+    encoding = encoding_of(start)
+    lines = start.decode(encoding, "replace").splitlines()[: None if size <= len(start) else -1]
+    rows = [at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)]
+    rows = [at for at in rows if not _RULE.fullmatch(lines[at])]
+    count = len(rows)
+    inner = rows[min(MOST_ABOVE, count // 4) : count - min(MOST_BELOW, count // 4)]
+    if len(inner) < FEWEST_ROWS or "\t" in "".join(lines[inner[0] : inner[-1] + 1]):
+        return {}
+    if len({len(lines[at].split()) for at in inner}) == 1 or inner[-1] - inner[0] >= len(inner):
+        return {}
+    first, last = rows.index(inner[0]), rows.index(inner[-1])
+    taken = _taken(lines[at] for at in inner)
+    count = len(_places(taken))
+    while first and len(_places(taken | _taken([lines[rows[first - 1]]]))) == count:
+        first -= 1
+        taken |= _taken([lines[rows[first]]])
+    while (
+        last + 1 < len(rows)
+        and rows[last + 1] == rows[last] + 1
+        and len(_places(taken | _taken([lines[rows[last + 1]]]))) == count
+    ):
+        last += 1
+        taken |= _taken([lines[rows[last]]])
+    places = _places(taken)
+    return _by_gaps(path, lines, rows, (first, last), places, encoding) if 1 < count <= MOST_FIELDS else {}
+
+
+def _by_gaps(
+    path: str, lines: list[str], rows: list[int], ends: tuple[int, int], places: list[tuple[int, int]], encoding: str
+) -> dict[str, Any]:
+    """The table whose rows, from the first to the last, have columns at these places; nothing if none has numbers."""
+    first, last = ends
+    body = [[lines[at][begin:end].strip() for begin, end in places] for at in rows[first : last + 1]]
+    numbers = [_are_numbers(each) for each in zip(*body[1:], strict=True)]
+    head = next(iter(body), [])
+    if not any(numbers) or len(body) <= FEWEST_ROWS:
+        return {}
+    heads = [text for is_number, text in zip(numbers, head, strict=True) if is_number and text]
+    has_header = bool(heads) and not any(map(_PLACED_NUMBER.fullmatch, heads))
+    # A gap in a text is one by chance, if nothing is above it and it is no wider than between words.
+    for at in range(len(places) - 1, 0, -1):
+        is_narrow = places[at][0] - places[at - 1][1] == 1
+        if not numbers[at] and not numbers[at - 1] and is_narrow and not (has_header and head[at]):
+            places[at - 1 : at + 1] = [(places[at - 1][0], places[at][1])]
+            del numbers[at]
+            head = [lines[rows[first]][begin:end].strip() for begin, end in places]
+    names = [each or f"column_{at}" for at, each in enumerate(head)] if has_header else []
+    names = [each if each not in names[:at] else f"{each} ({at + 1})" for at, each in enumerate(names)]
+    names = names or [f"column_{at}" for at in range(len(places))]
+    begin = rows[first + has_header]
+    options = [repr(path), f"colspecs={places!r}", "header=None", f"names={names!r}"]
+    options += [f"skiprows={begin}"] if begin else []
+    is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
+    options += [f"nrows={last + 1 - first - has_header}"] if is_followed else []
+    options += [f"encoding={encoding!r}"] if encoding != "utf-8" else []
+    call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}))"
+    import pandas as pd  # type: ignore[import-untyped]
+
+    try:
+        frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+    except Exception:
+        return {}
+    shown = [*range(max(0, begin - 4), begin), *rows[first + has_header :][:2]]
+    return profiled([frame], call=call) | {"raw": [lines[at][:RAW_WIDTH] for at in shown]}
+
+
+def _taken(lines: Iterable[str]) -> int:
+    """The places at which any of the lines has a character, as bits."""
+    taken = 0
+    for line in set(lines):
+        taken |= int("".join("0" if each.isspace() else "1" for each in reversed(line.rstrip())) or "0", 2)
+    return taken
+
+
+def _places(taken: int) -> list[tuple[int, int]]:
+    """The runs of bits, each with its begin and its end."""
+    return [each.span() for each in re.finditer("1+", f"{taken:b}"[::-1])]
+
+
+def _are_numbers(values: Iterable[str]) -> bool:
+    there = [each for each in values if each and each.lower() not in MISSING]
+    return bool(there) and sum(bool(_PLACED_NUMBER.fullmatch(each)) for each in there) >= FITS * len(there)
 
 
 def _calls(path: str, fields: list[Field], rows: list[str], skipped: int) -> list[str]:
@@ -116,7 +223,7 @@ def _fit(fields: list[Field], parts: list[list[str]]) -> bool:
 
 def _read(call: str, fields: list[Field], size: int, note: str) -> dict[str, Any]:
     """The profile of a table by its call, in which what fills empty places counts as missing; nothing if it fails."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     is_slow = "read_fwf" in call and size > SLOW
     tried = call.replace(", header=None", f", header=None, nrows={SLOW_ROWS}", 1) if is_slow else call

@@ -15,10 +15,10 @@ from typing import Any
 
 from nbagent.kernel.inside.clock_inside import Clock, Watch
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, workbook
+from nbagent.kernel.inside.documents_inside import archive, compressed, database, outline, scanned, stata, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
-from nbagent.kernel.inside.layouts_inside import laid_out
+from nbagent.kernel.inside.layouts_inside import SLOW, gapped_table, laid_out
 from nbagent.kernel.inside.notes_inside import draws_dictionary, is_note, may_be_note, notes_beside
 from nbagent.kernel.inside.pages_inside import NOTE_BYTES, page
 from nbagent.kernel.inside.stacked_inside import stacked_tables
@@ -53,8 +53,10 @@ PANDAS = (".html", ".htm", ".xhtml", ".dta")
 IMAGE_ENDINGS = frozenset(".png .jpg .jpeg .gif .bmp .webp .tif .tiff".split())
 
 
-def main(paths: list[str], seconds: float, piece: int) -> int:
+def main(paths: list[str], seconds: float, piece: int, named: int = 0) -> int:
     """Profile each file within its share of the time that is left.
+
+    The first `named` may each take half of it: a question is about these, so that others rather get none.
 
     Returns:
         How many they are. Each is published when it is begun and when it is there, so that what is there is known even
@@ -66,12 +68,14 @@ def main(paths: list[str], seconds: float, piece: int) -> int:
         left = seconds - watch.now()
         least = MIN_PAGE_SECONDS if path.lower().endswith(PANDAS) else MIN_FILE_SECONDS
         share = max(left / (len(paths) - number), min(left, least))
+        share = max(share, left / 2) if number < named else share
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
-        publish({**name, "note": LATE_NOTE})
+        known = outline(path)
+        publish({**name, **known, "note": LATE_NOTE})
         found = within(path, share, piece, watch) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
         late += found.get("note") == LATE_NOTE
-        publish({**name, **found})
+        publish({**name, **known, **found})
     return len(paths)
 
 
@@ -140,7 +144,8 @@ def kind_of(path: str, size: int, clock: Clock) -> dict[str, Any]:
     if ending in (".csv", ".tsv", ".tab", ".psv") and (is_text or path.lower().endswith(".gz")):
         is_spaced = is_text and size < clock.whole and not table_separator(start, 0.4)
         several = stacked_tables(path, start, clock) if is_text and size == len(start) else {}
-        table = (spaced_table(path, start) if is_spaced and not several else {}) or text_table(path, size, clock)
+        spaced = gapped_table(path, size, start, SLOW) or spaced_table(path, start) if is_spaced and not several else {}
+        table = spaced or text_table(path, size, clock)
         found = {"kind": "CSV", **(several or {"tables": [table]})}
         # A dictionary of the variables says more by its rows than by its columns.
         is_dictionary = is_note(path) and "manual" not in os.path.basename(path).lower()
@@ -177,7 +182,8 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     if not explains and ending != ".md" and (separator := table_separator(whole)):
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
     if not explains and size < clock.whole:
-        table = laid_out(path, size, start, notes_beside(os.path.dirname(path))) or spaced_table(path, start)
+        table = laid_out(path, size, start, notes_beside(os.path.dirname(path)))
+        table = table or gapped_table(path, size, start, SLOW) or spaced_table(path, start)
         if table:
             return {"kind": "text", "tables": [table]}
     # What is too long to be read by anybody is data, such as a listing, unless its name says that it explains some.

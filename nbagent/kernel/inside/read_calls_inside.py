@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from nbagent.kernel.inside.columns_inside import brief, tallied
+from nbagent.kernel.inside.columns_inside import brief, described, tallied
 from nbagent.kernel.inside.table_layout_inside import labelled
-from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, TextTable
-from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS
+from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, MIXED, TextTable
+from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_POINTS
 
 TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
+CONVERTED = 1_000
+"""Characters of the part of a call that reads numbers with commas or points of thousands."""
+AS_WRITTEN = {DECIMAL_COMMAS: "written 1.234,5", THOUSANDS_COMMAS: "written 1,234.5", THOUSANDS_POINTS: "written 1.234"}
+"""The forms of columns that a call reads as the numbers which they are."""
+_DECODED = (
+    "Path({!r}).read_bytes().decode('utf-8', 'surrogateescape').translate("
+    "{{0xdc00 + b: bytes([b]).decode('cp1252', 'replace') for b in range(128, 256)}}).encode()"
+)
+"""A file in two encodings, each byte that is not UTF-8 in the other one."""
 NULLS = ("na", "nan", "null", "none", "nil")
 """Words that are null also in a column of text."""
 
@@ -27,7 +37,7 @@ def read_call(table: TextTable, columns: list[dict[str, Any]]) -> str:
     options = []
     if table.separator != ",":
         options.append(f"separator={table.separator!r}")
-    if table.encoding != "utf-8":
+    if table.encoding not in ("utf-8", MIXED):
         options.append(f"encoding={table.encoding!r}")
     if table.has_returns:
         options.append("eol_char='\\r'")
@@ -40,19 +50,23 @@ def read_call(table: TextTable, columns: list[dict[str, Any]]) -> str:
         options.append("has_header=False")
     elif table.layout.more:
         options.append(f"skip_rows_after_header={table.layout.more}")
-    commas = _with_decimal_commas(table, columns)
+    commas, converted = _with_decimal_commas(table, columns), _converted(table, columns)
     if commas:
         options.append("decimal_comma=True")
     typed = [each for each in columns if each["dtype"] not in ("String", "Boolean")] + commas
-    options += _nulls(typed, [each for each in columns if each not in typed])
+    known = [*typed, *converted]
+    options += _nulls(known, [each for each in columns if each not in known])
     if table.layout.is_block:
         types = (f"{each['name']!r}: pl.{each['dtype'] if each in typed else 'String'}" for each in columns)
         options.append(f"schema={{{', '.join(types)}}}")
     elif any(each["dtype"] in ("Date", "Datetime") for each in columns):
         options.append("try_parse_dates=True")
     padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
+    padded = [*padded[:20], *(each["name"] for each in converted)]
     if padded and not table.layout.is_block:
-        options.append(f"schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in padded[:20])}}}")
+        options.append(f"schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in padded)}}}")
+    if table.encoding == MIXED:
+        return f"pl.read_csv({', '.join([_DECODED.format(table.path), *options])})"
     if re.search(r"[\[\]*?]", table.path):
         options.append("glob=False")
     return f"pl.read_csv({', '.join([repr(table.path), *options])})"
@@ -60,14 +74,33 @@ def read_call(table: TextTable, columns: list[dict[str, Any]]) -> str:
 
 def _with_decimal_commas(table: TextTable, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The columns that a call can read as numbers with decimal commas, if no other one needs points."""
-    forms = [each.get("form") for each in columns]
-    if table.separator == "," or THOUSANDS_COMMAS in forms or any(each["dtype"] == "Float64" for each in columns):
+    if table.separator == "," or any(each["dtype"] == "Float64" for each in columns):
         return []
-    return [
-        each
-        for each in columns
-        if each.get("form") == DECIMAL_COMMAS and each.get("others", {}).keys() == _words(each).keys()
-    ]
+    several = [each for each in columns if each.get("written") and each["form"] != DECIMAL_COMMAS]
+    if any(each["form"] == THOUSANDS_COMMAS for each in several):
+        return []
+    commas = [each for each in columns if each.get("written") and each not in several]
+    return [each for each in commas if not each.get("grouped") and not each.get("padded")]
+
+
+def _converted(table: TextTable, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The columns of numbers that a call must read as text and convert."""
+    commas = _with_decimal_commas(table, columns)
+    several = [each for each in columns if each.get("written") and each not in commas]
+    return several if sum(len(repr(each["name"])) for each in several) < CONVERTED else []
+
+
+def _conversion(columns: list[dict[str, Any]]) -> str:
+    """What follows a call that reads columns as text, of which each has commas or points of thousands."""
+    parts: dict[str, list[str]] = {}
+    for each in columns:
+        how = ".str.strip_chars()" if each.get("padded") else ""
+        if each["form"] != DECIMAL_COMMAS or each.get("grouped"):
+            how += f".str.replace_all({',' if each['form'] == THOUSANDS_COMMAS else '.'!r}, '', literal=True)"
+        how += ".str.replace(',', '.', literal=True)" if each["form"] == DECIMAL_COMMAS else ""
+        parts.setdefault(f"{how}.cast(pl.{each['written']})", []).append(repr(each["name"]))
+    told = ", ".join(f"pl.col({', '.join(names)}){how}" for how, names in parts.items())
+    return f".with_columns({told})" if told else ""
 
 
 def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[str, str]:
@@ -77,13 +110,15 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
     """
     base = read_call(table, found["columns"])
     bounded = "" if is_whole else f", n_rows={TRIED_ROWS}"
-    commas = [each["name"] for each in _with_decimal_commas(table, found["columns"])]
-    problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]} | dict.fromkeys(commas, "Float64")
+    converted = _converted(table, found["columns"])
+    written = {each["name"]: each["written"] for each in [*_with_decimal_commas(table, found["columns"]), *converted]}
+    problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]} | written
+    conversion = _conversion(converted)
     attempts = ["", ", infer_schema_length=None", ", infer_schema=False"]
     for more in (each + lenient for lenient in ("", ", truncate_ragged_lines=True") for each in attempts):
-        call = f"{base[:-1]}{more})"
+        call = f"{base[:-1]}{more}){conversion}"
         try:
-            frame = eval(f"{call[:-1]}{bounded})", {"pl": pl})  # noqa: S307 - made of reprs, in the sandbox
+            frame = eval(f"{base[:-1]}{more}{bounded}){conversion}", {"pl": pl, "Path": Path})  # noqa: S307 - made of reprs, in the sandbox
         except Exception as error:
             problem = f"{type(error).__name__}: {brief(str(error).splitlines()[0])}"
             continue
@@ -97,7 +132,7 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
             casts = ", ".join(f"{name!r}: pl.{dtype}" for name, dtype in wrong.items() if dtype in ("Int64", "Float64"))
             with suppress(pl.exceptions.PolarsError):
                 cast = f"{call}.cast({{{casts}}})" if casts else call
-                frame = eval(cast, {"pl": pl})  # noqa: S307 - as above
+                frame = eval(cast, {"pl": pl, "Path": Path})  # noqa: S307 - as above
                 call = cast
                 types = {name: str(dtype) for name, dtype in frame.schema.items()}
         rows = (
@@ -105,11 +140,19 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
             if bounded or frame.height == found["rows"] or found.get("sampled")
             else f"it gives {frame.height:,} rows"
         )
-        for each in found["columns"] if not bounded else ():
-            each["dtype"] = types.get(each["name"], each["dtype"])
-            if each["name"] in commas and each["dtype"] == "Float64":
+        for each in found["columns"]:
+            dtype = types.get(each["name"], each["dtype"])
+            is_read = each["name"] in written and dtype == written[each["name"]]
+            each["dtype"] = each["dtype"] if bounded and not is_read else dtype
+            if is_read and each in converted:
+                each["form"] = AS_WRITTEN[each["form"]]
+            elif is_read:
                 del each["form"]
         return call, rows
+    if converted:
+        for each in converted:
+            del each["written"]
+        return tried(table, found, is_whole=is_whole)
     return "", f"no simple call reads it: {problem}"
 
 
@@ -130,7 +173,7 @@ def by_pandas(table: TextTable, found: dict[str, Any]) -> dict[str, Any]:
         return {}
     if frame.height != found["rows"] or frame.width != found["width"]:
         return {}
-    columns = [each.found() for each in tallied([frame])[:MAX_COLUMNS]]
+    columns = described(tallied([frame])[:MAX_COLUMNS], table.separator)
     labelled(columns, table.layout)
     return {"columns": columns, "call": call}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nbagent.kernel.inside.clock_inside import Clock
-from nbagent.kernel.inside.columns_inside import brief, tallied
+from nbagent.kernel.inside.columns_inside import brief, described, tallied
 from nbagent.kernel.inside.read_calls_inside import tried
 from nbagent.kernel.inside.table_layout_inside import SENTENCE, labelled
 from nbagent.kernel.inside.text_forms_inside import SNIFFED, TextTable
@@ -113,7 +113,7 @@ def _stacked(whole: TextTable, clock: Clock, above: int, end: int, rows: list[li
     width = max(map(len, csv.reader(table.lines, delimiter=table.separator)))
     read = {"bytes": 0, "rows": 0, "cut": 0}
     content = _written(table.separator, [row[:width] for row in rows])
-    columns = [each.found() for each in tallied(table.frames(io.BytesIO(content), clock, read))]
+    columns = described(tallied(table.frames(io.BytesIO(content), clock, read)), whole.separator)
     labelled(columns, table.layout)
     table.encoding, table.rows = whole.encoding, read["rows"]
     table.skipped_lines += above

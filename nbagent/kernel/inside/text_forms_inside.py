@@ -25,6 +25,11 @@ SNIFFED = 64 * 1024
 """Bytes of a file's begin by which its form is found."""
 SNIFFED_ROWS = 120
 MAX_COLUMNS = 500
+MIXED = "utf-8 and cp1252"
+"""The encoding of a file to which somebody added lines in another one."""
+SEVERAL_LINES = 10
+"""How many times as many lines are in another encoding where those that could be UTF-8 are so by chance."""
+_OTHER_BYTES = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(128, 256)}
 LEAST_ROWS = 3
 """If so many lines are no comments, the others are not looked at."""
 COMMENT_MARKS = ("#", "!", "%", "//")
@@ -46,7 +51,10 @@ class TextTable:
         self.path = path
         self.encoding = encoding_of(start)
         self.has_returns = b"\r" in start and b"\n" not in start  # by these alone old programs end lines
-        text = start.decode(self.encoding, "replace").removeprefix("\ufeff")
+        if self.encoding == "cp1252" and is_mixed(start):
+            self.encoding = MIXED
+        self.has_utf8, self.odd_lines = False, 0
+        text = decoded(start, self.encoding).removeprefix("\ufeff")
         lines = text.splitlines()
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
         named = "\t" if path.lower().endswith((".tsv", ".tab", ".tsv.gz")) else ""
@@ -92,14 +100,19 @@ class TextTable:
 
     def as_utf8(self, piece: bytes) -> bytes:
         """Bytes of the file in UTF-8; the encoding is another one from the first that isn't in it."""
-        if self.encoding == "utf-8":
-            try:
-                piece.decode()
-            except UnicodeDecodeError:
+        if self.encoding in ("utf-8", "cp1252") and not piece.isascii():
+            is_utf8 = _is_utf8(piece)
+            if self.encoding == "cp1252":
+                self.encoding = MIXED if is_utf8 or is_mixed(piece) else self.encoding
+            elif not is_utf8:
                 # What came before was plain ASCII, or the file is in two encodings.
-                self.encoding = "cp1252"
-            else:
-                return piece.removeprefix(b"\xef\xbb\xbf")
+                self.encoding = MIXED if self.has_utf8 or is_mixed(piece) else "cp1252"
+            self.has_utf8 |= is_utf8
+        if self.encoding in ("utf-8", MIXED):
+            if self.encoding == MIXED:
+                self.odd_lines += sum(not _is_utf8(line) for line in piece.splitlines())
+                piece = decoded(piece, MIXED).encode()
+            return piece.removeprefix(b"\xef\xbb\xbf")
         try:
             return piece.decode(self.encoding).encode()
         except UnicodeDecodeError:
@@ -176,6 +189,28 @@ def encoding_of(start: bytes) -> str:
         if error.start < len(start) - 4:
             return "cp1252"
     return "utf-8"
+
+
+def decoded(data: bytes, encoding: str) -> str:
+    """The text of bytes; in a file of two encodings, each byte that is not UTF-8 is of the other one."""
+    if encoding == MIXED:
+        return data.decode("utf-8", "surrogateescape").translate(_OTHER_BYTES)
+    return data.decode(encoding, "replace")
+
+
+def is_mixed(data: bytes) -> bool:
+    """Whether of the lines with other letters than ASCII has, some are UTF-8 and some are not, neither by chance."""
+    lines = [line for line in data.splitlines() if not line.isascii()]
+    count = sum(map(_is_utf8, lines))
+    return count < len(lines) <= SEVERAL_LINES * count
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _separator(lines: list[str], *, named: str = "") -> str:

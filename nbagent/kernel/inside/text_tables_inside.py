@@ -13,13 +13,13 @@ from typing import Any
 import polars as pl
 
 from nbagent.kernel.inside.clock_inside import Clock
-from nbagent.kernel.inside.columns_inside import Tally, brief, tallied
+from nbagent.kernel.inside.columns_inside import Tally, described, tallied
 from nbagent.kernel.inside.footers_inside import first_rows, footer, with_last
 from nbagent.kernel.inside.read_calls_inside import by_pandas, read_call, tried
 from nbagent.kernel.inside.table_layout_inside import labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, SNIFFED, TextTable, parsed
 
-RAW_LINES, RAW_WIDTH = 6, 160
+RAW_LINES, RAW_WIDTH = 6, 400
 
 
 def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separator: str = "") -> dict[str, Any]:
@@ -48,9 +48,10 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         if below and not read["cut"] and not table.layout.is_block and size <= clock.whole:
             table.rows = read["rows"] - below
             file.seek(0)
+            table.odd_lines = 0
             tallies = tallied(first_rows(table.frames(file, clock, read), table.rows))
             read["rows"] = table.rows
-    columns = [each.found() for each in tallies[:MAX_COLUMNS]]
+    columns = described(tallies[:MAX_COLUMNS], table.separator)
     labelled(columns, table.layout)
     found: dict[str, Any] = {"rows": read["rows"], "columns": columns, "width": len(tallies)}
     notes = []
@@ -62,13 +63,15 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
             f"too large to be read whole in the time: the first {read_mb:,.0f} MB and the last {tail_mb:,.0f} MB of "
             f"{size / 1e6:,.0f} MB were read; rows are estimated, types and values are of what was read"
         )
+    if table.odd_lines:
+        notes.append(f"in two encodings: {table.odd_lines:,} of its lines in cp1252 (Latin-1), the others in UTF-8")
     if table.layout.is_odd or _is_renamed(tallies):
         header = table.lines[: table.skipped_lines + table.layout.more + 2 + table.layout.has_header]
         # Before a table stands what it is; right above its rows, what their columns are.
         header = header if len(header) <= RAW_LINES else [*header[:2], *header[2 - RAW_LINES :]]
-        if not all(each.name.strip() for each in tallies):  # perhaps there are several tables, or none
+        if sum(not each.name.strip() for each in tallies) > 1:  # perhaps there are several tables, or none
             header = [line for line in table.lines[:30] if line.strip(f"{table.separator} ")][: 2 * RAW_LINES]
-        found["raw"] = [brief(line[:RAW_WIDTH]) for line in header]
+        found["raw"] = [line[:RAW_WIDTH] for line in header]
     found["call"] = read_call(table, columns)
     if opened is None:
         found["call"], problem = tried(table, found, is_whole=size <= clock.whole)

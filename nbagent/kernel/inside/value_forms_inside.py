@@ -28,10 +28,14 @@ THOUSANDS_POINTS = "thousands points, 1.234 is 1234"
 POINTED = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 """A number that may have a point for its thousands."""
 THOUSANDS_COMMAS, DECIMAL_COMMAS = "thousands commas, 1,234.5", "decimal commas"
+DOUBTFUL_COMMAS = "1,234 may be 1234 or 1.234"
+"""How numbers are written of which nothing in the table says what their comma is."""
 NEGATIVES = "negatives in parentheses, (1.5)"
 FORMS: list[tuple[str, str]] = [
-    (THOUSANDS_COMMAS, r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$"),
-    (DECIMAL_COMMAS, r"^[-+]?(?:\d{1,3}(?:\.?\d{3})*,(?:\d{1,2}|\d{4,})|0,\d+)$"),
+    (THOUSANDS_COMMAS, r"^[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}(?:\.\d+)?|,\d{3}\.\d+)$"),
+    (DOUBTFUL_COMMAS, r"^[+-]?[1-9]\d{0,2},\d{3}$"),
+    (DECIMAL_COMMAS, r"^[+-]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,})|(?:0\d*|\d{4,}),\d{3})$"),
+    (THOUSANDS_POINTS, r"^[+-]?[1-9]\d{0,2}(?:\.\d{3}){2,}$"),
     (NEGATIVES, r"^\(\d[\d,]*(?:\.\d+)?\)$"),
     ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
     ("a sign of per cent", r"^[+-]?[\d.,]+\s?%$"),
@@ -54,6 +58,12 @@ DATES: list[tuple[str, str]] = [
 """How dates and times are written."""
 TIME = DATES[1][1]
 """A date with a time that sorts as it is written."""
+SUMS = (
+    r"(?i)^(?:grand[ -]|sub[ -]?|zwischen|end)?(?:totals?|totale[ns]?|totaal|totalt|sums?|summe|gesamt|"
+    r"gesamtsumme|insgesamt|somme|ensemble|suma|soma|razem|celkem|toplam|\x{438}\x{442}\x{43e}\x{433}\x{43e}|"
+    r"\x{432}\x{441}\x{435}\x{433}\x{43e}|\x{5408}\x{8ba1}|\x{5408}\x{8a08}|\x{603b}\x{8ba1})(?:[ :,(/-].{0,30})?$"
+)
+"""What rows are called that have the sums of others, in the languages of most tables."""
 UNIT = re.compile(
     r"[\[(]\s*([^\])]{1,20})\s*[\])]\s*$|_(km|kg|mg|usd|eur|pct|percent|celsius|mph|kmh|ms|sec|mm|cm)$", re.I
 )
@@ -85,6 +95,7 @@ LOOKS: dict[str, Any] = {
     "is_padded": pl.col("value") != _TEXT,
     "is_word": _LOWER.is_in(list(MISSING)),
     "is_code": _TEXT.str.contains(CODE),
+    "is_sum": _TEXT.str.contains(SUMS),
     "is_number": _TEXT.str.contains(NUMBER),
     "is_integer": _TEXT.str.contains(INTEGER),
     "has_zero": _TEXT.str.contains(LEADING_ZERO),
