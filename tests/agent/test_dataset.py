@@ -866,6 +866,7 @@ def test_numbers_are_keys_where_they_meet_by_more_than_chance() -> None:
     ):
         found = DataView(Profiles([side("a", left, its, rows), side("b", right, others, count)])).keys
         assert bool(found) is is_key, (left, right)
+        assert all(each.is_mapping is (right == "code") for each in found)
 
 
 def test_names_without_a_match_are_told() -> None:

@@ -168,7 +168,7 @@ async def test_a_row_like_those_below_is_no_part_of_the_header(found: dict[str, 
     )
     points = found["points.csv"]
     assert (column(points, "number").dtype, column(points, "number").others) == ("String", {"Total": 1})
-    assert (column(points, "weight").form, column(points, "weight").dtype) == ("written 1.234", "Int64")
+    assert (column(points, "weight").form, column(points, "weight").dtype) == ("written with thousands points", "Int64")
     assert column(found["towns.csv"], "town").top == {"Bonn": 30, "Köln": 30}
 
 

@@ -17,6 +17,8 @@ LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
 SHORT, LEAST_SHORT = 3, 0.6
 """Letters of codes that others have by chance, and their share that columns of other names must have in common."""
+WHOLE = 0.97
+"""The share of its values that a code must have in common with the codes of a table whose name has `code` in common, too."""
 LEAST_COMMON = 3
 MOST_ALIKE = 0.9
 """The share of values that two columns of other names must have in common but for case, where none is the same."""
@@ -71,6 +73,7 @@ class Key:
         exact: Of the different values of the column that has fewer, the share that the other has.
         folded: The same without regard to case, spaces and leading zeros.
         values: How many different values the column has that has fewer.
+        is_mapping: Whether codes are told by their values, since their names say little of it.
     """
 
     left: int
@@ -80,6 +83,7 @@ class Key:
     exact: float
     folded: float
     values: int
+    is_mapping: bool = False
 
     @property
     def ends(self) -> tuple[tuple[int, str], tuple[int, str]]:
@@ -163,12 +167,9 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         is_akin = _akin(*called)
         exact, folded, count = left.shares(right)
         is_surprising = (exact - (chance := left.by_chance(right))) >= SURPRISING * (1 - chance) > 0
-        if (
-            (left.is_number or right.is_number)
-            and not (is_akin and _refer(left, right))
-            and not _are_row_keys(left, right)
-            and not (is_surprising and _is_code(left, right))
-        ):
+        is_known = (is_akin and _refer(left, right)) or _are_row_keys(left, right)
+        is_mapping = not is_known and is_surprising and exact >= WHOLE and _is_code(left, right)
+        if (left.is_number or right.is_number) and not (is_known or is_mapping):
             continue  # numbers from 1 to 400 stand in many columns
         if left.is_amount or right.is_amount:
             continue
@@ -186,7 +187,9 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         if is_akin and left.is_number and right.is_number and not _akin(*called, by_reference=False):
             least = least if is_surprising else 2.0  # many columns have most of the numbers from 1 to 50
         if max(exact, folded) >= least and count >= (LEAST_VALUES if is_akin else FEW) and not is_kind:
-            found.append(Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count))
+            found.append(
+                Key(left.group, left.column.name, right.group, right.column.name, exact, folded, count, is_mapping)
+            )
     found.sort(key=lambda each: -max(each.exact, each.folded) * math.log(each.values + 2))
     return found
 
@@ -207,9 +210,14 @@ def _begin_alike(left: _Values, right: _Values) -> bool:
 
 
 def _is_code(left: _Values, right: _Values) -> bool:
-    """Whether one column has codes by its name, and one has its own in each row."""
-    return (left.is_unique or right.is_unique) and all(
-        _NAMES_KEY.search(each.column.name) and each.column.name.lower() not in _TIMES for each in (left, right)
+    """Whether both columns have codes by a word of their names, and one has its own in each row."""
+    words = (set(_WORDS.findall(each.column.name.lower())) for each in (left, right))
+    return (
+        (left.is_unique or right.is_unique)
+        and bool(set.intersection(*words))
+        and all(
+            _NAMES_KEY.search(each.column.name) and each.column.name.lower() not in _TIMES for each in (left, right)
+        )
     )
 
 
@@ -226,7 +234,7 @@ def alike(found: Iterable[Key]) -> list[list[Key]]:
     gathered: list[list[Key]] = []
     places: dict[tuple[int, str], int] = {}
     for key in found:
-        if max(key.exact, key.folded) < SAME:
+        if key.is_mapping or max(key.exact, key.folded) < SAME:
             gathered.append([key])
             continue
         known = [places[end] for end in key.ends if end in places]

@@ -21,7 +21,11 @@ TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
 CONVERTED = 1_000
 """Characters of the part of a call that reads numbers with commas or points of thousands."""
-AS_WRITTEN = {DECIMAL_COMMAS: "written 1.234,5", THOUSANDS_COMMAS: "written 1,234.5", THOUSANDS_POINTS: "written 1.234"}
+AS_WRITTEN = {
+    DECIMAL_COMMAS: "written with decimal commas",
+    THOUSANDS_COMMAS: "written with thousands commas",
+    THOUSANDS_POINTS: "written with thousands points",
+}
 """The forms of columns that a call reads as the numbers which they are."""
 _DECODED = (
     "Path({!r}).read_bytes().decode('utf-8', 'surrogateescape').translate("
