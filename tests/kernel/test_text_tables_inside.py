@@ -12,7 +12,7 @@ import zipfile
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import machine
@@ -22,13 +22,14 @@ import pytest
 
 from nbagent.core.policy import MIB
 from nbagent.kernel.inside import find_inside
-from nbagent.kernel.inside.clock_inside import Clock
-from nbagent.kernel.inside.documents_inside import outline
+from nbagent.kernel.inside.clock_inside import Clock, Watch
+from nbagent.kernel.inside.documents_inside import tables_ahead
 from nbagent.kernel.inside.find_inside import within
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.layouts_inside import layouts
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
+from nbagent.kernel.inside.profile_inside import within as in_time
 from nbagent.kernel.inside.text_forms_inside import TextTable
 from nbagent.kernel.inside.text_tables_inside import text_table
 
@@ -831,11 +832,16 @@ def test_rows_of_sums_are_told(tmp_path: Path, word: str) -> None:
     assert column["sums"] == {word: 1}
 
 
-def test_a_database_has_its_columns_before_a_row_is_read(tmp_path: Path) -> None:
+def test_of_a_database_whose_rows_take_too_long_the_columns_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table towns (name text, people integer)")
-    (table,) = outline(str(path))["tables"]
+    monkeypatch.setattr("nbagent.kernel.inside.profile_inside.one", lambda *_: sleep(2))
+    found = in_time(str(path), 0.5, MIB, Watch())
+    (table,) = found["tables"]
+    assert found["note"] == "took too long to read"
     assert table["columns"] == [{"name": "name", "dtype": "TEXT"}, {"name": "people", "dtype": "INTEGER"}]
     path.write_text("no database")
-    assert outline(str(path)) == outline(str(tmp_path)) == {}
+    assert tables_ahead(str(path)) == tables_ahead(str(tmp_path)) == {}

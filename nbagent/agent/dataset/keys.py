@@ -18,7 +18,7 @@ LEAST_SHARE = 0.3
 SHORT, LEAST_SHORT = 3, 0.6
 """Letters of codes that others have by chance, and their share that columns of other names must have in common."""
 WHOLE = 0.97
-"""The share of its values that a code must have in common with the codes of a table whose name has `code` in common, too."""
+"""The share of its values that a code must have in common with the codes of a table whose name shares a word."""
 LEAST_COMMON = 3
 MOST_ALIKE = 0.9
 """The share of values that two columns of other names must have in common but for case, where none is the same."""

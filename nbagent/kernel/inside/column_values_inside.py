@@ -32,7 +32,7 @@ from nbagent.kernel.inside.value_forms_inside import (
 
 LISTED = 15
 """Different values up to which all of them are told."""
-NAMES, NAME_WIDTH = 300, 60
+KEPT_NAMES, NAME_WIDTH = 300, 60
 """Different texts up to which all are remembered, so that those can be named which another table lacks; and of each,
 characters."""
 KEPT_HASHES = 262_144
@@ -261,9 +261,9 @@ class ColumnValues:
     def _list(self, found: Any, counts: Any) -> None:
         """Remember the values while they are few."""
         if self.names is not None:
-            several = found if len(found) <= NAMES else ["" for _ in range(NAMES + 1)]
+            several = found if len(found) <= KEPT_NAMES else ["" for _ in range(KEPT_NAMES + 1)]
             self.names.update(str(each)[:NAME_WIDTH] for each in several if each is not None)
-            if len(several) > NAMES or len(self.names) > NAMES:
+            if len(several) > KEPT_NAMES or len(self.names) > KEPT_NAMES:
                 self.names = None
         if self.values is not None:
             for value, count in zip(found.head(LISTED + 2), counts.head(LISTED + 2), strict=True):

@@ -177,7 +177,7 @@ def _rows_of(frame: Any) -> list[list[str]]:
     return [["" if each is None else str(each) for each in row] for row in frame.rows()]
 
 
-def outline(path: str) -> dict[str, Any]:
+def tables_ahead(path: str) -> dict[str, Any]:
     """The tables of a database with their columns, which is known before a row is read; nothing of another file."""
     found: dict[str, Any] = {}
     with suppress(Exception):

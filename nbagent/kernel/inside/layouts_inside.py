@@ -43,7 +43,7 @@ _HEADER = re.compile(r"(?>.*?\bbytes?\b)(?>.*?\bformat\b).*\b(label|name)\b", re
 _PLACED_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[EeDd][+-]?\d+)?")
 
 
-_RULE = re.compile(r"(?=.*[-=_~]{3})[-=_~+|\s]*")
+_PARTING = re.compile(r"(?=.*[-=_~]{3})[-=_~+|\s]*")
 """A line that parts others."""
 MOST_ABOVE, MOST_BELOW = 15, 5
 """Lines above and below a table that may be none of its rows."""
@@ -101,7 +101,7 @@ def gapped_table(path: str, size: int, start: bytes, whole: int) -> dict[str, An
     encoding = encoding_of(start)
     lines = start.decode(encoding, "replace").splitlines()[: None if size <= len(start) else -1]
     rows = [at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)]
-    rows = [at for at in rows if not _RULE.fullmatch(lines[at])]
+    rows = [at for at in rows if not _PARTING.fullmatch(lines[at])]
     count = len(rows)
     inner = rows[min(MOST_ABOVE, count // 4) : count - min(MOST_BELOW, count // 4)]
     if len(inner) < FEWEST_ROWS or "\t" in "".join(lines[inner[0] : inner[-1] + 1]):

@@ -15,7 +15,7 @@ from typing import Any
 
 from nbagent.kernel.inside.clock_inside import Clock, Watch
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import archive, compressed, database, outline, scanned, stata, workbook
+from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, tables_ahead, workbook
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
 from nbagent.kernel.inside.layouts_inside import SLOW, gapped_table, laid_out
@@ -71,24 +71,32 @@ def main(paths: list[str], seconds: float, piece: int, named: int = 0) -> int:
         share = max(share, left / 2) if number < named else share
         # What is no UTF-8 can't be sent to a model.
         name = {"path": os.fsencode(path).decode("utf-8", "replace")}
-        known = outline(path)
-        publish({**name, **known, "note": LATE_NOTE})
+        publish({**name, "note": LATE_NOTE})
         found = within(path, share, piece, watch) if left > 0 and late < MAX_LATE else {"note": NO_TIME_NOTE}
         late += found.get("note") == LATE_NOTE
-        publish({**name, **known, **found})
+        publish({**name, **found})
     return len(paths)
 
 
 def within(path: str, seconds: float, piece: int, watch: Watch) -> dict[str, Any]:
-    """One profile; a library that takes too long is left behind, since nothing can stop it."""
+    """One profile; a library that takes too long is left behind, since nothing can stop it.
+
+    Of a database whose rows take too long, the tables and columns are told.
+    """
     box: list[dict[str, Any]] = []
+    ahead: dict[str, Any] = {}
+
+    def read() -> None:
+        ahead.update(tables_ahead(path))
+        box.append(one(path, clock))
+
     end = watch.now() + seconds
     clock = Clock(end - seconds * 0.4, piece, watch.now)
-    reader = threading.Thread(target=lambda: box.append(one(path, clock)), daemon=True)
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     while reader.is_alive() and (left := end - watch.now()) > 0:
         reader.join(min(left, JOIN_SECONDS))
-    return box[0] if box else {"note": LATE_NOTE}
+    return box[0] if box else {**ahead, "note": LATE_NOTE}
 
 
 def publish(found: dict[str, Any]) -> None:
