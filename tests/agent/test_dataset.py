@@ -150,6 +150,9 @@ def test_folders_that_differ_in_a_number_are_told() -> None:
     told = section(files)
     assert '- "/tmp/data/meters/A-{01,02}/{2021-01…2022-12}.csv" ×8 (CSV, 80 rows, 2 columns)' in told
     assert "and 6 more: pl.read_csv(path, separator=';', null_values=['ERR', 'it\\'s', 'n/v'])" in told
+    for each in files[1:]:
+        each.tables[0].call += ".with_columns(pl.col('kWh').cast(pl.Float64))"
+    assert "separator=';', null_values=['ERR', 'it\\'s', 'n/v']).with_columns(pl.col('kWh').cast" in section(files)
 
 
 def test_records_in_files_of_their_own_are_one_table() -> None:

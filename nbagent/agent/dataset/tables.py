@@ -203,6 +203,7 @@ def _calls(group: Group) -> list[str]:
     """The calls that read tables, without those that anybody would write."""
     found: dict[str, list[FileProfile]] = {}
     nulls: dict[str, set[str]] = {}
+    places: dict[str, int] = {}
     for file, table in group.tables:
         call = table.call.replace(repr(file.path), "path")
         if (table.name and table.name != group.tables[0][1].name) or len({each.name for _, each in group.tables}) > 1:
@@ -211,9 +212,11 @@ def _calls(group: Group) -> list[str]:
         if words := _NULLS.search(call):
             call = _NULLS.sub("", call)
             nulls.setdefault(call, set()).update(_QUOTED.findall(words[0]))
+            places[call] = words.start()
         found.setdefault(call, []).append(file)
     for call, together in nulls.items():
-        found[f"{call[:-1]}, null_values=[{', '.join(sorted(together))}])"] = found.pop(call)
+        at = places[call]
+        found[f"{call[:at]}, null_values=[{', '.join(sorted(together))}]{call[at:]}"] = found.pop(call)
     if all(is_plain(call, group.tables[0][1]) for call in found) and len({file.kind for file, _ in group.tables}) == 1:
         return []  # of several kinds, it is said which call reads which
     lines = []
