@@ -922,6 +922,17 @@ def test_code_that_was_written_to_be_read_costs_little() -> None:
         assert [(claim.text, claim.supported) for claim in found] == [("40", False), ("41", False)]
 
 
+@pytest.mark.parametrize(("read", "supported"), [("read_excel", True), ("from_dict", False)])
+def test_the_name_of_a_sheet_is_not_made_up(read: str, supported: bool) -> None:
+    """It was there to be read, so a number in it that data shows, too, is one of the data."""
+    code = (
+        "parts = [pl.%s('prices.xlsx', sheet_name=s).with_columns(sheet=pl.lit(s)) for s in ('86-98', '1999-2008')]\n"
+        "print(pl.concat(parts).group_by('year').agg(pl.col('usd').mean()).row(0))"
+    )
+    found = claims("It was highest in 2008.", printed("(2008, 99.67)"), code={1: code % read})
+    assert [each.supported for each in found] == [supported]
+
+
 def test_a_number_in_a_row_of_a_file_is_known() -> None:
     """A comma parts it from a word, so it may be reckoned with by hand."""
     outputs = {

@@ -57,6 +57,8 @@ _SELECTS = re.compile(
 )
 _FILES = re.compile(r"read|open|scan|load(?!s)")
 """Names of what writes and reads, of what is told how many or which share it gives, and of what reads files."""
+_TABLES = re.compile(r"(?:read|scan)_")
+"""Names of what reads tables, and fails if there is none of the name that it is given."""
 _FILLS = frozenset("insert append add extend fill update setdefault".split())
 """Calls that put into a value what they are given."""
 _DRAWS = frozenset("randint randrange uniform gauss triangular integers choice getrandbits randbits".split())
@@ -196,6 +198,8 @@ class Calls(Expressions):
         bounds = constants if name in _BOUNDS else [bound for each in constants for bound in bounds_of(each)]
         self.pay(sum(map(reading, bounds)))
         self.bounds += bounds
+        if _TABLES.match(name):
+            self.tables.update(each for each in constants if isinstance(each, str))
         if name not in _PASSES_ON:
             self._use(named.values(), named=True)
         if name not in _PASSES_ON or name in _RENAMES:

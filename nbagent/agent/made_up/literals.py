@@ -198,6 +198,8 @@ class Literals:
         # What is reckoned with known numbers alone may stand in a sum with data, too.
         reckoned = (each for each in self._interpreter.stated if each.sources == {TOLD})
         found = {_nearly(number) for each in reckoned for number in _numbers_of(each)}
+        # A sheet `1999-2008` is there, or reading it would fail.
+        named = {abs(each) for each in _numbers(self._interpreter.tables) if not _is_long(abs(each))}
         for value, again in self._interpreter.shown:
             times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
@@ -209,7 +211,7 @@ class Literals:
                 mixed = {
                     n
                     for n in numbers
-                    if abs(n) not in COMMON
+                    if abs(n) not in COMMON | named
                     and abs(n) not in self._known
                     and found.isdisjoint((_nearly(n), _nearly(n / 100)))
                 }

@@ -67,6 +67,7 @@ class Scopes(ABC):
         used: The variables that are used with data: they are parameters.
         parameters: Their values.
         bounds: The constants with which data is compared.
+        tables: The texts by which tables were read: names of files, sheets and columns.
         saved: What may be read again from somewhere.
         left: The steps that may still be taken in a cell.
     """
@@ -77,6 +78,7 @@ class Scopes(ABC):
         self.used: set[str] = set()
         self.parameters: dict[Any, Value] = {}
         self.bounds: list[Any] = []
+        self.tables: set[str] = set()
         self.saved: list[Value] = []
         self._again = 0, Value()
         self._names = itertools.count()
