@@ -749,6 +749,7 @@ def profiled(path: Path, text: str | bytes) -> dict[str, Any]:
         # A value that only one reading allows.
         ("n|pay\na|517,143\nb|67,5\nc|1100\n", [(67.5, 1100)]),
         ("n|pay\na|517,143\nb|0,123\n", [(0.123, 517.143)]),
+        ("n|pay\n" + "".join(f"a{n}|{n},670\n" for n in range(100, 400)) + "z|-0,576\n", [(-0.576, 399.67)]),
         ("n|pay\na|517,143\nb|1.234,5\n", [(517.143, 1234.5)]),
         ("n|pay\na|517,143\nb|1,234,567\n", [(517_143, 1_234_567)]),
         ("n|pay\na|517,143\nb|1,234.5\n", [(1234.5, 517_143)]),
@@ -770,6 +771,7 @@ def test_commas_and_points_of_a_table_are_read_in_one_way(
     for each, column in zip(table["frame"].get_columns(), table["columns"], strict=True):
         if "low" in column:
             assert (each.min(), each.max()) == (column["low"], column["high"])
+            assert "others" not in column
 
 
 def test_a_comma_that_nothing_explains_is_told_with_both_readings(tmp_path: Path) -> None:

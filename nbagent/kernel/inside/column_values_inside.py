@@ -218,14 +218,17 @@ class ColumnValues:
         rest = pl.repeat(True, len(found), eager=True, dtype=pl.Boolean)
         if not len(found):
             return rest
-        # What holds for none of the first values is looked for no further.
+        # What holds for none of the first values is looked for no further, but that one form tells of another: of 98,670
+        # and a late -0,576, only the second one says what its comma is.
         patterns = [*FORMS, *DATES]
         first = pl.first().str
         heads = (
             found.head(200).to_frame().select(first.contains(pattern).any().alias(form) for form, pattern in patterns)
         )
+        present = {form for form, _ in patterns if form in self.forms or heads[form].item()}
+        present.update(WRITTEN if not present.isdisjoint(WRITTEN) else ())
         for form, pattern in patterns:
-            if form not in self.forms and not heads[form].item():
+            if form not in present:
                 continue
             fits = found.str.contains(pattern) & rest
             self.forms[form] += int(counts.filter(fits).sum())
