@@ -749,7 +749,7 @@ def profiled(path: Path, text: str | bytes) -> dict[str, Any]:
         # A value that only one reading allows.
         ("n|pay\na|517,143\nb|67,5\nc|1100\n", [(67.5, 1100)]),
         ("n|pay\na|517,143\nb|0,123\n", [(0.123, 517.143)]),
-        ("n|pay\n" + "".join(f"a{n}|{n},670\n" for n in range(100, 400)) + "z|-0,576\n", [(-0.576, 399.67)]),
+        ("n|pay\n" + "".join(f"a|{n},{n}\n" for n in range(100, 999)) * 2 + "z|-0,576\n", [(-0.576, 998.998)]),
         ("n|pay\na|517,143\nb|1.234,5\n", [(517.143, 1234.5)]),
         ("n|pay\na|517,143\nb|1,234,567\n", [(517_143, 1_234_567)]),
         ("n|pay\na|517,143\nb|1,234.5\n", [(1234.5, 517_143)]),

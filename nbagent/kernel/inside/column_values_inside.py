@@ -218,8 +218,8 @@ class ColumnValues:
         rest = pl.repeat(True, len(found), eager=True, dtype=pl.Boolean)
         if not len(found):
             return rest
-        # What holds for none of the first values is looked for no further, but that one form tells of another: of 98,670
-        # and a late -0,576, only the second one says what its comma is.
+        # What holds for none of the first values is looked for no further. But one form tells of another: of 98,670 and
+        # a late -0,576, only the second one says what its comma is.
         patterns = [*FORMS, *DATES]
         first = pl.first().str
         heads = (
