@@ -145,7 +145,7 @@ with sys.stdout._taking:
 ended == pid
 """
     cell = await isolated.run(code)
-    assert shown(cell)[-1] == "execute_result: True"
+    assert "execute_result: True" in shown(cell)  # what a fork prints may come after it
 
 
 LINES = "for i in range(10_000): print(i, flush=True)"
