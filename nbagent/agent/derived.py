@@ -12,15 +12,18 @@ import bisect
 import itertools
 import re
 import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
 from nbagent.agent.operands import Group, Operand, Shown, phrases_of
 
-MAX_TRIED = 100_000
-"""Results that are tried for one answer."""
+T = TypeVar("T")
+
+MAX_TRIED, MAX_AGAIN = 100_000, 3
+"""Results and pairs that are tried for one answer, and sentences in which one number is looked for."""
 CHANCE = 0.05
 """The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
 AROUND = 3
@@ -37,7 +40,7 @@ _RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
 _FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800, "mo": 2_629_800, "y": 31_557_600}
 """Of a unit of time, by how it begins."""
-_UNIT = r"((?:s|m|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b"
+_UNIT = r"((?:s|m(?!s\b)|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b"
 _TIME = re.compile(rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?{_UNIT}[*_`]*")
 """A number with a unit of time."""
 _IN_TIME = re.compile(rf"[*_`]*[\s-]?{_UNIT}")
@@ -56,7 +59,7 @@ MAX_GROUP, MAX_NAMED = 60, 12
 """Numbers of a column or row of which pairs are made, and those of them that a sentence names."""
 
 DOWN, UP, SHARE, POINTS, RATIO = "down", "up", "share", "points", "ratio"
-DIFFERENCE, SUM, REST, MEAN, COUNT, PER, UNIT = "difference", "sum", "rest", "mean", "count", "per", "unit"
+DIFFERENCE, SUM, REST, MEAN, PER, UNIT = "difference", "sum", "rest", "mean", "per", "unit"
 _ASKED = {
     DOWN: r"lower|less|fewer|below|under|f[ae]ll\w*|drop\w*|declin\w*|decreas\w*|down|shr[aiu]nk\w*|smaller|lost|loss|"
     r"reduc\w*|behind|niedriger|weniger|unter|sank|gesunken|gefallen|rückgang|kleiner",
@@ -138,6 +141,7 @@ def derived(
     """
     found: dict[str, Derivation] = {}
     budget = iter(range(MAX_TRIED))
+    tried = Counter[str]()
     for sentence, lead in itertools.islice(_sentences(prose), MAX_SENTENCES):
         numbers = quantities(sentence)
         texts = [readings[0].text for readings in numbers]
@@ -146,11 +150,14 @@ def derived(
         operands = [(at, numbers[at][0]) for at, each in enumerate(texts) if each in stated]
         whole = {text: (number, unit) for parts, number, unit in _spans(sentence) for text in parts}
         for at, text in enumerate(texts):
-            if text in missing and text not in found:
+            if text in missing and text not in found and tried[text] < MAX_AGAIN:
+                tried[text] += 1
+                if next(budget, None) is None:
+                    return found
                 number, unit = whole.get(text, (None, ""))
                 start = sentence.find(text)
                 near = sentence[max(0, start - NEAR) : start + NEAR]
-                claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit)
+                claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit, budget)
                 levels = itertools.chain(
                     [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
                 )
@@ -191,8 +198,8 @@ def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterato
 class _Claim:
     """A number that no output shows, and what its sentence says of how it comes out of others."""
 
-    def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str) -> None:
-        self.search, self._number = search, search.unit
+    def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str, budget: Iterator[int]) -> None:
+        self.search, self._number, self._budget = search, search.unit, budget
         self._phrases = phrases_of(near)
         said = f"{lead} {near}".casefold()
         before, _, after = near.partition(text)
@@ -252,16 +259,20 @@ class _Claim:
     def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[_Result]]:
         """What comes out of whole columns and rows; of single numbers in other units; of any two of a column or row."""
         for each in shown:
-            yield itertools.chain.from_iterable(self._of_all(group) for group in each.groups)
+            yield itertools.chain.from_iterable(map(self._of_all, self._paid(each.groups)))
         for each in shown if UNIT in self._asked else ():
-            yield itertools.chain.from_iterable(map(self._in_units, each.operands))
+            yield itertools.chain.from_iterable(map(self._in_units, self._paid(each.operands)))
         for each in shown:
             groups = [group for group in each.groups if len(group.operands) <= MAX_GROUP]
             pairs = itertools.chain.from_iterable(itertools.combinations(group.operands, 2) for group in groups)
             yield itertools.chain(
-                itertools.chain.from_iterable(itertools.starmap(self._of_two, pairs)),
-                itertools.chain.from_iterable(self._parts(group.operands, group) for group in groups),
+                itertools.chain.from_iterable(itertools.starmap(self._of_two, self._paid(pairs))),
+                itertools.chain.from_iterable(self._parts(group.operands, group) for group in self._paid(groups)),
             )
+
+    def _paid(self, operands: Iterable[T]) -> Iterator[T]:
+        """As many as may still be tried, whatever comes out of them."""
+        return (each for each, _ in zip(operands, self._budget, strict=False))
 
     def _of_two(self, one: Operand, other: Operand) -> Iterator[_Result]:
         small, large = sorted((one, other), key=lambda each: abs(each.value))
@@ -292,9 +303,9 @@ class _Claim:
 
     def _of_all(self, group: Group) -> Iterator[_Result]:
         """What comes out of a whole column or row."""
-        total = _total(group)
         if self._number.percent > 1 or RATIO in self._asked:
             return
+        total = _total(group)
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:

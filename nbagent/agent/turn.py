@@ -107,7 +107,7 @@ _STATED = re.compile(
     r"(?:(?:only|just|exactly|nur|genau) )?\**(-?\d+(?:\.\d+)?)(?!\w|[.,]\d)"
 )
 """A number that is said of something, also after the first sentence, or with which one begins."""
-_EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|for instance|such as|z\.\s?B\.)[^();\n]{0,200}")
+_EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|for instance|z\.\s?B\.)[^();\n]{0,200}")
 """What only shows how something is written or meant."""
 _COUNTED = re.compile(r"(?<![\w.,])(?<!in )(?<!In )((?:19|20)\d\d) (?:were|are|have|had|of|waren|sind|haben|hatten)\b")
 """A number that looks like a year, but is one of things."""

@@ -754,7 +754,7 @@ def profiled(path: Path, text: str | bytes) -> dict[str, Any]:
         ("n|pay\na|517,143\nb|1,234,567\n", [(517_143, 1_234_567)]),
         ("n|pay\na|517,143\nb|1,234.5\n", [(1234.5, 517_143)]),
         # A semicolon alone; a comma beside whole numbers; points that are decimal elsewhere.
-        ("town;seats\nA;61.000\nB;69.250\n", [(61_000, 69_250)]),
+        ("town;seats;share\nA;61.000;1,5\nB;69.250;2,5\n", [(61_000, 69_250), (1.5, 2.5)]),
         ("town;seats\nA;61,123\nB;69,250\n", [(61.123, 69.25)]),
         ('town,seats\nA,"61,123"\nB,250\n', [(250, 61_123)]),
         ("town;lat;seats\nA;52.52;61,123\nB;48.1;69,250\n", [(48.1, 52.52), (61_123, 69_250)]),

@@ -58,6 +58,11 @@ _LISTS = re.compile(
 """Code that reads whichever files there are, or makes their names."""
 _READS = re.compile(r"(?m)\b(?:read|scan|open|load|genfrom|connect|execute|query|sql)|File\b|^[^\S\n]*+(?:!|%%)")
 """Code that may read a file."""
+_MISTAKES = frozenset(
+    "NameError SyntaxError IndentationError ImportError ModuleNotFoundError AttributeError KeyError TypeError "
+    "FileNotFoundError ColumnNotFoundError".split()
+)
+"""Errors of code that has compared nothing yet."""
 
 
 class Numbers:
@@ -251,7 +256,7 @@ class Evaluation(Middleware):
 def _has_nothing(cell: Cell) -> bool:
     """Whether a cell failed before it showed anything, and has refuted nothing."""
     return not cell.success and all(
-        each.get("output_type") == "error" and each.get("ename") != "AssertionError" for each in cell.outputs
+        each.get("output_type") == "error" and each.get("ename") in _MISTAKES for each in cell.outputs
     )
 
 

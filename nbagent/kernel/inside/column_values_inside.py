@@ -231,6 +231,8 @@ class ColumnValues:
             if form not in present:
                 continue
             fits = found.str.contains(pattern) & rest
+            if not fits.any():
+                continue
             self.forms[form] += int(counts.filter(fits).sum())
             if form in WRITTEN:
                 dropped = "," if form == THOUSANDS_COMMAS else "."
@@ -240,14 +242,14 @@ class ColumnValues:
                 plain = found.filter(fits).str.replace_all(dropped, "", literal=True)
                 self._write(form, plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
                 self.doubtful += int(fits.sum()) if form == DOUBTFUL_COMMAS else 0
-            elif form == NEGATIVES and fits.any():
+            elif form == NEGATIVES:
                 self._bound(-found.filter(fits).str.replace_all("[(),]", "").cast(pl.Float64))
             elif form.startswith("%d/"):
                 parts = found.filter(fits).str.extract_groups(r"^(\d+)/(\d+)/").struct.unnest()
                 numbers = [parts[:, at].cast(pl.Int64).max() or 0 for at in (0, 1)] if parts.width == 2 else [0, 0]
                 self.first_over_12 |= numbers[0] > 12
                 self.second_over_12 |= numbers[1] > 12
-            elif form.startswith("%Y-") and fits.any():
+            elif form.startswith("%Y-"):
                 dates = found.filter(fits)
                 low, high = dates.min(), dates.max()
                 known = [each for each in self.bounds if isinstance(each, str)]

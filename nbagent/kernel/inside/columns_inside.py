@@ -316,7 +316,7 @@ def described(tallies: Iterable[Tally], separator: str = "") -> list[dict[str, A
     by_separator = int(separator == ";" and not commas and not points)
     for each in tallies:
         said_of_commas = by_commas or (0 if commas else by_separator or -by_points)
-        said_of_points = by_points or (0 if points else -by_separator or -by_commas)
+        said_of_points = by_points or (0 if points else -by_commas)
         each.settle(said_of_commas, said_of_points, is_quoted=separator == ",")
     return [each.found() for each in tallies]
 

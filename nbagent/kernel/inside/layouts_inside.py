@@ -99,7 +99,8 @@ def gapped_table(path: str, size: int, start: bytes, whole: int) -> dict[str, An
         with open(path, "rb") as file:
             start = file.read()
     encoding = encoding_of(start)
-    lines = start.decode(encoding, "replace").splitlines()[: None if size <= len(start) else -1]
+    # No other signs, such as a form feed, end a line for pandas.
+    lines = re.split("\r\n|\n|\r", start.decode(encoding, "replace"))[: None if size <= len(start) else -1]
     rows = [at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)]
     rows = [at for at in rows if not _PARTING.fullmatch(lines[at])]
     count = len(rows)

@@ -208,5 +208,5 @@ def _compare_text(
         drawn = any(map(forms.is_drawn, (stored, fresh)))
         differences = apart(form if drawn else forms.looks, markup=True)[:1]
         differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
-        differences = differences or texts.moved(key, stored, fresh, context)
+        differences = differences or texts.moved(key, (stored, fresh), context)
     found.differences += differences

@@ -23,26 +23,30 @@ _Row = tuple[str, ...]
 _Places = frozenset[tuple[int, int]]
 
 
-def moved(stored: str, fresh: str, *, wraps: bool) -> tuple[str, str] | None:
-    """The first lines whose words stand below others than in a fresh run, of two texts that say the same.
+def moved(stored: str, *fresh: str, wraps: bool) -> tuple[str, str] | None:
+    """The first lines whose words stand below others than in any fresh run, of texts that say the same.
 
-    A line in which a value differs that may, such as a time, is left out.
+    A line in which a value differs that may, such as a time, is left out, as are those beside it: how wide they are may
+    follow from it.
 
     Args:
         stored: The text that a notebook has.
-        fresh: That of a fresh run.
+        fresh: Those of fresh runs.
         wraps: Whether lines may end elsewhere, as where a terminal is wider.
     """
     known: dict[tuple[_Row, _Row], dict[_Places, str]] = {}
-    for rows, places, line in _neighbours(fresh):
-        known.setdefault(rows, {})[places] = line
+    for text in fresh:
+        for rows, places, line in _neighbours(text):
+            known.setdefault(rows, {})[places] = line
     lines = {each for rows in known for each in rows}
-    wraps |= [each.text for each in tokens(stored)] != [each.text for each in tokens(fresh)]
-    for rows, places, line in _neighbours(stored):
+    wraps |= [each.text for each in tokens(stored)] not in ([each.text for each in tokens(text)] for text in fresh)
+    found = [*_neighbours(stored)]
+    differs = [not lines.issuperset(rows) for rows, _, _ in found]
+    for at, (rows, places, line) in enumerate(found):
         if (seen := known.get(rows)) is None:
-            if not wraps and lines and not lines.issuperset(rows):
+            if not wraps and lines and differs[at]:
                 return line, ""
-        elif places not in seen:
+        elif places not in seen and not any(differs[max(0, at - 1) : at + 2]):
             return line, next(iter(seen.values()))
     return None
 
@@ -117,13 +121,16 @@ def _set(state: dict[str, str], sequence: str | None) -> None:
     """Set colours as a sequence says, which is None if it sets none; all else changes only how letters look."""
     if sequence is None:
         return
-    numbers = [int(each[:9] or 0) for each in re.split("[;:]", sequence)]
+    if ":" in sequence:  # pages know some of these, and leave the others out
+        state["other"] = sequence
+        return
+    numbers = [int(each.lstrip("0")[:9] or 0) for each in sequence.split(";")]
     while numbers:
         number = numbers.pop(0)
         for name in _ENDS.get(number, ()):
             state.pop(name, None)
         if number in (38, 48):
-            length = {5: 2, 2: 4}.get(numbers[0] if numbers else 0, 0)
+            length = {5: 2, 2: 4}.get(numbers[0] if numbers else 0, 1)
             state["front" if number == 38 else "back"] = f"{number};{numbers[:length]}"
             del numbers[:length]
         elif 30 <= number <= 37 or 90 <= number <= 97:

@@ -93,9 +93,10 @@ INSTALLED = Mask(
         r"^ {0,9}(?:Installed \S+ \S+(?:, \S+ \S+)*\.|Already there: \S+(?:, \S+)*|"
         r"(?:Collecting|Downloading|Using cached) \S+(?: \([^()\n]{1,80}\))*|"
         r"Installing collected packages: \S+(?:, \S+)*|Found existing installation: \S+ \S+|"
-        r"Installing build dependencies: (?:started|finished with status '\w+')|"
+        r"Installing build dependencies: (?:started|still running\.\.\.|finished with status '\w+')|"
         r"(?:Attempting uninstall|Uninstalling)(?:: \S+| \S+:)|"
-        r"Requirement already satisfied: \S+ in \S+(?: \(from [^\s()]+\))?(?: \([\w.+!-]+\))?|"
+        r"Requirement already satisfied: \S+ in \S+(?: \(from (?:-r )?[^\s()]+(?: \(line \d+\))?\))?"
+        r"(?: \([\w.+!-]+\))?|"
         r"Successfully (?:uninstalled|installed)(?: (?=\S+-\d)\S++)+|Note: you may need to restart the kernel .*)$\n?",
         re.MULTILINE,
     ),
@@ -110,6 +111,8 @@ _DOUBLE = re.compile(r"\bb\"((?:\\.|[^\"\\\n]){0,1000})\"")
 """Bytes as Python writes them if they have an apostrophe."""
 _WORDS_OF_BAR = re.compile(r"[^\W\d_]+|^[\d\s.,]{4,}(?=\s\d{1,3}%)")
 """The words of a bar's line, and a number that stands for its name; other numbers are of time."""
+_UNITS_OF_BAR = frozenset("BAR TIMING k M G T B kB MB GB TB KiB MiB GiB iB it its s".split())
+"""Words of a bar's line that tell how far it is, in units that change on the way."""
 _BARS = re.compile(r"(?:^(?>(?:(?!%\|BAR\|).)*)%\|BAR\|.*(?:\n|\Z)(?:^[ \t]*\n)*){2,}", re.MULTILINE)
 """Lines of bars that follow each other; what stands before a line's first one is read in one way only."""
 
@@ -135,6 +138,7 @@ def _last_bars(found: re.Match[str]) -> str:
     whole = {name: line for name, line in ends.items() if "100%|" in line}
     kept = (whole or ends).values()
     known = {word for line in kept for word in _WORDS_OF_BAR.findall(line)}
+    known |= _UNITS_OF_BAR
     others = {" ".join(words) for line in lines if not known.issuperset(words := _WORDS_OF_BAR.findall(line))}
     return "".join(f"{line}\n" for line in (*kept, *sorted(others)))
 

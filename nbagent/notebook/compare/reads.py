@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from dataclasses import dataclass, field
 
@@ -81,6 +82,7 @@ _LISTS_NAMES = re.compile(r"(?m)^[^\S\n]*%whos\b")
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
 _GENERATORS = frozenset({"random", "numpy.random", "secrets"})
 """Modules whose functions draw random numbers."""
+_BUILTINS = frozenset(dir(builtins))
 
 
 @dataclass
@@ -153,11 +155,19 @@ class Code:
         )
 
     def _shows_measures(self, code: str) -> bool:
-        """Whether all that a cell shows, beside sentences, is what the machine has left."""
-        shown = [each for each in shown_by(statements(code)) if not isinstance(each, ast.Constant)]
-        return bool(shown) and all(
-            _MEASURES.search(unparsed(each)) or mentioned_in(each) & self.measures for each in shown
-        )
+        """Whether all that a cell shows, beside sentences, is what the machine has left.
+
+        So it must call and show nothing but what modules and Python itself have, or what was measured.
+        """
+        parts = statements(code)
+        shown = [each for each in shown_by(parts) if not isinstance(each, ast.Constant)]
+        measured = all(_MEASURES.search(unparsed(each)) or mentioned_in(each) & self.measures for each in shown)
+        if not shown or not measured:
+            return False
+        calls = (each.func for part in parts for each in ast.walk(part) if isinstance(each, ast.Call))
+        says = (each.value for part in parts for each in ast.walk(part) if isinstance(each, ast.Expr))
+        named = set[str]().union(*map(mentioned_in, [*shown, *calls, *says]))
+        return named <= self._modules | self.measures | _BUILTINS
 
     def _with_starters(self, code: str) -> str:
         """Code in which what starts programs has its full name, by whichever name it was imported."""

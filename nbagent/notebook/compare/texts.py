@@ -165,7 +165,7 @@ def differences(
             excused.add("order")
         found = (found or changed) if changed else []
     if not found:
-        return moved(key, stored, fresh, context) or _drawn(key, given)
+        return moved(key, given, context) or _drawn(key, given)
     if Counter("".join(stored.split())) != Counter("".join(fresh.split())):
         return found
     unstable = any(each.is_unstable for each in found)
@@ -179,10 +179,10 @@ def differences(
     return [found[0]._replace(cause=REORDERED if unstable else ORDER)]
 
 
-def moved(key: tuple[str, str], stored: str, fresh: str, context: Context) -> list[Difference]:
-    """Of two texts of the same words, those that stand below others; of HTML, in text that is laid out by spaces."""
-    one, other = map(forms.preformatted if key[1] == HTML else str, (stored, fresh))
-    rows = layout.moved(one, other, wraps=not context.same_programs)
+def moved(key: tuple[str, str], given: Sequence[str], context: Context) -> list[Difference]:
+    """Of texts of the same words, those that stand below others; of HTML, in text that is laid out by spaces."""
+    texts = map(forms.preformatted if key[1] == HTML else str, given)
+    rows = layout.moved(*texts, wraps=not context.same_programs)
     return [Difference(label(*key), "place in a line", *map(_quoted, rows))] if rows else []
 
 
