@@ -42,6 +42,7 @@ def test_cells_of_a_table_in_markdown_may_be_empty() -> None:
         ("a   b", "a b", ""),
         ("took 1.25 s to do\nit all at once", "took 12.5 s to do\nit all at once", TIMED),
         ("1 2 3\n4 5 6", "1 2\n3 4\n5 6", ""),
+        ("what  took  n\nall   1.25 s  3", "what         took  n\nall   1 min 12.5 s  3", TIMED),
     ],
 )
 def test_wider_columns_are_no_difference(stored: str, fresh: str, code: str) -> None:
@@ -57,7 +58,22 @@ def test_lines_end_alike_where_the_same_programs_ran() -> None:
 
 
 @pytest.mark.parametrize(
-    "begin", ["38;2;255;255;255", "38;5;231", "8", "97", "30", "37", "31;41", "41;31", "7;37", "1;0;97", "48;5;0;30"]
+    "begin",
+    [
+        "38;2;255;255;255",
+        "38;5;231",
+        "8",
+        "97",
+        "30",
+        "37",
+        "31;41",
+        "41;31",
+        "7;37",
+        "1;0;97",
+        "48;5;0;30",
+        "00000000097",
+        "38;39",
+    ],
 )
 def test_text_in_the_colour_of_a_page_is_a_difference(begin: str) -> None:
     """Nobody would see it; also where only a part of a line is so."""

@@ -203,3 +203,12 @@ def test_what_only_measures_shows_no_result() -> None:
     assert compared("1054128 KB 139", "1054124 KB 98", "1054124 KB 98", code=code).excused == {"measure"}
     assert compared("3 rows 139", "9 rows 139", "9 rows 139", code="print(len(t), 'rows', gc.collect())").differences
     assert compared("3 rows 139", "9 rows 139", "9 rows 139", code="print(len(t), 'rows', f())").differences
+
+
+@pytest.mark.parametrize(
+    "shows", ["model.fit(x, verbose=2)", "sys.stdout.write(f'{acc}')", "frame.info()", "report(acc)", "done = train(x)"]
+)
+def test_what_a_cell_shows_by_other_calls_is_a_result(shows: str) -> None:
+    """Whatever it shows of the machine besides."""
+    code = f"import gc, sys\n{shows}\nprint('left', gc.collect())"
+    assert compared("acc 0.99\nleft 4", "acc 0.71\nleft 9", "acc 0.71\nleft 3", code=code).differences
