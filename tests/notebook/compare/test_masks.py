@@ -143,7 +143,10 @@ def test_words_beside_a_bar_are_compared(added: str) -> None:
     end = "epoch: 100%|██████████| 10/10 [00:01<00:00, 9.8it/s, loss=0.2]\n"
     state = "epoch:  50%|█████     | 5/10 [00:01<00:00, 9.8it/s, loss=0.5]\n"
     assert compared(state + end, end).differences == []
-    load = "x:  20%|██        | 12.0k/1.20M [00:01<00:03, 9.8kB/s]\nx: 100%|██████████| 1.20M/1.20M [00:04<00:00, 9.8MB/s]\n"
+    load = (
+        "x:  20%|██        | 12.0k/1.20M [00:01<00:03, 9.8kB/s]\n"
+        "x: 100%|██████████| 1.20M/1.20M [00:04<00:00, 9.8MB/s]\n"
+    )
     assert compared(load, load.partition("\n")[2]).differences == []
     assert compared(f"{added}\n{end}", end).differences
 
