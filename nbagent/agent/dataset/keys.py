@@ -56,10 +56,9 @@ _NUMBERS = ("INT", "UINT", "BIGINT", "FLOAT", "DOUBLE", "REAL", "DECIMAL", "NUME
 _AMOUNTS = "thousands", "decimal commas", "a sign of", "may be", "written"
 """How no key is written: 1,234 or 5 %."""
 SURPRISING = 0.5
-"""Of what two columns of numbers could have in common beyond what chance gives them, the part that they must have."""
+"""The share of its values that a column of numbers must have in common with another, once what chance gives is off."""
 REPEATED = 3
-"""Pairs of equal values that whole numbers of a table would have by chance, from which it is none that they have none.
-"""
+"""If random whole numbers of the same range would repeat this often in a table, a column without repeats is a key."""
 _WORDS = re.compile(r"[a-z]{2,}|\d+")
 
 

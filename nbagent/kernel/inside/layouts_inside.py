@@ -41,8 +41,6 @@ _FILL = re.compile(r"(?<!\s)\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
 _HEADER = re.compile(r"(?>.*?\bbytes?\b)(?>.*?\bformat\b).*\b(label|name)\b", re.IGNORECASE)
 """The header of such lines in a catalogue. Its first two words are looked for once, however often a line has them."""
 _PLACED_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[EeDd][+-]?\d+)?")
-
-
 _PARTING = re.compile(r"(?=.*[-=_~]{3})[-=_~+|\s]*")
 """A line that parts others."""
 MOST_ABOVE, MOST_BELOW = 15, 5

@@ -23,7 +23,7 @@ STEPS = 4_000_000
 """Characters of states that are tried at places of a line."""
 USUAL = OutputLimits()
 WHOLE = OutputLimits(stream_head=sys.maxsize, stream_total=sys.maxsize, streams=sys.maxsize)
-"""For text that was kept within bounds already."""
+"""No limits: the text was cut to them when it was recorded."""
 LONGEST_ROW = 10_000
 """Characters of a line's state."""
 

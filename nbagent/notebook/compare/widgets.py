@@ -27,7 +27,7 @@ BEYOND = "more widgets are shown than are compared"
 _VERSION = "_model_module_version"
 _ONLY_IF_WHOLE = "_view_count"
 """An attribute that a page leaves out if it leaves out any, since nobody sets it."""
-_PLAIN_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}(?![\d])[\w.+-]{0,50}")
+_PLAIN_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}(?!\d)[\w.+-]{0,50}")
 _CONTENT = frozenset("value index children outputs description data titles _titles _options_labels".split())
 """Attributes of Jupyter's own widgets that say what they show."""
 _BEGINS = {
