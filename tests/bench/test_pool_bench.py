@@ -16,7 +16,7 @@ from bench.conftest import Bare, Pair, at, timed
 
 from nbagent import Session
 from nbagent.core.policy import MIB
-from nbagent.kernel.pool.pool import KernelConfig, KernelPool
+from nbagent.kernel.pool.pool import CHECK_SECONDS, KernelConfig, KernelPool
 from nbagent.kernel.pool.stock import ESTIMATED_KERNEL_BYTES
 from nbagent.sandbox.inside.overuse_inside import clock_of
 from nbagent.sandbox.leases import lease
@@ -25,7 +25,8 @@ ENGINES = ("bubblewrap", "docker")
 LEVEL = KernelConfig(name="bench")
 MANY = 50
 BARE = 10
-IDLE_SECONDS = 20
+IDLE_SECONDS = CHECK_SECONDS
+"""As long as a pool waits between two checks of a kernel: each pays for exactly one."""
 THREADS, FILES = 5, 28
 """Of the controller's, for each sandbox that waits."""
 CELL = """
@@ -206,6 +207,8 @@ def test_many_idle_sandboxes(
             before = [used(each) for each in (pids, floor, [me.pid])]
             await asyncio.sleep(IDLE_SECONDS)
             idle, least, ours = (used(each) - at for each, at in zip((pids, floor, [me.pid]), before, strict=True))
+            for each in bare:
+                await each.stop()
             kernels = [await pool.get(LEVEL) for _ in range(MANY)]
             assert pool.figures.warm_starts == MANY
             cells = await asyncio.gather(*(kernel.run("1+1") for kernel in kernels))
@@ -219,8 +222,5 @@ def test_many_idle_sandboxes(
             say(f"their controller, {engine}, of one core", 100 * ours / IDLE_SECONDS, limit=2, unit="%")
             say(f"an idle sandbox, {engine}, threads of the controller", threads / MANY, limit=THREADS, unit="")
             say(f"an idle sandbox, {engine}, open files of the controller", files / MANY, limit=FILES, unit="")
-
-            for each in bare:
-                await each.stop()
 
     benchmark.pedantic(lambda: loop.run_until_complete(many()), rounds=1)
