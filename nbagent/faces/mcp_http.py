@@ -43,9 +43,6 @@ def address(text: str) -> int | Path:
 
     Args:
         text: `PORT`, `127.0.0.1:PORT` or `PATH.sock`.
-
-    Raises:
-        UsageError: It is none of these; other addresses are refused with the reason.
     """
     found = re.fullmatch(r"(?:(?:127\.0\.0\.1|localhost):)?([0-9]{1,5})", text)
     if found and int(found[1]) < 65536:
@@ -61,11 +58,7 @@ def address(text: str) -> int | Path:
 
 
 def listen(where: int | Path) -> socket.socket:
-    """A listening socket there.
-
-    Raises:
-        UsageError: It is taken, or the socket's folder is open to others.
-    """
+    """A listening socket there."""
     try:
         if isinstance(where, int):
             return socket.create_server(("127.0.0.1", where), backlog=MAX_CONNECTIONS)
@@ -170,9 +163,6 @@ async def serve(
         token: That a person chose, or nothing.
         origins: Pages that may send requests.
         say: Told once what a client needs, the token included if it was made here.
-
-    Raises:
-        UsageError: Nothing can be served so.
     """
     from mcp.server.transport_security import TransportSecuritySettings
 

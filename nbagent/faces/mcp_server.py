@@ -207,11 +207,7 @@ class Server:
 
 
 def make(server: Server) -> MCPServer:
-    """The SDK's server with these tools.
-
-    Raises:
-        UsageError: The SDK is not installed.
-    """
+    """The SDK's server with these tools."""
     if util.find_spec("mcp") is None:
         raise UsageError("This needs a package that is not installed.", mend="Run: pip install 'nbagent[mcp]'")
     from mcp.server.mcpserver import MCPServer
@@ -259,10 +255,6 @@ async def serve(
         origins: Pages that may send requests over HTTP.
         say: Called with what a client over HTTP needs, and with where the notebook is, if anything ran.
         force: Whether it may replace a notebook that isn't nbagent's.
-
-    Raises:
-        UsageError: The SDK is not installed, nothing can be served there, or the notebook can't go there.
-        StoreError: Nothing can be written there.
     """
     server = Server(session, out=out, force=force)
     app = make(server)

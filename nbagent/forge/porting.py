@@ -64,11 +64,7 @@ def _pack(files: Mapping[str, str]) -> bytes:
 
 
 def draft_of(path: Path) -> Draft:
-    """Read a draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it.
-
-    Raises:
-        ForgeError: It is none of these, or too large.
-    """
+    """Read a draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it."""
     try:
         if path.suffix == ".py":
             return _of_module(path)

@@ -150,11 +150,7 @@ def check_name(name: str) -> None:
 
 
 def check_form(name: str) -> None:
-    """Check the form of a name.
-
-    Raises:
-        ForgeError: It is malformed.
-    """
+    """Check the form of a name."""
     if not _NAME.fullmatch(name):
         raise ForgeError(
             f"A tool can't be called {name[:60]!r}.",

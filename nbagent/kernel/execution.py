@@ -139,11 +139,7 @@ class ExecuteRequest:
 
 
 def clean_code(code: str) -> str:
-    """The code without surrogates, which a message can't hold.
-
-    Raises:
-        UsageError: It has NUL characters, which Python doesn't take.
-    """
+    """The code without surrogates, which a message can't hold."""
     if "\0" in code:
         raise UsageError("The code has NUL characters.", mend="Is it a binary file?")
     return clean_text(code)

@@ -56,11 +56,7 @@ class Recovery:
     # -- before a cell ------------------------------------------------------------------------------------------
 
     async def ensure_alive(self, cell: int) -> None:
-        """Replace a kernel that ended before this cell; no cell is blamed. Of a request that runs no cell, it is 0.
-
-        Raises:
-            SandboxError: It could not be replaced.
-        """
+        """Replace a kernel that ended before this cell; no cell is blamed. Of a request that runs no cell, it is 0."""
         if not self._process.is_connected:
             await self._revive(cell)
         elif lost := await self._process.loss():

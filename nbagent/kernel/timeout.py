@@ -39,11 +39,7 @@ MAX_ASKS = 600
 
 
 def timeout_of(asked: float | None, limits: Limits) -> float:
-    """The seconds that a cell may run: those that its caller asks for, else those of the sandbox.
-
-    Raises:
-        UsageError: That is no time.
-    """
+    """The seconds that a cell may run: those that its caller asks for, else those of the sandbox."""
     timeout = limits.timeout if asked is None else asked
     if not timeout > 0:
         raise UsageError(f"A cell's timeout must be above 0, not {timeout}.")

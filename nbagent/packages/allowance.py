@@ -89,11 +89,7 @@ class Allowance:
             return reason
 
     def bytes_left(self) -> int | None:
-        """Bytes that packages may still have; None for any number.
-
-        Raises:
-            InstallError: What was counted before can't be read.
-        """
+        """Bytes that packages may still have; None for any number."""
         if self._bytes is None:
             return None
         with self._lock:

@@ -152,11 +152,7 @@ def _python_in_words(command: str) -> str:
 
 
 def parse_rule(text: str) -> str:
-    """Check and normalise a rule that a person wrote.
-
-    Raises:
-        UsageError: The text is no rule.
-    """
+    """Check and normalise a rule that a person wrote."""
     kind, colon, pattern = text.strip().partition(":")
     if kind not in _NOUNS:
         raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")

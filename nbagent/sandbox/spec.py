@@ -103,11 +103,7 @@ class SandboxSpec:
 
 
 def check_runtime(options: Options) -> None:
-    """Refuse a container runtime that isn't the one of the settings, which the daemon runs all sandboxes by.
-
-    Raises:
-        UsageError: It is another one.
-    """
+    """Refuse a container runtime that isn't the one of the settings, which the daemon runs all sandboxes by."""
     from nbagent.core import settings
 
     wanted = options.docker_runtime

@@ -236,11 +236,7 @@ class Bus:
         return await self._log.append(event, payload=encode(event.payload, what="The payload", limit=PAYLOAD_LIMIT))
 
     async def subscribe(self, agent_id: str, *, since: int | None = None, size: int = QUEUE_SIZE) -> Subscription:
-        """Follow the events from now on, or those after the number `since`.
-
-        Raises:
-            StoreError: The log can't be read.
-        """
+        """Follow the events from now on, or those after the number `since`."""
         check_name(agent_id, "agent_id")
         after = await self._log.last() if since is None else since
         subscription = Subscription(self._log, agent_id, after=after, size=size)

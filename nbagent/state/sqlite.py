@@ -47,11 +47,7 @@ CREATE TABLE IF NOT EXISTS events (
 
 
 async def open_parts(stack: AsyncExitStack, path: Path) -> tuple[BaseCheckpointSaver[Any], BaseStore, SqliteLog]:
-    """The checkpointer, the store and the event log in a file, which is made if it is missing.
-
-    Raises:
-        StoreError: The file can't be written, is damaged, or isn't a database.
-    """
+    """The checkpointer, the store and the event log in a file, which is made if it is missing."""
 
     def translate(error: BaseException) -> StoreError | None:
         return sentence(path, error) if isinstance(error, sqlite3.Error) else None

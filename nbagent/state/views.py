@@ -66,11 +66,7 @@ class ViewReader:
         return None
 
     def check_not_view(self, scope: StateScope, key: str) -> None:
-        """Raise an error if a state is a view, which only nbagent changes.
-
-        Raises:
-            StoreError: The state is a view.
-        """
+        """Raise an error if a state is a view, which only nbagent changes."""
         if (scope, key) in {(StateScope.SESSION, APPROVALS), (StateScope.GLOBAL, TOOLS)}:
             raise StoreError(f"The state {key!r} shows what nbagent keeps elsewhere.", mend="Choose another key.")
 

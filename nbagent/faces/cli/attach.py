@@ -84,11 +84,7 @@ class Guest:
         return self._session.is_running
 
     async def ended(self) -> int:
-        """Wait until the session has ended; returns the exit code.
-
-        Raises:
-            UsageError: The session's owner has died.
-        """
+        """Wait until the session has ended; returns the exit code."""
         await self._session.closed()
         if self._has_ended:
             print(f"The session {self._session.id} has ended.", file=sys.stderr)
@@ -174,11 +170,7 @@ def _last_turn(session: AnySession) -> int:
 
 
 async def attached_to(session: str) -> AnySession:
-    """A session that another process runs.
-
-    Raises:
-        UsageError: There is no such session, or no process runs it.
-    """
+    """A session that another process runs."""
     from nbagent.session.sharing.attach import Attached
 
     attached = Attached(session)
@@ -202,10 +194,6 @@ async def steer(
         code: To be run; then this ends with the cell.
         since: Begin with the events after this number of the log; with the last question by default.
         wanted: The flags that the person gave; the session goes on anyway.
-
-    Raises:
-        UsageError: A question and code are given, or neither and JSON is wanted.
-        NbagentError: The session can't be attached to, or raised it.
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
@@ -284,20 +272,12 @@ async def in_background(session: str | None, **given: Any) -> int:
 
 
 def is_running(session: str) -> bool:
-    """Whether a process owns a session.
-
-    Raises:
-        UsageError: There is no such session, or several begin so.
-    """
+    """Whether a process owns a session."""
     return lookup.is_running(lookup.find(folders.state_root(settings.load().state_dir), session))
 
 
 def refuse_options(session: str, given: Mapping[str, Any]) -> None:
-    """Refuse options for a session that runs already.
-
-    Raises:
-        UsageError: One is given.
-    """
+    """Refuse options for a session that runs already."""
     if named := [name for name, value in given.items() if value is not None]:
         message = f"Another process runs the session {session}, where {named[0]} can't be changed."
         raise UsageError(message, mend="Leave it out.")

@@ -26,9 +26,6 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
 
     Returns:
         0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
-
-    Raises:
-        UsageError: There is no such log, or the key can't be read.
     """
     result = _check(session, key_file)
     if as_json:
@@ -43,9 +40,6 @@ def show(session: str, *, key_file: Path | None) -> int:
 
     Returns:
         0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
-
-    Raises:
-        UsageError: There is no such log, or the key can't be read.
     """
     result = _check(session, key_file)
     found = list(_parsed(result.path))
@@ -69,9 +63,6 @@ def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
 
     Returns:
         0 if the log is whole, 1 if it was changed, 2 if this version can't check all of it.
-
-    Raises:
-        UsageError: There is no such log, or the key can't be read.
     """
     result = _check(session, key_file)
     found = ledger(event for entry in _parsed(result.path) if (event := _sent_of(entry)) is not None)

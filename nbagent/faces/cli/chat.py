@@ -44,10 +44,6 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
     Args:
         session: A session to go on with, or a name for a new one; by default a new one has an id.
         given: Options for a session that is begun or resumed.
-
-    Raises:
-        UsageError: There is no terminal, or an option is wrong.
-        NbagentError: The session can't be started.
     """
     keyboard = Keyboard()
     if not keyboard.is_there:
@@ -86,11 +82,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
 
 
 def _meant(name: str) -> str:
-    """The name of a session: what begins as an id does is enough of one that there is, all else is a whole name.
-
-    Raises:
-        UsageError: There is no session with such an id, or there are several.
-    """
+    """The name of a session: what begins as an id does is enough of one that there is, all else is a whole name."""
     return lookup.find(folders.state_root(settings.load().state_dir), name).name if _ID.match(name) else name
 
 

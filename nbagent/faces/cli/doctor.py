@@ -21,9 +21,6 @@ def doctor(*, trust: str | None = None, as_json: bool) -> int:
 
     Returns:
         0 if a sandbox would start, else 3.
-
-    Raises:
-        UsageError: There is no such level, or a setting is wrong.
     """
     chosen = settings.load()
     spec = SandboxSpec.of(settings.override(chosen, trust=trust))

@@ -77,11 +77,7 @@ async def execute(
 
 
 def sources(source: str | None, code: str | None) -> list[Source]:
-    """The cells to run, of a file or of code.
-
-    Raises:
-        UsageError: Neither or both are given, or the file can't be read as a script or a notebook.
-    """
+    """The cells to run, of a file or of code."""
     if code is not None and source is None:
         return [Source(code, may_exit=True)]
     if source is None or code is not None:

@@ -217,9 +217,6 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
     """Add the output folder to the options: the one they name, else the settings', else `nbagent-output` here.
 
     Where nothing can be written here, files stay in the session's folder, and the line of each says so.
-
-    Raises:
-        UsageError: It isn't a folder, can't be written, or is a link, which somebody else may have made.
     """
     from nbagent.core import folders, settings
 
@@ -240,9 +237,6 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
 
 def with_model(given: dict[str, Any]) -> dict[str, Any]:
     """Add the model to the options, if none is named: who has none learns it before anything is downloaded or started.
-
-    Raises:
-        ModelError: None is found.
     """
     from nbagent.core import settings
 

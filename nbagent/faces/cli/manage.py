@@ -16,11 +16,7 @@ from nbagent.session.manager import SessionManager
 
 
 def shell(session: str) -> int:
-    """Open a shell in a session's sandbox; returns the shell's exit code.
-
-    Raises:
-        UsageError: There is no such session, its sandbox has ended, or its trust level permits no shell.
-    """
+    """Open a shell in a session's sandbox; returns the shell's exit code."""
     from nbagent.faces.terminal import shell as terminal
 
     found = session_list.info_of(folders.state_root(settings.load().state_dir), session)

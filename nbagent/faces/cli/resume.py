@@ -28,9 +28,6 @@ def named(session: str | None, question: str | None) -> tuple[str, str | None]:
     Args:
         session: What was typed first: enough of a name, or a question to the latest session; no name has a blank.
         question: What was typed next.
-
-    Raises:
-        UsageError: There is no such session.
     """
     root = folders.state_root(settings.load().state_dir)
     if session is not None and question is None and any(each.isspace() for each in session):
@@ -44,11 +41,7 @@ def named(session: str | None, question: str | None) -> tuple[str, str | None]:
 async def resume(
     make: Callable[[], AnySession], *, question: str | None, code: str | None, wanted: CommandFlags
 ) -> int:
-    """Resume a session, and ask it or run code in it; returns the exit code.
-
-    Raises:
-        UsageError: A question and code are given, or neither and there is no terminal.
-    """
+    """Resume a session, and ask it or run code in it; returns the exit code."""
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
     if question is not None or code is not None:

@@ -36,10 +36,6 @@ async def self_check(*, engine: str | None, trust: str | None, as_json: bool) ->
 
     Returns:
         The exit code: 0 if every attack failed, but for known failures, else 3.
-
-    Raises:
-        UsageError: There is no such trust level or engine.
-        SandboxError: No sandbox can be had here.
     """
     chosen = settings.load()
     level = TrustLevel.parse(chosen.trust if trust is None else trust)

@@ -75,12 +75,7 @@ async def show(*, as_json: bool) -> int:
 
 
 def files(session: str | None, *, save: Sequence[str], as_json: bool) -> int:
-    """Print a session's files and figures, or write some of them into the current folder; returns the exit code.
-
-    Raises:
-        UsageError: There is no such session, it has nothing of a name, or a file of that name is here already.
-        StoreError: A file is gone or was changed since, or can't be written here.
-    """
+    """Print a session's files and figures, or write some of them into the current folder; returns the exit code."""
     root = folders.state_root(settings.load().state_dir)
     views = ViewReader(root)
     folder = lookup.find(root, session)

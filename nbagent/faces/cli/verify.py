@@ -70,9 +70,6 @@ async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
 
     Returns:
         0 if all give what they show, 1 if one differs, 2 if one could not be run.
-
-    Raises:
-        UsageError: A file of masks or an option is wrong.
     """
     strictness = Strictness(masks=read_masks(wanted.sanitize) if wanted.sanitize else (), tolerance=wanted.tolerance)
     chosen = load(**options)
@@ -154,11 +151,7 @@ def load(**options: Any) -> Options:
 
 
 def read(path: Path) -> Document:
-    """A notebook that a person names.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """A notebook that a person names."""
     try:
         # A repository may have a link to /dev/zero, or a pipe that nobody writes to.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

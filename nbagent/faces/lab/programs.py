@@ -31,11 +31,7 @@ class Done(NamedTuple):
     err: str
 
     def read(self, kind: type[T]) -> T:
-        """What it printed, as a value.
-
-        Raises:
-            NbagentError: It printed something else; the message is the last thing that it told a person.
-        """
+        """What it printed, as a value."""
         try:
             return msgspec.json.decode(self.out, type=kind)
         except msgspec.DecodeError as error:
@@ -54,9 +50,6 @@ async def run(*words: str | Path, root: Path, seconds: float) -> Done:
         *words: Its arguments.
         root: The folder of sessions.
         seconds: After which it is stopped.
-
-    Raises:
-        NbagentError: It took too long, printed too much, or can't be started.
     """
     variables = {**os.environ, "NBAGENT_STATE_DIR": str(root), "NO_COLOR": "1"}
     command = [sys.executable, "-P", "-m", "nbagent", *map(str, words)]

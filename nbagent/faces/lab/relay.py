@@ -87,11 +87,7 @@ class Relay:
         self._calls: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self) -> None:
-        """Relay until the session is deleted; to be cancelled when the page is gone.
-
-        Raises:
-            StoreError: The log can't be read.
-        """
+        """Relay until the session is deleted; to be cancelled when the page is gone."""
         tasks = [asyncio.create_task(self._pump()), asyncio.create_task(self._follow())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

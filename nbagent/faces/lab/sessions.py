@@ -68,11 +68,7 @@ class SessionsHandler(Handler):
         self.reply(Created(session.id, question), HTTPStatus.CREATED)
 
     async def _connection_file(self, kernel: str) -> Path:
-        """The connection file of a kernel of this server, in which the person may run code.
-
-        Raises:
-            UsageError: There is no such kernel, or it is on another machine.
-        """
+        """The connection file of a kernel of this server, in which the person may run code."""
         if not await may(self, "execute", "kernels"):
             raise ForbiddenError(
                 "You may not use the kernels of this server.", mend="Use a sandbox of the session's own."

@@ -101,11 +101,6 @@ class Asking:
 
         Args:
             namespace: The variables of the notebook.
-
-        Raises:
-            DataError: A variable that goes over isn't there, can't go, or is too large.
-            NbagentError: What the question failed by.
-            UsageError: It was stopped.
         """
         with contextlib.ExitStack() as held:
             packed = yield from self._pack(namespace, held)
@@ -294,11 +289,7 @@ def _may_go(name: str, *, title: str, note: str) -> Question:
 
 
 async def give(session: Attached, packed: Packed) -> None:
-    """Have a variable made in the sandbox.
-
-    Raises:
-        NbagentError: It does not fit, or can't be read there.
-    """
+    """Have a variable made in the sandbox."""
     code = packed.code
     if packed.memory is not None:
         uploaded = await session.upload(packed.memory.path, packed.file, to=VARIABLES)
@@ -310,11 +301,7 @@ async def give(session: Attached, packed: Packed) -> None:
 
 
 async def take(session: Attached, name: str) -> Any:
-    """Fetch a variable of the sandbox.
-
-    Raises:
-        NbagentError: There is none, or it can't come back.
-    """
+    """Fetch a variable of the sandbox."""
     memory = SealedMemory()
     try:
         written = await session.pull(name, memory.path)

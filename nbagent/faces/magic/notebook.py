@@ -54,11 +54,7 @@ class Watcher:
             self._trace = plain("\n".join(trace))
 
     def to_fix(self) -> str:
-        """A question about the cell that failed last.
-
-        Raises:
-            UsageError: The last cell didn't fail.
-        """
+        """A question about the cell that failed last."""
         if not self._failed:
             raise UsageError("Your last cell did not fail.", mend="Run the cell that fails, then: %agent fix")
         return (
@@ -70,11 +66,7 @@ class Watcher:
         )
 
     def to_explain(self) -> str:
-        """A question about the cell that ran last.
-
-        Raises:
-            UsageError: There is none.
-        """
+        """A question about the cell that ran last."""
         if not self._code:
             raise UsageError("No cell of yours has run since nbagent was loaded.", mend="Run one, then: %agent explain")
         shown = self._trace if self._failed else "" if self._result is None else repr(self._result)
@@ -106,9 +98,6 @@ def cells_to_insert(session: AnySession, wanted: str) -> list[dict[str, Any]]:
         session: Whose cells.
         wanted: `all`, the number of one, or nothing for those of the last answer. Those that failed or were undone are
             left out.
-
-    Raises:
-        UsageError: There is none.
     """
     from nbagent.notebook.build import facts
     from nbagent.notebook.place import source_digest

@@ -87,9 +87,6 @@ def parse(line: str, body: str | None = None) -> Request:
     Args:
         line: The rest of the line with `%agent` or `%%agent`.
         body: The lines below `%%agent`; None for `%agent`.
-
-    Raises:
-        UsageError: An option is unknown or lacks its value, a name can't be a variable's, or there is no question.
     """
     found, rest = _flags(line)
     if body is None:

@@ -61,10 +61,6 @@ class Sessions:
             name: The person's name for it; empty for this process's own.
             options: Options by their keywords; of a session that is there, the model and the approvals can be changed.
             defaults: Further options, for a session that isn't running.
-
-        Raises:
-            UsageError: The name can't be one, or an option is wrong or can't be changed any more.
-            NbagentError: The session can't be started.
         """
         name = _checked(name or self._own)
         if (found := await self.find(name)) is not None:

@@ -47,9 +47,6 @@ class Verbs:
         Args:
             request: What was typed.
             defaults: Options for a session that is begun for it.
-
-        Raises:
-            NbagentError: It can't be done.
         """
         name, argument = request.session, request.argument
         match request.verb:
@@ -182,11 +179,7 @@ def spent(session: Attached) -> str:
 
 
 async def verify(session: Attached) -> str:
-    """Run the session's notebook in a fresh sandbox, and say what differs.
-
-    Raises:
-        UsageError: It could not be run.
-    """
+    """Run the session's notebook in a fresh sandbox, and say what differs."""
     with tempfile.TemporaryDirectory(prefix="nbagent-verify-") as folder:
         path = await session.export(Path(folder) / "session.ipynb")
         # A process of its own: it imports much that this one, which may be a person's kernel, has no use for.

@@ -76,11 +76,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack(name: str, value: Any) -> Packed:
-    """Write a variable for the sandbox; what it returns must be closed.
-
-    Raises:
-        DataError: Its type can't go over, or what is in it.
-    """
+    """Write a variable for the sandbox; what it returns must be closed."""
     kind = KINDS.get(kind_of(value))
     if kind is None:
         return _pack_plain(name, value)
@@ -160,9 +156,6 @@ def unpack(kind: str, path: Path) -> Any:
     Args:
         kind: What the sandbox says that it is.
         path: The file, which nobody may change any more: tables are mapped into memory. It may be removed.
-
-    Raises:
-        DataError: It is no such thing, or the library is missing here.
     """
     if kind in ("text", "data"):
         return plain.read(path, is_text=kind == "text")

@@ -135,9 +135,6 @@ async def check(
         notify: Called with each finding.
         timeout: Seconds that an attack may take, on a machine where 60 are too few; fewer are not heeded.
         start_timeout: Seconds that a sandbox may take to start.
-
-    Raises:
-        SandboxError: A sandbox can't be started here.
     """
     report = engine.check()
     reasons = _reasons(engine, report)

@@ -25,9 +25,6 @@ def command() -> list[str]:
 
     Returns:
         Nothing if there is none.
-
-    Raises:
-        UsageError: It can't be read as a command.
     """
     for name in ("VISUAL", "EDITOR"):
         try:
@@ -50,9 +47,6 @@ async def edit(text: str, *, editor: list[str], suffix: str, over: asyncio.Futur
 
     Returns:
         What was saved. An end of line that the editor has put behind the last one is not part of it.
-
-    Raises:
-        UsageError: The editor can't be started, or failed.
     """
     with tempfile.TemporaryDirectory(prefix="nbagent-edit-") as folder, _kept_terminal():
         path = Path(folder) / f"code{suffix}"

@@ -40,9 +40,6 @@ def attach(sandbox: Path) -> int:
 
     Returns:
         The shell's exit code, as shells tell it: 128 and more for a signal.
-
-    Raises:
-        SandboxError: The sandbox has ended, or permits no shell.
     """
     given = sys.stdin.fileno()
     if not os.isatty(given):

@@ -105,9 +105,6 @@ def cached_info() -> dict[str, Any]:
 
     It is asked again when the socket is another one, after a request that failed (`forget`), and after `SURE_SECONDS`:
     a daemon whose socket systemd holds may be restarted behind it, with other options.
-
-    Raises:
-        EngineUnavailable: The daemon doesn't answer.
     """
     address = _address()
     asked, said = _KNOWN.get(address, (-SURE_SECONDS, {}))
@@ -184,11 +181,7 @@ def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
 
 
 def remaps_users() -> bool:
-    """Whether the daemon's containers have a user namespace, and so 65,536 users only.
-
-    Raises:
-        EngineUnavailable: The daemon doesn't answer.
-    """
+    """Whether the daemon's containers have a user namespace, and so 65,536 users only."""
     options = cached_info().get("SecurityOptions") or ()
     return any(each.startswith(("name=userns", "name=rootless")) for each in options)
 

@@ -18,11 +18,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 def write_spec(folder: Path, spec: SandboxSpec) -> None:
-    """Write down what a session's sandbox is to be.
-
-    Raises:
-        StoreError: It can't be written.
-    """
+    """Write down what a session's sandbox is to be."""
     save(folder / SPEC_FILE, lease.ENCODER.encode(spec))
 
 

@@ -137,11 +137,7 @@ def read(folder: Path) -> Summary | None:
 
 
 def of_log(folder: Path) -> Summary | None:
-    """The summary of a session, made of its log; None if the log is empty.
-
-    Raises:
-        StoreError: The log can't be read.
-    """
+    """The summary of a session, made of its log; None if the log is empty."""
     found = Summary()
     for record in read_log(folder):
         found.on_event(record)

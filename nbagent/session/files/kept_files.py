@@ -48,11 +48,7 @@ class KeptFiles:
         kernel.prepare_replay(self._put_back_given)
 
     def check_rerun(self, cells: Mapping[int, str]) -> None:
-        """Refuse to run cells again that read a variable of a notebook's that is no longer held.
-
-        Raises:
-            UsageError: There are such cells.
-        """
+        """Refuse to run cells again that read a variable of a notebook's that is no longer held."""
         # Only what was not copied into the sandbox is hashed after its upload.
         uncopied = [
             each.path for each in self._recording.uploads if not each.sha256 or each.path in self._recording.hashes
