@@ -184,12 +184,7 @@ class Recovery:
         await self._replace(reason, cell=0, replay=replay, prepare=prepare)
 
     async def _replace(
-        self,
-        reason: str,
-        *,
-        cell: int,
-        replay: CellReplay | None = None,
-        prepare: Prepare | None = None,
+        self, reason: str, *, cell: int, replay: CellReplay | None = None, prepare: Prepare | None = None
     ) -> None:
         # The event comes first: if this process is killed, whoever takes over the new kernel knows of the loss.
         self._notify(StateLost(cell=cell, reason=reason))

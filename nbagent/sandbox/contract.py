@@ -358,12 +358,7 @@ class Engine(abc.ABC):
         return None
 
     async def build(
-        self,
-        *,
-        say: Callable[[str], object],
-        base: str | None = None,
-        tag: str | None = None,
-        force: bool = False,
+        self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
     ) -> None:
         """Build the image or environment of this engine's kernels, if it isn't there; a person asks for it.
 

@@ -166,13 +166,7 @@ class Past:
 
 
 async def resume(
-    kernel: Kernel,
-    found: SessionInfo,
-    *,
-    log: SessionLog,
-    recording: Recording,
-    succeeded: SucceededCells,
-    past: Past,
+    kernel: Kernel, found: SessionInfo, *, log: SessionLog, recording: Recording, succeeded: SucceededCells, past: Past
 ) -> tuple[list[Record], str]:
     """Take over the kernel or start a new one, and end in the log what the dead process left open.
 

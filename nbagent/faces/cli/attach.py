@@ -179,12 +179,7 @@ async def attached_to(session: str) -> AnySession:
 
 
 async def steer(
-    come: Come,
-    *,
-    question: str | None = None,
-    code: str | None = None,
-    since: int | None = None,
-    wanted: CommandFlags,
+    come: Come, *, question: str | None = None, code: str | None = None, since: int | None = None, wanted: CommandFlags
 ) -> int:
     """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
 

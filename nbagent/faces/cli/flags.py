@@ -236,8 +236,7 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_model(given: dict[str, Any]) -> dict[str, Any]:
-    """Add the model to the options, if none is named: who has none learns it before anything is downloaded or started.
-    """
+    """Add the model to the options, if none is named: who has none learns it before anything is downloaded or started."""
     from nbagent.core import settings
 
     known = settings.load(**given)

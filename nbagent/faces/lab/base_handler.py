@@ -15,15 +15,7 @@ from jupyter_server.auth.utils import HTTP_METHOD_TO_AUTH_ACTION
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from tornado import web
 
-from nbagent.core.errors import (
-    DataError,
-    NbagentError,
-    OwnerGone,
-    SandboxError,
-    StoreError,
-    TransferLimit,
-    UsageError,
-)
+from nbagent.core.errors import DataError, NbagentError, OwnerGone, SandboxError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import to_json
 from nbagent.faces.lab.available import SETTING as AVAILABLE
 from nbagent.faces.lab.available import Available

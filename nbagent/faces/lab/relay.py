@@ -59,13 +59,7 @@ class Relay:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        since: int,
-        send: Callable[[bytes], Awaitable[None]],
-        may_call: bool,
-        contents: Contents,
+        self, folder: Path, *, since: int, send: Callable[[bytes], Awaitable[None]], may_call: bool, contents: Contents
     ) -> None:
         self._folder = folder
         self._root = folder.parent.parent

@@ -12,15 +12,7 @@ from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.core.policy import Network, TrustLevel, trust_for
 from nbagent.faces.lab.base_handler import ForbiddenError, Handler, contents, may
-from nbagent.faces.lab.messages import (
-    Created,
-    FoundText,
-    FoundTexts,
-    NewSession,
-    NewTitle,
-    SessionEntry,
-    SessionList,
-)
+from nbagent.faces.lab.messages import Created, FoundText, FoundTexts, NewSession, NewTitle, SessionEntry, SessionList
 
 DEMO = Path(__file__).parents[1] / "demo"
 MAX_LISTED = 1000

@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import UsageError
-from nbagent.core.events import (
-    Answered,
-    ApprovalsSet,
-    Asked,
-    CellFinished,
-    CellStarted,
-    SessionResumed,
-)
+from nbagent.core.events import Answered, ApprovalsSet, Asked, CellFinished, CellStarted, SessionResumed
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, printable, safe, size_of
 from nbagent.faces.magic.request import Request, as_asked, usage

@@ -283,9 +283,7 @@ def _process(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
     marker = f"{name}-process"
     code = "import signal, time; signal.signal(signal.SIGUSR1, signal.SIG_IGN); time.sleep(600)"
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", code, marker],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
+        [sys.executable, "-I", "-S", "-c", code, marker], stdin=subprocess.DEVNULL, start_new_session=True
     )
     stack.callback(process.wait)
     stack.callback(process.kill)

@@ -148,10 +148,7 @@ async def check(
         findings.append(told)
         notify(told)
 
-    with (
-        tempfile.TemporaryDirectory(prefix="nbagent-check-state-") as state,
-        aims.prepared(state=Path(state)) as made,
-    ):
+    with tempfile.TemporaryDirectory(prefix="nbagent-check-state-") as state, aims.prepared(state=Path(state)) as made:
         run = _Run(engine, _trust(engine, level, timeout, start_timeout), report, made, Path(state))
         async for finding in run.findings(probes):
             tell(finding)

@@ -161,9 +161,7 @@ def speak_netlink(host: Any) -> object:
 
 
 @_attack(
-    "32",
-    "Make Internet sockets of other protocols than TCP and UDP (MPTCP, UDP-Lite, SCTP, ICMP)",
-    expected=_REFUSED,
+    "32", "Make Internet sockets of other protocols than TCP and UDP (MPTCP, UDP-Lite, SCTP, ICMP)", expected=_REFUSED
 )
 def make_sockets_of_other_protocols(host: Any) -> object:
     protocols = {"MPTCP": (1, 262), "UDP-Lite": (2, 136), "SCTP": (1, 132), "ICMP": (3, 1)}

@@ -72,11 +72,7 @@ def arguments(
     for folder in ("/dev/shm", "/tmp", WORKSPACE, HOME):  # noqa: S108 - inside
         found += ["--perms", "1777", "--size", size, "--tmpfs", folder]
     found += [*_python(Path(made.base), made.python), *_libpython(), "--remount-ro", "/usr/local"]
-    for source, target in (
-        (made.folder, paths.KERNEL),
-        (str(site), paths.SITE),
-        (str(shared), RUN),
-    ):
+    for source, target in ((made.folder, paths.KERNEL), (str(site), paths.SITE), (str(shared), RUN)):
         found += ["--ro-bind", source, target]
     found += _data(data)
     if trust.read_only_root:

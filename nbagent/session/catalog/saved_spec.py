@@ -33,6 +33,5 @@ def read_spec(session: SessionInfo) -> SandboxSpec:
             return msgspec.json.decode(file.read(MAX_BYTES), type=SandboxSpec, dec_hook=lease.decode)
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
-            f"The session {session.id} can't be resumed: {error}.",
-            mend=f"Its log is intact, in {session.folder}.",
+            f"The session {session.id} can't be resumed: {error}.", mend=f"Its log is intact, in {session.folder}."
         ) from error

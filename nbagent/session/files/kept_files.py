@@ -32,13 +32,7 @@ class KeptFiles:
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        given: Given,
-        *,
-        recording: Recording,
-        watch: FileWatch,
-        emit: Callable[[Event], object],
+        self, kernel: Kernel, given: Given, *, recording: Recording, watch: FileWatch, emit: Callable[[Event], object]
     ) -> None:
         self._kernel = kernel
         self._given = given

@@ -231,12 +231,7 @@ class SessionFiles:
                 self._tell(Collected(), self._kernel.last_cell, [FileLeft(each.path, why)])
 
     async def download(
-        self,
-        path: str,
-        to: str | Path | None = None,
-        *,
-        overwrite: bool = False,
-        bound: int | None = None,
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
     ) -> bytes | Path:
         """See `AnySession.download`."""
         place = file_at(path, self._kernel.about)
