@@ -28,12 +28,6 @@ Come = Callable[[], Awaitable[AnySession]]
 class Guest:
     """This terminal as a guest of a session, which goes on when the terminal leaves.
 
-    Args:
-        session: Started.
-        quiet: Show only what must be known.
-        results: Where the cells' own output goes; standard error by default.
-        keyboard: Where the person types and answers what the model and its code may do.
-
     Attributes:
         was_stopped: Whether the person has pressed Ctrl-C.
     """
@@ -53,11 +47,7 @@ class Guest:
 
     @contextlib.asynccontextmanager
     async def shown(self, *, since: int | None) -> AsyncIterator[None]:
-        """Show the session's events and ask its questions, until this is left.
-
-        Args:
-            since: Begin with the events after this number of the log; with the last question by default.
-        """
+        """Show the events after number `since`, or from the last question on, and ask the session's questions."""
         loop = asyncio.get_running_loop()
         if self._answers:
             await settled(self._session.attend())
@@ -183,12 +173,7 @@ async def steer(
 ) -> int:
     """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
 
-    Args:
-        come: Attaches to the session.
-        question: To be asked; then this ends with its answer.
-        code: To be run; then this ends with the cell.
-        since: Begin with the events after this number of the log; with the last question by default.
-        wanted: The flags that the person gave; the session goes on anyway.
+    Events are shown from number `since` of the log on, by default from the last question.
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")

@@ -41,9 +41,7 @@ LEAVES = "/quit, or Ctrl-D, leaves; the session goes on."
 async def chat(session: str | None, given: dict[str, Any]) -> int:
     """Take questions and commands until the end of input; returns the exit code.
 
-    Args:
-        session: A session to go on with, or a name for a new one; by default a new one has an id.
-        given: Options for a session that is begun or resumed.
+    The session is one to go on with, or a name for a new one; by default a new one has an id.
     """
     keyboard = Keyboard()
     if not keyboard.is_there:

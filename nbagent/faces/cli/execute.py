@@ -88,12 +88,7 @@ def sources(source: str | None, code: str | None) -> list[Source]:
 
 
 def data_for(source: str | None, **options: Any) -> list[str] | Mapping[str, str]:
-    """The data of what is run: what the person gives, what a notebook of nbagent's needs, else what code names beside.
-
-    Args:
-        source: The script or notebook.
-        **options: Those of the session that the person gave.
-    """
+    """The data of what is run: what is given, what a notebook of nbagent's needs, else what code names beside."""
     data = [*(options.get("data") or ())]
     # A kernel that runs already has its own files, and is shown no others.
     if source is None or options.get("kernel") or not Path(source).is_file():

@@ -142,11 +142,8 @@ def takes(
 ) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets the given ones as its keyword `given`.
 
-    A command with a keyword `wanted` has the flags of `CommandFlags` too.
-
-    Args:
-        groups: Of which groups the options are (`nbagent.core.options.Option.group`).
-        only: Keeps an option of these groups, given its name and itself, if it returns True.
+    A command with a keyword `wanted` has the flags of `CommandFlags` too. Of the groups' options it takes those that
+    `only` keeps, given the name of each and itself.
     """
     named = {name: each for name, each in fields().items() if each[1].group in groups and only(name, each[1])}
 
@@ -236,7 +233,7 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_model(given: dict[str, Any]) -> dict[str, Any]:
-    """Add the model to the options, if none is named: who has none learns it before anything is downloaded or started."""
+    """Add the model, if none is named: who has none learns it before anything is downloaded or started."""
     from nbagent.core import settings
 
     known = settings.load(**given)

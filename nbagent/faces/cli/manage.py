@@ -30,10 +30,7 @@ def shell(session: str) -> int:
 async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool) -> int:
     """Remove what killed processes left, also kernels that wait for `nbagent resume`; returns the exit code.
 
-    Args:
-        max_age: Only what is older than this.
-        unused: Remove sessions too that have ended and were not used for so long.
-        as_json: Print a list of objects.
+    Only what is older than `max_age` goes; and sessions that have ended and were not used for as long as `unused`.
     """
     long = seconds(unused) if unused else None  # is checked before anything is removed
     removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 def named(session: str | None, question: str | None) -> tuple[str, str | None]:
     """The whole name of the session that is meant, and the question.
 
-    Args:
-        session: What was typed first: enough of a name, or a question to the latest session; no name has a blank.
-        question: What was typed next.
+    What was typed first is enough of a name, or a question to the latest session: no name has a blank.
     """
     root = folders.state_root(settings.load().state_dir)
     if session is not None and question is None and any(each.isspace() for each in session):

@@ -66,11 +66,7 @@ class Wanted:
 
 
 async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
-    """Verify notebooks, several at a time.
-
-    Returns:
-        0 if all give what they show, 1 if one differs, 2 if one could not be run.
-    """
+    """Verify notebooks, several at a time; returns 0 if all show the same, 1 if one differs, 2 if one did not run."""
     strictness = Strictness(masks=read_masks(wanted.sanitize) if wanted.sanitize else (), tolerance=wanted.tolerance)
     chosen = load(**options)
     gate = asyncio.Semaphore(wanted.jobs or os.cpu_count() or 1)

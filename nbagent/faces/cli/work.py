@@ -67,15 +67,9 @@ async def work(
     results: IO[str] | None = None,
     keyboard: Keyboard | None = None,
 ) -> Ending:
-    """Start a session, show what `do` does with it, collect its files, and write its notebook.
+    """Start a session, show what `do` does with it, collect its files, and write its notebook if `exports` says so.
 
-    Args:
-        make: Makes the session.
-        do: Works with the session; Ctrl-C cancels it.
-        wanted: The flags that the person gave.
-        exports: Whether a notebook is to be written.
-        results: Where the cells' own output goes.
-        keyboard: Where the person types.
+    Ctrl-C cancels `do`. The cells' own output goes to `results`.
     """
     ended = Ending()
     try:

@@ -16,12 +16,7 @@ REPLAY = "replay:"
 
 
 class Contents:
-    """What a page can name.
-
-    Args:
-        manager: The server's own.
-        refused: What the person may not do with these files, such as `read`; empty if they may.
-    """
+    """What a page can name; `refused` is what the person may not do with these files, such as `read`."""
 
     def __init__(self, manager: ContentsManager, *, refused: str = "") -> None:
         self._refused = refused

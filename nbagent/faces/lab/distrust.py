@@ -49,9 +49,7 @@ PLUGIN = "@nbagent/panel:notebook"
 def guard(server: ServerApp, settings: dict[str, Any]) -> None:
     """Make harmless what sandboxed kernels say and save, on its way to the pages of a server.
 
-    Args:
-        server: The server.
-        settings: Those of its web application, of which the class of connections is replaced.
+    Of the settings, those of its web application, the class of connections is replaced.
     """
     setting = Setting(server)
     if issubclass(settings[CONNECTION], ZMQChannelsWebsocketConnection):  # else its kernels are on another machine

@@ -105,11 +105,7 @@ class NoJobError(UsageError):
 
 
 class Jobs:
-    """The jobs of this server.
-
-    Args:
-        lab: What is set.
-    """
+    """The jobs of this server."""
 
     def __init__(self, lab: Config) -> None:
         self._lab = lab
@@ -143,14 +139,7 @@ class Jobs:
             await self.remove(id)
 
     async def export(self, session: str, place: Path, path: str, *flags: str) -> Job:
-        """Begin to write the notebook of a session.
-
-        Args:
-            session: The session's id.
-            place: Where it goes.
-            path: The same, as pages name it.
-            *flags: Of the command `nbagent export`.
-        """
+        """Begin to write the notebook of a session to a place, for pages `path`; the flags are `nbagent export`'s."""
 
         async def work(_: Path) -> Exported:
             done = await programs.run("export", session, "--out", place, *flags, root=self._lab.root, seconds=SECONDS)

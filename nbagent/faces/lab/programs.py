@@ -44,12 +44,9 @@ class Done(NamedTuple):
 
 
 async def run(*words: str | Path, root: Path, seconds: float) -> Done:
-    """Run a command to its end; if this is cancelled, it is interrupted, and ends its sandbox.
+    """Run a command to its end, with this folder of sessions; it is stopped after some seconds.
 
-    Args:
-        *words: Its arguments.
-        root: The folder of sessions.
-        seconds: After which it is stopped.
+    If this is cancelled, the command is interrupted, and ends its sandbox.
     """
     variables = {**os.environ, "NBAGENT_STATE_DIR": str(root), "NO_COLOR": "1"}
     command = [sys.executable, "-P", "-m", "nbagent", *map(str, words)]
@@ -94,12 +91,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class Cached(Generic[T]):
-    """What takes seconds to find out, asked for at most once at a time and kept for a while.
-
-    Args:
-        ask: Finds it out.
-        seconds: How long it is kept.
-    """
+    """What takes seconds to find out by `ask`: at most once at a time, and kept for a while."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float) -> None:
         self._ask = ask
@@ -108,11 +100,7 @@ class Cached(Generic[T]):
         self._at = 0.0
 
     async def get(self, *, again: bool = False) -> T:
-        """What was found out; an error is not kept.
-
-        Args:
-            again: Whether it is to be found out anew.
-        """
+        """What was found out, be it now or `again`; an error is not kept."""
         asking = self._asking
         if asking is None or (asking.done() and (again or self._is_old(asking))):
             asking = self._asking = asyncio.ensure_future(self._ask())

@@ -48,14 +48,9 @@ _HEAD = b'{"records":['
 
 
 class Relay:
-    """One session and one page.
+    """One session and one page, which has the records up to `since`.
 
-    Args:
-        folder: The session's.
-        since: The number of the last record that the page has.
-        send: Sends a message to the page; is done when the page has taken it.
-        may_call: Whether the page may do more than look.
-        contents: The files that the page can name.
+    `send` is done when the page has taken a message. A page that may not call can only look. It can name the contents.
     """
 
     def __init__(

@@ -130,11 +130,7 @@ def cells_to_insert(session: AnySession, wanted: str) -> list[dict[str, Any]]:
 def put_below(cells: list[dict[str, Any]]) -> Generator[float, None, bool]:
     """Have nbagent's extension of JupyterLab put cells below the one that runs, so that one undo takes all out.
 
-    Yields:
-        Seconds to wait.
-
-    Returns:
-        Whether there is one that does.
+    Yields seconds to wait, and returns whether there is such an extension.
     """
     from comm import create_comm
 

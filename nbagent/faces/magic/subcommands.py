@@ -26,21 +26,14 @@ DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives 
 class Verbs:
     """Does the subcommands that need no notebook.
 
-    Args:
-        sessions: The sessions here.
-        beside: What the sandbox could be taken for, such as "this kernel"; its status says that it isn't that.
+    What the sandbox could be taken for, such as "this kernel", is `beside`: its status says that it isn't that.
     """
 
     def __init__(self, sessions: Sessions, *, beside: str = "") -> None:
         self._sessions, self._beside = sessions, beside
 
     async def do(self, request: Request, defaults: dict[str, Any]) -> str:
-        """Do a subcommand; returns what it says.
-
-        Args:
-            request: What was typed.
-            defaults: Options for a session that is begun for it.
-        """
+        """Do a subcommand; returns what it says. The defaults are options for a session that is begun for it."""
         name, argument = request.session, request.argument
         match request.verb:
             case "help":

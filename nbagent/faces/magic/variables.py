@@ -151,11 +151,9 @@ def size_here(value: Any) -> int:
 
 
 def unpack(kind: str, path: Path) -> Any:
-    """Read a variable that the sandbox wrote.
+    """Read a variable that the sandbox wrote and says to be of a kind.
 
-    Args:
-        kind: What the sandbox says that it is.
-        path: The file, which nobody may change any more: tables are mapped into memory. It may be removed.
+    Nobody may change the file any more: tables are mapped into memory. It may be removed.
     """
     if kind in ("text", "data"):
         return plain.read(path, is_text=kind == "text")

@@ -116,11 +116,7 @@ class Aims:
 
 @contextlib.contextmanager
 def prepared(*, state: Path) -> Iterator[Aims]:
-    """Make the targets, and remove them at the end.
-
-    Args:
-        state: The folder of this run's events, which the attacks must not see either.
-    """
+    """Make the targets, and remove them at the end; `state` has this run's events, which attacks must not see."""
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="nbagent-check-"))
         stack.callback(shutil.rmtree, folder, True)

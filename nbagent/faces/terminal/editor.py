@@ -21,11 +21,7 @@ EDITORS = ("editor", "sensible-editor", "nano", "micro", "vim", "vi")
 
 
 def command() -> list[str]:
-    """The editor that the person has chosen by `VISUAL` or `EDITOR`, with its words, else one that is installed.
-
-    Returns:
-        Nothing if there is none.
-    """
+    """The editor that the person has chosen by `VISUAL` or `EDITOR`, with its words, else one that is installed."""
     for name in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(os.environ.get(name, ""))

@@ -119,10 +119,9 @@ def waits_for(event: Event) -> str:
 
 
 class LineRenderer:
-    """Turns a session's events, one after the other, into lines.
+    """Turns a session's events, one after the other, into lines: if it is quiet, only of what must be known.
 
     Args:
-        quiet: Show no cells, only what must be known.
         code: Show the cells' code.
         coloured: Styles whose text keeps the colours that it came with.
         frames: Of a traceback, show all frames, or the person's own only.
@@ -211,9 +210,7 @@ class LineRenderer:
 def own_frames(frames: list[str], *, hint: str = "; -v shows them") -> list[str]:
     """A traceback of IPython's without its heading and the frames of libraries; its last piece stays.
 
-    Args:
-        frames: Its pieces.
-        hint: What is said where frames are left out, after their number.
+    The hint is said where frames are left out, after their number.
     """
     found: list[str] = []
     left = 0
