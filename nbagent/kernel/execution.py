@@ -21,9 +21,6 @@ class CellJob:
     """A cell that is to be run, with one request, or one more after each install.
 
     Attributes:
-        cell: Its number.
-        turn: The turn that it belongs to.
-        code: Its code.
         timeout: Seconds that each request may take.
         metadata: Sent along with each request, for nbagent's own code in the kernel.
         counted: Whether IPython's history has it.

@@ -49,10 +49,7 @@ def timeout_of(asked: float | None, limits: Limits) -> float:
 class TimedRequests:
     """Sends cells' code, and follows each request until it ends: by itself, at its timeout, or because its kernel died.
 
-    Args:
-        process: The kernel's process.
-        router: Gets the kernel's messages.
-        waited: Returns the seconds since a moment in which code waited for a person's answer. They don't count.
+    The seconds in which code `waited` for a person's answer don't count.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:

@@ -183,11 +183,6 @@ def _for_kernels(name: str | None) -> str:
 async def choose(name: str | None, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Engine:
     """The engine of that name, or the best that would start such sandboxes here; never `local` unless named.
 
-    Args:
-        name: An engine's name.
-        image: The kernel image.
-        specs: What is to be started.
-
     Raises:
         UsageError: There is none of that name.
         EngineUnavailable: It doesn't work here, or no engine does.

@@ -146,11 +146,9 @@ def size_of(source: Path) -> int:
 
 
 def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
-    """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
+    """The sandbox of a kernel that another client starts for a folder, which it sees read-only at /tmp/data.
 
-    Args:
-        cwd: The folder the kernel was started for.
-        config: The kernelspec's configuration: `trust`, and `data: false` to show it no folder.
+    The kernelspec's configuration has its `trust`, and `data: false` to show it no folder.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
@@ -162,13 +160,7 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
 
 
 def results_for_client(cwd: str | None, spec: SandboxSpec, *, config: dict[str, Any]) -> Receiver | None:
-    """What puts the files that are saved in such a kernel beside the notebook; None if that is turned off.
-
-    Args:
-        cwd: The folder the kernel was started for.
-        spec: The kernel's sandbox.
-        config: The kernelspec's configuration: `output: false` to turn it off.
-    """
+    """What puts the files that are saved in such a kernel beside the notebook; None if `output: false` says so."""
     from nbagent.core import settings
     from nbagent.sandbox.results.receiver import Receiver
 

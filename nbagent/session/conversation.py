@@ -113,11 +113,7 @@ class Conversation:
         self._agent = None
 
     async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
-        """Cancel the question and wait shortly for its `Answered`.
-
-        Args:
-            by: The task that stops the session. If it is the question's own, it is neither cancelled nor waited for.
-        """
+        """Cancel the question, unless it is the task that stops the session, and wait shortly for its `Answered`."""
         self._consent.close()
         asking = self._asking
         if asking is not None and asking is not by:
@@ -146,12 +142,7 @@ class Conversation:
     async def confirm(self, packages: list[Package], *, own: bool) -> None:
         """Ask about packages that the model's code needs, also after its turn: the code may have left a thread.
 
-        Args:
-            packages: In exactly these versions.
-            own: Whether the person's own cell or install runs, which asks nobody.
-
-        Raises:
-            InstallRefused: They are not approved.
+        An own cell or install of the person's asks nobody.
         """
         if self._asking is not None or not own:
             await self._consent.install(packages, turn=self.turns)

@@ -32,17 +32,7 @@ async def export(
     environment: bool,
     keep_attempts: bool | None,
 ) -> Path:
-    """Write the notebook of a session, as `AnySession.export` says.
-
-    Args:
-        parts: What the session works with.
-        place: Where the notebook goes.
-        spec: The session's, for a run in a fresh sandbox.
-        is_running: Whether the session has a kernel, and a log that takes events; it may end meanwhile.
-        force: As there, like the next two.
-        environment: As there.
-        keep_attempts: As there.
-    """
+    """Write the notebook of a session to a place, as `AnySession.export` says; the session may end meanwhile."""
     from nbagent.notebook.export import export, write
 
     await parts.data_hashed()

@@ -118,16 +118,7 @@ Force = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class CommandFlags:
-    """The flags of every command that starts a session, beside the session's options.
-
-    Attributes:
-        out: Where the notebook goes.
-        force: Let `out` replace a notebook that isn't nbagent's, or that the person has changed.
-        keep: Leave the kernel running, for `nbagent resume`.
-        as_json: Print one JSON object instead of text.
-        quiet: Show only what must be known.
-        verbose: Log to standard error, and show all of a traceback.
-    """
+    """The flags of every command that starts a session, beside the session's options."""
 
     out: Out = None
     force: Force = False

@@ -38,20 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a person says of a verification.
-
-    Attributes:
-        data: Folders in which data is looked for by name, and files of it.
-        sanitize: A file of masks, as nbval has it.
-        tolerance: The relative difference up to which numbers with a decimal point are the same.
-        sweep: Whether it runs again on other terms, to find what its cells depend on.
-        jobs: Notebooks at a time; None for as many as there are cores.
-        write: Whether the result is written into the notebooks.
-        junit: Where JUnit's XML goes.
-        pictures: The folder for pictures of what differs in figures.
-        as_json: Print one JSON object instead of tables.
-        quiet: Print only what differs.
-    """
+    """What a person says of a verification, by the flags of `nbagent verify`."""
 
     data: Sequence[Path] = ()
     sanitize: Path | None = None

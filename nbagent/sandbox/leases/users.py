@@ -114,8 +114,7 @@ def free(uid: int, lease: Path) -> None:
 def sweep(runtime: Path) -> list[int]:
     """Free the users whose lease is gone, unless a process still runs as one; returns the freed ones.
 
-    Args:
-        runtime: The folder of leases, beside which they are noted where nothing can be written to /run.
+    They are noted beside the folder of leases, `runtime`, where nothing can be written to /run.
     """
     freed: list[int] = []
     for each in _folders(runtime):

@@ -147,11 +147,7 @@ class Instance(abc.ABC):
         return users.mapped()
 
     def user(self, own: int | None) -> tuple[int, int]:
-        """The user and the group that code runs as, on the host.
-
-        Args:
-            own: The user that was reserved for the sandbox, if one was; its group has the same number.
-        """
+        """The user and the group that code runs as on the host: those of the user that was reserved, if one was."""
         return own or os.getuid(), own or os.getgid()
 
     def folders(self, scratch: Path) -> tuple[str, str]:  # noqa: ARG002 - for engines that isolate nothing

@@ -94,12 +94,7 @@ class Given:
             self._wanted.clear()
 
     def missing(self, cells: Mapping[int, str], given: Iterable[str]) -> list[int]:
-        """The cells that read a variable that is no longer held.
-
-        Args:
-            cells: The code of each by its number.
-            given: The paths of all variables that were given.
-        """
+        """The cells, of these by their numbers, that read a variable which was given and is no longer held."""
         gone = {*given} - self._held.keys()
         return [number for number, code in cells.items() if gone & {*_READ.findall(code)}]
 

@@ -23,12 +23,8 @@ from nbagent.session.files.given_variables import Given
 class KeptFiles:
     """Takes a session's uploaded files and given variables over into the sandbox that replaces another.
 
-    Args:
-        kernel: The session's; when it replaces a lost sandbox by itself, the variables are put back.
-        given: The variables that notebooks gave.
-        recording: The session so far.
-        watch: Told of the files that are put back, which no cell has made.
-        emit: Gets the events.
+    When the kernel replaces a lost sandbox by itself, the variables are put back. The watch is told of the files that are
+    put back, which no cell has made.
     """
 
     def __init__(

@@ -55,16 +55,7 @@ Attachment = UploadSource | tuple[str, UploadSource]
 class SessionFiles:
     """The files of one session, behind `AnySession.upload`, `download` and `files`.
 
-    Each call waits until the running cell has ended, as a cell would.
-
-    Args:
-        kernel: The session's, started.
-        output: The host's folder for what cells leave in /tmp/output and /workspace.
-        data: What the sandbox sees read-only.
-        emit: Gets the events.
-        alone: Held while a cell runs, and while files move.
-        quota: What may be kept.
-        recording: The session so far.
+    Each call waits until the running cell has ended, as a cell would: `alone` is held while a cell runs or files move.
 
     Attributes:
         given: The variables that notebooks gave.
