@@ -23,8 +23,8 @@ from nbagent.session.files.given_variables import Given
 class KeptFiles:
     """Takes a session's uploaded files and given variables over into the sandbox that replaces another.
 
-    When the kernel replaces a lost sandbox by itself, the variables are put back. The watch is told of the files that are
-    put back, which no cell has made.
+    When the kernel replaces a lost sandbox by itself, the variables are put back. The watch is told of the files, which
+    no cell has made.
     """
 
     def __init__(
