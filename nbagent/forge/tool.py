@@ -106,11 +106,7 @@ def digest(data: bytes) -> str:
 
 
 def check(draft: Draft) -> None:
-    """Check a draft, before a sandbox is started for it.
-
-    Raises:
-        ForgeError: The name, the sources, the description or a dependency is wrong.
-    """
+    """Check a draft, before a sandbox is started for it."""
     check_name(draft.name)
     words = draft.description
     if not words.strip() or len(words) > MAX_DESCRIPTION or UNUSABLE.search(words):
@@ -138,11 +134,7 @@ def check(draft: Draft) -> None:
 
 
 def check_name(name: str) -> None:
-    """Check the name of a tool.
-
-    Raises:
-        ForgeError: It is malformed or reserved.
-    """
+    """Check the name of a tool."""
     check_form(name)
     taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
     if taken or name in RESERVED or name in sys.stdlib_module_names or name in KERNEL_MODULES:

@@ -94,11 +94,7 @@ class Recovery:
     # -- after a cell -------------------------------------------------------------------------------------------
 
     async def after(self, request: ExecuteRequest) -> None:
-        """Note that a cell was stopped; if its kernel died, say so in its outputs and notes, and replace the kernel.
-
-        Raises:
-            SandboxError: The kernel could not be replaced.
-        """
+        """Note that a cell was stopped; if its kernel died, say so in its outputs and notes, and replace the kernel."""
         if not request.died:
             await self._after_survival(request)
             return
@@ -163,21 +159,13 @@ class Recovery:
     # -- another kernel -----------------------------------------------------------------------------------------
 
     async def restart(self, reason: str, *, cell: int) -> None:
-        """Replace the kernel on purpose, and don't restore its state.
-
-        Raises:
-            SandboxError: The new one did not start.
-        """
+        """Replace the kernel on purpose, and don't restore its state."""
         if self._replay is not None:
             self._replay.forget()
         await self._replace(reason, cell=cell)
 
     async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
-        """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
-
-        Raises:
-            SandboxError: The new one did not start.
-        """
+        """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so."""
         replay = self._replay or CellReplay()
         replay.seed(cells)
         self._untold = reason

@@ -66,11 +66,7 @@ class ServerConnection:
         self._declined: set[str] = set()
 
     async def tools(self) -> list[mcp_types.Tool]:
-        """The first `MAX_TOOLS` tools that the server lists now.
-
-        Raises:
-            McpError: It can't be reached, or doesn't answer.
-        """
+        """The first `MAX_TOOLS` tools that the server lists now."""
 
         async def ask(link: Link) -> list[mcp_types.Tool]:
             client = link.client

@@ -19,12 +19,7 @@ from nbagent.packages.uv import IndexUnreachableError, shorten
 
 
 async def fetch(wheels: list[Wheel], *, target: Target, most: int | None, work: Path) -> None:
-    """Unpack exactly these wheels into `work/site`, from the cache if it has them all.
-
-    Raises:
-        InstallRefused: A wheel has another hash than the index said, or they have more than `most` bytes.
-        InstallError: A wheel can't be fetched or unpacked.
-    """
+    """Unpack exactly these wheels into `work/site`, from the cache if it has them all."""
     write(work / "pylock.toml", render_lock(wheels))
     await _unpack("pylock.toml", [], target=target, most=most, work=work)
 

@@ -120,11 +120,7 @@ def has_egress(trust: Trust) -> bool:
 
 
 def check_asking(trust: Trust) -> None:
-    """Refuse to ask a person for hosts where no question would ever come.
-
-    Raises:
-        UsageError: The sandbox reaches every host, or none.
-    """
+    """Refuse to ask a person for hosts where no question would ever come."""
     if trust.network is not Network.LISTED:
         reach = "every host" if trust.network is Network.FULL else "no hosts"
         raise UsageError(

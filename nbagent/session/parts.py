@@ -128,21 +128,12 @@ class Parts:
 
     @staticmethod
     async def engine_for(plan: Plan, pool: KernelPool | None) -> Engine:
-        """The engine of a warm kernel that fits the plan, else the engine that the plan names, else the best one.
-
-        Raises:
-            SandboxError: No engine works here.
-        """
+        """The engine of a warm kernel that fits the plan, else the engine that the plan names, else the best one."""
         engine = pool.engine_for(plan.engine, plan.spec) if pool else None
         return engine or await registry.choose(plan.engine, image=plan.spec.image, specs=[plan.spec])
 
     async def begin(self, pool: KernelPool | None) -> None:
-        """Start the kernel or take one over, while the model is opened, and make all other parts.
-
-        Raises:
-            UsageError: The model can't be had.
-            SandboxError: The sandbox can't be started.
-        """
+        """Start the kernel or take one over, while the model is opened, and make all other parts."""
         opening = asyncio.create_task(self._open_model()) if self._plan.model.name else None
         await startup.side_by_side(self._begin(pool), opening)
 

@@ -222,11 +222,7 @@ class Bus:
         self._follower: asyncio.Task[None] | None = None
 
     async def publish(self, event: BusEvent) -> int:
-        """Write an event to the log, and return its number.
-
-        Raises:
-            StoreError: The event is malformed, or can't be written.
-        """
+        """Write an event to the log, and return its number."""
         if event.type is EventType.EVENTS_LOST:
             raise StoreError("An event of type EVENTS_LOST can't be published: the bus alone makes them.")
         check_name(event.source_agent, "source_agent")

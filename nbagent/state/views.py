@@ -41,11 +41,7 @@ class ViewReader:
         self._root = root
 
     def folder(self, session_id: str) -> Path:
-        """A session's folder.
-
-        Raises:
-            StoreError: There is no such session.
-        """
+        """A session's folder."""
         folder = self._root / "sessions" / session_id
         if not session_id or folder.name != session_id or not (folder / LOG_FILE).is_file():
             raise StoreError(f"There is no session {session_id[:80]!r}.", mend="See them all with: nbagent sessions")

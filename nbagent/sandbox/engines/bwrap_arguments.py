@@ -41,11 +41,7 @@ def arguments(
     files: Mapping[str, int],
     variables: Iterable[tuple[str, str | None]] = (),
 ) -> list[str]:
-    """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name.
-
-    Raises:
-        DataError: They are more than bwrap takes.
-    """
+    """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name."""
     full = trust.network is Network.FULL
     found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
     all_of = environment_variables(shared_library=made.shared_library, trust=trust, variables=variables)

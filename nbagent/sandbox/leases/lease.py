@@ -127,11 +127,7 @@ class Lease:
 
     @classmethod
     def take(cls, engine: str, spec: SandboxSpec, *, key: str = "", prefix: str = PREFIX) -> Lease:
-        """Make a lease: a new folder that is locked and has its terms before anybody can see it.
-
-        Raises:
-            SandboxError: It can't be made.
-        """
+        """Make a lease: a new folder that is locked and has its terms before anybody can see it."""
         root = runtime_root()
         terms = LeaseTerms(
             engine=engine, spec=_spec_to_write(spec), key=key, created=time.time(), origin=PathOrigin.here()
@@ -170,11 +166,7 @@ class Lease:
         return cls(folder, terms, file)
 
     def write(self, **changes: Any) -> None:
-        """Change some of the terms, and write all of them: whole, or not at all.
-
-        Raises:
-            SandboxError: They can't be written.
-        """
+        """Change some of the terms, and write all of them: whole, or not at all."""
         for name, value in changes.items():
             setattr(self.terms, name, value)
         try:

@@ -45,11 +45,7 @@ LOCK_SECONDS = 10.0
 
 
 def mapped() -> range:
-    """The users that this process's user namespace has for sandboxes.
-
-    Raises:
-        SandboxError: It has none.
-    """
+    """The users that this process's user namespace has for sandboxes."""
     for users in (WIDE, NARROW):
         if all(_maps(Path(f"/proc/self/{name}"), users) for name in ("uid_map", "gid_map")):
             return users
@@ -75,9 +71,6 @@ def reserve(lease: Path, *, among: range) -> int:
 
     It is a random one: a process that can't see what is reserved here, such as in a container with a folder /run of its
     own, will hardly ever take the same.
-
-    Raises:
-        SandboxError: None is left, or there is no room to write it down.
     """
     start = secrets.randbelow(len(among))
     try:

@@ -105,9 +105,6 @@ class SessionFiles:
 
         Returns:
             The cell with its files and notes, and the paths of the collected files.
-
-        Raises:
-            StoreError: The host's folder can't be written.
         """
         lost = self._collector.lose() if cell.state_lost else []
         try:
@@ -292,11 +289,7 @@ class SessionFiles:
         return [display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
-        """How often a text stands in a text file of the sandbox.
-
-        Raises:
-            TransferError: There is no such file, it is no text, or it can't be read.
-        """
+        """How often a text stands in a text file of the sandbox."""
         place = file_at(path, self._kernel.about)
         arguments = [place.inside, text]
         found = await self._one_at_a_time(

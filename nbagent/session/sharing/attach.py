@@ -20,8 +20,18 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
-from nbagent.core import events, fileio, folders
+from nbagent.core import fileio, folders
 from nbagent.core.errors import OwnerGone, UsageError, contained
+from nbagent.core.events import (
+    Answer,
+    Answered,
+    Asked,
+    CellFinished,
+    CellStarted,
+    Record,
+    SessionResumed,
+    SessionStarted,
+)
 from nbagent.core.session_log import SENT_PREFIX, Tail
 from nbagent.session.catalog import lookup
 from nbagent.session.files.sandbox_files import MAX_BYTES_IN_MEMORY, Uploaded
@@ -99,13 +109,13 @@ class Attached:
         self.is_replay = self.attended = False
         self.data: list[str] = []
         self.hosts: tuple[str, ...] | None = ()
-        self.news: list[events.Record] = []
-        self.unfinished: events.Answer | None = None
-        self._answered: events.Answer | None = None
+        self.news: list[Record] = []
+        self.unfinished: Answer | None = None
+        self._answered: Answer | None = None
         self._cell = 0
         self._figures: Path | None = None
         self._tail = Tail(self.folder)
-        self._readers: list[Callable[[events.Record], None]] = []
+        self._readers: list[Callable[[Record], None]] = []
         self._words = WordFeed()
         self._owner = OwnerConnection(self.folder, on_growth=self._read, on_words=self._words.say)
 
@@ -140,7 +150,7 @@ class Attached:
 
     # -- what happens -------------------------------------------------------------------------------------------
 
-    def follow(self, reader: Callable[[events.Record], None]) -> Callable[[], None]:
+    def follow(self, reader: Callable[[Record], None]) -> Callable[[], None]:
         self._readers.append(reader)
         return lambda: self._readers.remove(reader)
 
@@ -160,22 +170,22 @@ class Attached:
                 with contained(f"A reader of the session's events missed {type(record.event).__name__} {record.seq}"):
                     reader(record)
 
-    def _note(self, record: events.Record) -> None:
+    def _note(self, record: Record) -> None:
         self.last = record.seq
         self._words.hear(record)
         match record.event:
-            case events.SessionStarted(engine=engine, trust=trust, data=data, security=security, isolation=isolation):
+            case SessionStarted(engine=engine, trust=trust, data=data, security=security, isolation=isolation):
                 self.engine, self.trust, self.data = engine, trust, [each.path for each in data]
                 self.isolation = isolation
                 hosts = security.get("allowed_hosts", ())
                 self.hosts = () if not security.get("network_enabled") else None if hosts is None else tuple(hosts)
-            case events.Answered() as answer:
+            case Answered() as answer:
                 self._answered = answer
-            case events.Asked(turn=turn, replay=replay):
+            case Asked(turn=turn, replay=replay):
                 self.turns, self.is_replay = turn, replay
-            case events.CellStarted(cell=cell):
+            case CellStarted(cell=cell):
                 self._cell = cell
-            case events.CellFinished() | events.SessionResumed():
+            case CellFinished() | SessionResumed():
                 self._cell = 0
 
     async def open_artifact(self, artifact_id: str) -> tuple[Artifact, IO[bytes]]:
@@ -217,15 +227,13 @@ class Attached:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def ask(
-        self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()
-    ) -> events.Answer:
+    async def ask(self, question: str, *, files: Sequence[Attachment] = (), uploaded: Sequence[str] = ()) -> Answer:
         before, self.unfinished = self._answered, None
         async with self._shared_folder() if files else contextlib.nullcontext(self.folder) as folder:
             pairs = [each if isinstance(each, tuple) else (None, each) for each in files]
             sent = [await _readable(source, name, folder / str(at)) for at, (name, source) in enumerate(pairs)]
             try:
-                answer: events.Answer = await self.call("ask", question=question, files=sent, uploaded=[*uploaded])
+                answer: Answer = await self.call("ask", question=question, files=sent, uploaded=[*uploaded])
             except BaseException:
                 self.unfinished = self._answered if self._answered is not before else None
                 raise
