@@ -65,7 +65,6 @@ class SessionLog:
         limit: Bytes that the session may keep on the host's disk.
 
     Attributes:
-        folder: The session's folder.
         quota: Counts the bytes that the session keeps, those of its earlier processes included.
         last: The number of the last record, 0 before the first.
 

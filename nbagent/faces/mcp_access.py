@@ -66,7 +66,6 @@ class AccessControl:
     """ASGI middleware that checks each request as this module's docstring says, and reads its body within bounds.
 
     Args:
-        app: What is behind it.
         hosts: What a request may say in `Host`.
         token: What it must say in `Authorization`, as a bearer token; empty if nothing.
         origins: Pages that may send requests.

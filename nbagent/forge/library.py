@@ -36,8 +36,6 @@ class ToolEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A tool in the index.
 
     Attributes:
-        name: Its name.
-        description: What it does.
         versions: The SHA-256 of each version's file.
         made: When the newest version was made, in seconds since the epoch.
         used: When it was last called, or else made, in seconds since the epoch.

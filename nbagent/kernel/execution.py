@@ -28,7 +28,6 @@ class CellJob:
         stop: Why it is to be stopped; None as long as nobody wants that.
         state_lost: A sentence on why it found a new kernel; empty if it did not.
         installed: Packages that were installed for it.
-        notes: Sentences for its note.
         report: What nbagent's own code in the kernel said with the last reply; untrusted, empty if nothing.
         shown: The outputs of statements that don't run again after an install; None where all of it runs.
     """
@@ -53,11 +52,8 @@ class ExecuteRequest:
     """One execute request, which has ended when both its reply and the status `idle` have come.
 
     Attributes:
-        msg_id: Its message id.
-        outputs: The outputs so far.
         cell: The number of the cell that it runs.
         started: When it was sent, on the monotonic clock.
-        reply: The reply's content.
         idle: Whether the kernel said that it is idle again.
         half_done_at: When only one of reply and `idle` had come, on the monotonic clock.
         died: What the kernel did, as a clause, if it ended: "ran out of memory".

@@ -87,7 +87,6 @@ class MeteredStream:
     """A transport's stream of messages, counted on the way to the SDK.
 
     Args:
-        inner: The transport's stream.
         meter: Counts; the stream ends when a bound is exceeded.
         on_request: Called with the method when the server uses one of `ASKS`, which the SDK refuses.
         ended: Set when no more messages will come.

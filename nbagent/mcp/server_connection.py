@@ -46,7 +46,6 @@ class ServerConnection:
     """The connection to one server.
 
     Attributes:
-        server: The server's entry.
         revision: A number that grows when the server says that its tools changed.
     """
 

@@ -32,7 +32,6 @@ class Action:
     """An action that may need approval.
 
     Attributes:
-        kind: Its kind.
         tool: The name of the model's tool that does it.
         what: One line that describes it: the command, the packages with their versions, `server: tool`.
         code: The code that will run, or the arguments; a person may edit it.

@@ -82,7 +82,6 @@ class Stray:
 
     Attributes:
         kind: What it is, in a word or two: `container`.
-        name: Its name.
         created: Seconds since the epoch.
         remove: Removes it; returns whether this call did, and not somebody else at the same time.
     """

@@ -111,7 +111,6 @@ class EngineCandidate:
     """An engine, and what keeps it from starting certain sandboxes here.
 
     Attributes:
-        engine: The engine.
         report: What it can do here.
         lacking: Restrictions that the sandboxes need and that it doesn't enforce.
         unisolated: Whether it isolates nothing, though not all of the code is trusted.

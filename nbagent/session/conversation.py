@@ -31,10 +31,8 @@ class Conversation:
 
     Args:
         cells: Runs what the model writes.
-        files: The session's files.
         open_agent: Makes the agent when the first question comes; describing the data costs time.
         recording: The session so far, whose questions and answers the model remembers.
-        emit: Gets the events.
         say: Gets the words of each reply as the model writes them, with the question's number.
         consent: Decides whether the model's tools may act.
 

@@ -49,20 +49,15 @@ class Parts:
 
     Args:
         plan: What the session is to be.
-        engine: Starts its sandbox.
         consent: Decides whether the model's tools may act.
         telemetry: Counts, traces and logs its events.
         hosts: Rules of the hosts that the code may reach; None for the whole network.
         ask_hosts: Whether a person is asked about hosts that aren't listed.
 
     Attributes:
-        log: The session's log.
         words: The words of the reply that a model writes now.
         recording: The session so far, for the notebook.
-        kernel: Its kernel.
         cells: Runs cells. This and the next three are None until the kernel runs.
-        files: Moves files.
-        conversation: Asks the model.
         tools: The MCP servers; None without any.
         succeeded: The code of the cells that succeeded.
         news: The events that the start emitted before anybody could follow.

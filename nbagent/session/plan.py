@@ -28,12 +28,9 @@ class Plan:
     """What a session is to be, and which earlier session it resumes.
 
     Attributes:
-        id: The session's id.
-        options: As they were given.
         root: The folder of the person's state.
         engine: The engine's name; None to have one chosen.
         spec: What the sandbox is to be.
-        agent: How the agent works.
         model: Opens the model, its fallbacks and its critic.
         restore: What becomes of a lost kernel's variables.
         servers: MCP servers whose tools the model is offered.

@@ -18,7 +18,6 @@ class Bell:
     If the machine has no inotify instance left, `look` is called every `POLL_SECONDS` instead.
 
     Args:
-        path: The file.
         look: Returns a value that changes with the file.
     """
 

@@ -95,7 +95,6 @@ class Subscription:
 
     Args:
         log: The log that it reads.
-        agent_id: The agent that subscribes.
         after: The number of the event after which to begin.
         size: Events that may wait in memory.
 

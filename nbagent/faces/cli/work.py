@@ -36,7 +36,6 @@ class Ending:
         notebook: Where its notebook is, if one was wanted.
         left: Why files that cells saved did not arrive, by their paths in the sandbox.
         error: The first error.
-        stopped: Whether Ctrl-C ended it.
     """
 
     session: AnySession | None = None

@@ -45,10 +45,6 @@ class Job:
 
     Args:
         work: Does it, with a folder for what lies beside its result.
-
-    Attributes:
-        id: Its id.
-        folder: That folder.
     """
 
     def __init__(self, work: Callable[[Path], Awaitable[Exported | Verified]]) -> None:

@@ -29,7 +29,6 @@ class Shown:
 
     Attributes:
         number: Its number within the session.
-        code: Its code.
         outputs: nbformat outputs so far; final once it has ended.
         status: `running`, then as it ended.
         seconds: How long it took; 0 while it runs.

@@ -107,7 +107,6 @@ class Widgets:
 
     Args:
         answer: Gives the session an answer.
-        stop: Stops the question.
         show: Shows a widget in the cell; returns its `DisplayHandle`.
     """
 

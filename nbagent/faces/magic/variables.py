@@ -33,7 +33,6 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """A variable on its way into the sandbox.
 
     Attributes:
-        name: Its name, there too.
         told: What it is in words, with its size and columns.
         code: What makes it there.
         file: The name of the file that the code reads from `VARIABLES`.

@@ -102,7 +102,6 @@ class Outcome:
     """The findings on one engine.
 
     Attributes:
-        engine: The engine's name.
         trust: The trust level of the sandbox.
         findings: One for each probe of that level.
     """

@@ -93,8 +93,6 @@ class Finding:
     """The finding of one probe.
 
     Attributes:
-        probe: The probe.
-        verdict: Whether the sandbox held.
         seen: The result of the attack, in words.
         reason: For a known failure, the reason.
     """

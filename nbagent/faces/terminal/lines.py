@@ -43,7 +43,6 @@ class StyledLine(msgspec.Struct, frozen=True):
     """Something to show.
 
     Attributes:
-        style: What it is.
         text: A line, or several, without the last one's end; for `output` a piece of text with all its line ends, for
             a `figure` a name for its file.
         content: The figure's bytes.

@@ -70,7 +70,6 @@ class FileWatch:
     """Looks at the folders of a kernel, and reports each file once, and again when it has changed.
 
     Args:
-        kernel: The session's kernel.
         output: The output folder, by its path inside.
         bound: How many files of the output folder, and of the working folder, one look reports; the next look reports
             the others.

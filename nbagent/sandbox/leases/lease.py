@@ -49,7 +49,6 @@ class LeaseTerms(msgspec.Struct, kw_only=True):
     """What a lease says, as written to `lease.json`.
 
     Attributes:
-        engine: The engine's name.
         spec: What the sandbox is to be.
         key: The kernel connection's signing key.
         created: Seconds since the epoch.
@@ -105,12 +104,7 @@ def _cannot_write(path: Path, error: OSError) -> SandboxError:
 
 
 class Lease:
-    """A lease that this process holds, from `take` or `take_over` until `release` or the process's end.
-
-    Attributes:
-        folder: The private folder.
-        terms: What the lease says.
-    """
+    """A lease that this process holds, from `take` or `take_over` until `release` or the process's end."""
 
     def __init__(self, folder: Path, terms: LeaseTerms, file: IO[bytes]) -> None:
         self.folder = folder

@@ -50,10 +50,8 @@ class InstancePlan:
         spec: What the sandbox is to be.
         lease: Its lease. The instance writes to the lease's parts what others must know to end it if this process dies.
         shared: The folder that it sees read-only at /run/nbagent.
-        scratch: Its scratch folder.
         mounts: The data that it sees, all read-only.
         uid: The user that code runs as, on the host.
-        gid: The group.
     """
 
     spec: SandboxSpec

@@ -37,10 +37,6 @@ class Summary(msgspec.Struct, kw_only=True):
         about: The first question, else the first line of code.
         started: Seconds since the epoch.
         changed: When the last event happened before this was written, in seconds since the epoch.
-        engine: The engine's name.
-        trust: The trust level's name.
-        questions: Questions asked.
-        cells: Cells run.
         usage: What models used for its questions, those that have not ended included.
         has_ended: Whether it was stopped, rather than detached from or killed.
     """

@@ -31,7 +31,6 @@ class Given:
 
     Args:
         bound: Bytes of all together, beyond which the oldest are dropped when another one is hashed.
-        emit: Gets the events.
     """
 
     def __init__(self, bound: int, emit: Callable[[Event], object]) -> None:
