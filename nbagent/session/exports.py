@@ -62,7 +62,7 @@ async def export(
 def _remember(written: Path, needed: list[DataSeen]) -> FileSaved:
     """Note where an exported notebook is, and what it needs; returns the event of it."""
     # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-    folders.remember_export(folders.state_root(settings.load().state_dir), written, needed)
+    folders.remember_export(settings.state_root(), written, needed)
     with written.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return FileSaved(path=str(written), size=written.stat().st_size, sha256=digest)

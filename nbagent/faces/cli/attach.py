@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import IO, Any
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
@@ -253,7 +253,7 @@ async def in_background(session: str | None, **given: Any) -> int:
 
 def is_running(session: str) -> bool:
     """Whether a process owns a session."""
-    return lookup.is_running(lookup.find(folders.state_root(settings.load().state_dir), session))
+    return lookup.is_running(lookup.find(settings.state_root(), session))
 
 
 def refuse_options(session: str, given: Mapping[str, Any]) -> None:

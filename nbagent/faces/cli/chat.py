@@ -54,7 +54,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
         async with starting(view):
             attached = await sessions.get("", {}, given)
         print(WELCOME, file=sys.stderr)
-        prompt = _prompt(folders.state_root(settings.load().state_dir) / "chat-history")
+        prompt = _prompt(settings.state_root() / "chat-history")
         while True:
             try:
                 line = (await prompt.prompt_async("> ")).strip()
@@ -81,7 +81,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
 
 def _meant(name: str) -> str:
     """The name of a session: what begins as an id does is enough of one that there is, all else is a whole name."""
-    return lookup.find(folders.state_root(settings.load().state_dir), name).name if _ID.match(name) else name
+    return lookup.find(settings.state_root(), name).name if _ID.match(name) else name
 
 
 async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:

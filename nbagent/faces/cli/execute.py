@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.policy import Network
 from nbagent.core.text import one_line, safe
@@ -95,7 +95,7 @@ def data_for(source: str | None, **options: Any) -> list[str] | Mapping[str, str
         return data
     if not source.endswith(".ipynb") or not is_ours(Path(source)):
         return [*data, *map(str, _beside(Path(source), **options))]
-    found, changed, missing = with_needed(data, Path(source), root=folders.state_root(settings.load().state_dir))
+    found, changed, missing = with_needed(data, Path(source), root=settings.state_root())
     warnings = [f"{name} is not what it was when {source} was made." for name in changed]
     warnings += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
     for each in warnings:

@@ -23,12 +23,12 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 def session_ids(incomplete: str) -> list[str]:
     """The names of sessions that begin so, the latest first, for a shell to complete."""
-    from nbagent.core import folders, settings
+    from nbagent.core import settings
     from nbagent.core.errors import NbagentError
     from nbagent.session.catalog import lookup
 
     with contextlib.suppress(NbagentError):  # nobody asked for an answer
-        root = folders.state_root(settings.load().state_dir)
+        root = settings.state_root()
         return sorted((each.name for each in lookup.folders(root) if each.name.startswith(incomplete)), reverse=True)
     return []
 

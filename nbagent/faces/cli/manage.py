@@ -7,7 +7,7 @@ import json
 import time
 from dataclasses import asdict
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
@@ -19,7 +19,7 @@ def shell(session: str) -> int:
     """Open a shell in a session's sandbox; returns the shell's exit code."""
     from nbagent.faces.terminal import shell as terminal
 
-    found = session_list.info_of(folders.state_root(settings.load().state_dir), session)
+    found = session_list.info_of(settings.state_root(), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
     if not saved_spec.read_spec(found).trust.allow_shell:

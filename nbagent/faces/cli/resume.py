@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
@@ -27,7 +27,7 @@ def named(session: str | None, question: str | None) -> tuple[str, str | None]:
 
     What was typed first is enough of a name, or a question to the latest session: no name has a blank.
     """
-    root = folders.state_root(settings.load().state_dir)
+    root = settings.state_root()
     if session is not None and question is None and any(each.isspace() for each in session):
         session, question = None, session
     found = lookup.find(root, session)

@@ -32,7 +32,7 @@ class Config:
     @property
     def root(self) -> Path:
         """The folder of all sessions."""
-        return folders.state_root(self.state_dir or settings.load().state_dir).absolute()
+        return settings.state_root(self.state_dir).absolute()
 
     @property
     def manager(self) -> SessionManager:

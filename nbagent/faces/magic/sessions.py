@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nbagent.core import fileio, folders, settings
+from nbagent.core import fileio, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.options import declared
 from nbagent.session.catalog import lookup
@@ -147,7 +147,7 @@ def _is_own(file: str) -> bool:
 
 
 def _root() -> Path:
-    return folders.state_root(settings.load().state_dir).absolute()
+    return settings.state_root().absolute()
 
 
 def _checked(name: str) -> str:
