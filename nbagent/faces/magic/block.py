@@ -61,10 +61,8 @@ class Shown:
 class Block:
     """One question as a notebook shows it.
 
-    Args:
-        title: What stands at its head, beside the state: the model, or what is done.
-
     Attributes:
+        title: What stands at its head, beside the state: the model, or what is done.
         parts: Cells and notes, in the order in which they came.
         words: The end of the reply that the model is writing.
         answer: The answer, once it is there.
@@ -75,8 +73,8 @@ class Block:
         is_shown: Whether it stands in the notebook.
     """
 
-    def __init__(self, title: str = "") -> None:
-        self.title = title
+    def __init__(self) -> None:
+        self.title = ""
         self.parts: list[Note | Shown] = []
         self.words = ""
         self.answer: events.Answered | None = None
