@@ -26,8 +26,7 @@ class Changes:
 class AcceptedTools:
     """The digests of tools, by server and tool, from when they were first seen or last accepted.
 
-    Args:
-        file: The file that keeps them; None keeps them in memory.
+    They are kept in a file, or else in memory.
 
     Raises:
         StoreError: The file can't be read.

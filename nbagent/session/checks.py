@@ -90,9 +90,7 @@ def mcp_servers(given: str | bool) -> list[ServerEntry]:
 def known_engine(name: str | None, *, image: str | None = None) -> str | None:
     """The engine's name, or None to have one chosen.
 
-    Args:
-        name: What the person calls it, if they name one.
-        image: The image that they want, which only some engines take: it is never passed over in silence.
+    An image that a person wants is never passed over in silence, though only some engines take one.
 
     Raises:
         UsageError: There is no such engine, or it takes no images.

@@ -95,10 +95,7 @@ def _make(path: Path) -> None:
 class SqliteLog:
     """An `EventLog` in a table. AUTOINCREMENT never gives a number twice, nor leaves one out.
 
-    Args:
-        connection: A connection of its own, in autocommit mode.
-        bell: The file beside the database that is touched after each event.
-        translate: Makes a `StoreError` of an exception of SQLite's.
+    It has a connection of its own, in autocommit mode; the bell is touched after each event.
     """
 
     def __init__(self, connection: aiosqlite.Connection, *, bell: Path, translate: Translate) -> None:

@@ -51,7 +51,6 @@ class Asking:
     """One question: the session's side of it in the portal's thread, and the notebook's side in the caller's.
 
     Args:
-        defaults: Options for a session that is begun.
         note: For the model, behind the question.
         attended: Whether somebody answers what is asked.
         draw: Shows the block as it is.

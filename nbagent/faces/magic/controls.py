@@ -101,9 +101,7 @@ def _line(prompt: str, *, at_end: str) -> str:
 class Widgets(Controls):
     """A Stop button, and for each question buttons and a field in which its code can be edited.
 
-    Args:
-        answer: Gives the session an answer.
-        show: Shows a widget in the cell; returns its `DisplayHandle`.
+    They are shown in the cell by `show`, which returns a widget's `DisplayHandle`.
     """
 
     def __init__(self, answer: AnswerGiver, *, stop: Callable[[], None], show: Callable[[Any], Any]) -> None:
