@@ -65,8 +65,10 @@ async def execute(
         names = ", ".join(run.skipped[:MOST_NAMED])
         more = f" and {len(run.skipped) - MOST_NAMED:,} more" if len(run.skipped) > MOST_NAMED else ""
         print(one_line(f"Tagged skip-execution, and not run: {names}{more}.", 2_000), file=sys.stderr)
-    if told := _unseen(run, source) or _too_long(run):
+    if told := _unseen(run, source):
         print(safe(told), file=sys.stderr)
+    elif run.status == "timeout":
+        print("A cell may run longer with --timeout SECONDS.", file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"
     if wanted.as_json:
         json_output.show(json_output.executed(run, ended, seconds=time.monotonic() - started))
@@ -128,7 +130,3 @@ def _unseen(run: Run, source: str | None) -> str:
             if name not in ("", ".", "..") and Path(str(source)).with_name(name).exists():
                 return f"{name} lies beside {source}, and its code did not see it: give it with --data."
     return ""
-
-
-def _too_long(run: Run) -> str:
-    return "A cell may run longer with --timeout SECONDS." if run.status == "timeout" else ""

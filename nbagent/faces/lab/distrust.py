@@ -139,10 +139,7 @@ class Harmless(ZMQChannelsWebsocketConnection):
                 if was_full and self._bytes <= MAX_WAITING and not self._is_gone:
                     for each in self.channels.values():
                         each.on_recv_stream(self.handle_outgoing_message)
-                with (
-                    contained("A message of a sandboxed kernel is not passed on"),
-                    contextlib.suppress(WebSocketClosedError),
-                ):
+                with contained(NOT_PASSED), contextlib.suppress(WebSocketClosedError):
                     self._pass(stream, harmless)
         finally:
             self._passing = None

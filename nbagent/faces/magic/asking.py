@@ -308,10 +308,9 @@ async def take(session: Attached, name: str) -> Any:
 
 def _question(request: Request, packed: list[Packed], note: str) -> str:
     """The question, with what the model is told of the variables that went over and of those that are wanted."""
-    told = [f"{each.told}" for each in packed]
     parts = [request.question]
-    if told:
-        parts.append(f"{GIVEN}:\n" + "\n".join(f"- {each}" for each in told))
+    if packed:
+        parts.append(f"{GIVEN}:\n" + "\n".join(f"- {each.told}" for each in packed))
     if request.take:
         parts.append(f"{TAKEN} {' and '.join(request.take)}: it is taken from the kernel.")
     return "\n\n".join(filter(None, [*parts, note]))
