@@ -94,10 +94,7 @@ class Watcher:
 def cells_to_insert(session: AnySession, wanted: str) -> list[dict[str, Any]]:
     """The cells that are to be put into the notebook, each as its `source` and what is known of it, its `facts`.
 
-    Args:
-        session: Whose cells.
-        wanted: `all`, the number of one, or nothing for those of the last answer. Those that failed or were undone are
-            left out.
+    Wanted are `all`, one by its number, or nothing for those of the last answer. What failed or was undone is left out.
     """
     from nbagent.notebook.build import facts
     from nbagent.notebook.place import source_digest

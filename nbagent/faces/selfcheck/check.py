@@ -124,16 +124,10 @@ async def check(
     timeout: float | None = None,  # noqa: ASYNC109 - of each attack
     start_timeout: float | None = None,
 ) -> Outcome:
-    """Run the probes of a trust level against an engine.
+    """Run the probes of a trust level against an engine; `notify` is called with each finding.
 
-    An engine that isolates nothing can run at `trusted` only; it gets the probes of all levels.
-
-    Args:
-        engine: The engine.
-        level: The trust level.
-        notify: Called with each finding.
-        timeout: Seconds that an attack may take, on a machine where 60 are too few; fewer are not heeded.
-        start_timeout: Seconds that a sandbox may take to start.
+    An engine that isolates nothing can run at `trusted` only; it gets the probes of all levels. An attack may take
+    longer where 60 seconds are too few; a shorter timeout is not heeded.
     """
     report = engine.check()
     reasons = _reasons(engine, report)

@@ -33,16 +33,10 @@ def command() -> list[str]:
 
 
 async def edit(text: str, *, editor: list[str], suffix: str, over: asyncio.Future[None]) -> str:
-    """Have a text edited, in a folder that nobody else sees and that is gone afterwards.
+    """Have a text edited, in a folder that nobody else sees and that is gone afterwards; returns what was saved.
 
-    Args:
-        text: What it is now.
-        editor: The command.
-        suffix: The file's ending, by which editors know a language.
-        over: Ends the editor when it is done.
-
-    Returns:
-        What was saved. An end of line that the editor has put behind the last one is not part of it.
+    By the suffix, editors know a language; the editor is ended when `over` is done. An end of line that it has put
+    behind the last one is not part of the text.
     """
     with tempfile.TemporaryDirectory(prefix="nbagent-edit-") as folder, _kept_terminal():
         path = Path(folder) / f"code{suffix}"
