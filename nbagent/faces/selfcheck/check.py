@@ -25,6 +25,7 @@ from nbagent.faces.selfcheck import (
     programs_inside,
     spying_inside,
     system_calls_inside,
+    uncounted_memory_inside,
 )
 from nbagent.faces.selfcheck.probe import (
     BELOW_TRUSTED,
@@ -65,6 +66,7 @@ GROUPS = (
     limits_inside.PROCESSOR,
     limits_inside.DISK,
     machine_wide_inside.GROUP,
+    uncounted_memory_inside.GROUP,
     neighbours_inside.GROUP,
 )
 """In the order in which the attacks run: without isolation, what is written to data, or used up by a neighbour, is
