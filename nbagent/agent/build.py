@@ -108,11 +108,7 @@ async def build(
         ),
         programs=seen.programs,
         evaluation=Evaluation(
-            model,
-            numbers.checkable,
-            rounds=options.max_iterations,
-            checks=checks,
-            labels=view.labels(),
+            model, numbers.checkable, rounds=options.max_iterations, checks=checks, labels=view.labels()
         ),
         approvals=ApprovalMiddleware(consent),
         memory=await open_memory() if open_memory and not model.is_replay else None,
@@ -196,9 +192,6 @@ def build_agent(
         claims: Finds the numbers of an answer in the outputs; without it, an answer has none.
         data: The data that the sandbox sees, read-only.
         more_tools: Tools beside those of the kernel.
-
-    Raises:
-        ModelError: A recorded model has a fallback or is one, and can't go on where another model left off.
     """
     models = (model, *fallback)
     if fallback and any(each.is_replay for each in models):

@@ -22,7 +22,6 @@ class Private(NamedTuple):
 
     Attributes:
         owner: The class or module that has the name, as `module:name` or `module`.
-        name: The name.
         why: The use for which there is no public name.
     """
 

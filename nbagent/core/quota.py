@@ -16,7 +16,6 @@ class Quota:
         used: Bytes that it keeps already.
 
     Attributes:
-        limit: As given.
         used: Bytes that were kept so far.
         refused: Bytes that were refused.
     """

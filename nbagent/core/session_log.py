@@ -28,26 +28,12 @@ from typing import IO
 
 import msgspec
 
-from nbagent.core import fileio
+from nbagent.core import events, fileio
 from nbagent.core.errors import NewerLog, StoreError, contained
-from nbagent.core.events import (
-    CellFinished,
-    CommandRun,
-    Event,
-    LateOutputAdded,
-    OutputAdded,
-    OutputsCleared,
-    OutputUpdated,
-    QuotaReached,
-    Record,
-    WidgetsChanged,
-    from_json,
-    to_json,
-)
 from nbagent.core.folders import LOG_FILE, check_session_id
 from nbagent.core.quota import Quota
 
-Reader = Callable[[Record], None]
+Reader = Callable[[events.Record], None]
 DEFAULT_QUOTA_BYTES = 4096 * 1024 * 1024
 """Bytes that a session may keep by default."""
 SENT_PREFIX = ".sent-"
@@ -57,7 +43,14 @@ LOCK_SECONDS = 0.5
 """Seconds to wait for a process that has a session's lock only to look at it, or to write its summary."""
 MAX_SPILLED_CHARACTERS = 256 * 1024 * 1024
 """Characters of each stream that a cell may spill; further ones are counted in the notebook, and dropped."""
-BULK_EVENTS = (OutputAdded, OutputUpdated, OutputsCleared, LateOutputAdded, WidgetsChanged, CommandRun)
+BULK_EVENTS = (
+    events.OutputAdded,
+    events.OutputUpdated,
+    events.OutputsCleared,
+    events.LateOutputAdded,
+    events.WidgetsChanged,
+    events.CommandRun,
+)
 """Events that code can produce in any number and size."""
 _UNKNOWN_TYPE = re.compile(r"Invalid value .* - at `\$\.event\.type`", re.DOTALL)
 """What msgspec says of an event whose type is a name that it doesn't know."""
@@ -72,7 +65,6 @@ class SessionLog:
         limit: Bytes that the session may keep on the host's disk.
 
     Attributes:
-        folder: The session's folder.
         quota: Counts the bytes that the session keeps, those of its earlier processes included.
         last: The number of the last record, 0 before the first.
 
@@ -124,7 +116,7 @@ class SessionLog:
                 self.last += 1
             file.truncate(whole)
 
-    def emit(self, event: Event) -> Record:
+    def emit(self, event: events.Event) -> events.Record:
         """Write an event to the log, then give it to every reader.
 
         Once the quota is used up, the events of `BULK_EVENTS` are left out, and one `QuotaReached` says so. A reader's
@@ -133,7 +125,7 @@ class SessionLog:
         Raises:
             StoreError: The event can't be written; no reader got it.
         """
-        record = Record(self.last + 1, time.time(), event)
+        record = events.Record(self.last + 1, time.time(), event)
         record, line = self._encode(record)
         if not isinstance(event, BULK_EVENTS):
             self.quota.add(len(line))
@@ -142,7 +134,7 @@ class SessionLog:
             if not self.quota.spare(len(line)):
                 return record
             record, line = self._encode(record)
-        if isinstance(event, CellFinished):
+        if isinstance(event, events.CellFinished):
             self.quota.add(len(line))  # counted twice, since the notebook will have it too
         self._write(line)
         self.last = record.seq
@@ -154,22 +146,22 @@ class SessionLog:
                 reader(record)
         return record
 
-    def _encode(self, record: Record) -> tuple[Record, bytes | bytearray]:
+    def _encode(self, record: events.Record) -> tuple[events.Record, bytes | bytearray]:
         """A record as a line of the log, with its line end; lone surrogates are replaced."""
         try:
             return record, self._encoder.encode_lines([record])
         except UnicodeEncodeError:
-            record = from_json(to_json(record), Record)
+            record = events.from_json(events.to_json(record), events.Record)
             return record, self._encoder.encode_lines([record])
 
-    def _leave_out(self, record: Record) -> Record:
+    def _leave_out(self, record: events.Record) -> events.Record:
         """Emit `QuotaReached`, once; returns the record that is left out, with the number that is its own then."""
         if self._quota_told:
             return record
         self._quota_told = True
-        self.emit(QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
+        self.emit(events.QuotaReached(cell=getattr(record.event, "cell", 0), limit=self.quota.limit))
         # A reader of that event may have emitted more.
-        return Record(self.last + 1, record.at, record.event)
+        return events.Record(self.last + 1, record.at, record.event)
 
     def _write(self, line: bytes | bytearray) -> None:
         try:
@@ -193,7 +185,7 @@ class SessionLog:
             self._strict.append(reader)
         return lambda: self._readers.remove(reader)
 
-    def since(self, seq: int = 0) -> Iterator[Record]:
+    def since(self, seq: int = 0) -> Iterator[events.Record]:
         """The records after number `seq`, from the log."""
         return read_log(self.folder, since=seq)
 
@@ -249,10 +241,10 @@ class Tail:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOG_FILE
-        self._decoder = msgspec.json.Decoder(Record)
+        self._decoder = msgspec.json.Decoder(events.Record)
         self._at = 0
 
-    def new(self, *, since: int = 0) -> Iterator[Record]:
+    def new(self, *, since: int = 0) -> Iterator[events.Record]:
         """The whole records that were written since the last call.
 
         Args:
@@ -290,7 +282,7 @@ class Tail:
             raise StoreError(f"The log {self._path} can't be read: {error}") from error
 
 
-def read_log(folder: Path, *, since: int = 0) -> Iterator[Record]:
+def read_log(folder: Path, *, since: int = 0) -> Iterator[events.Record]:
     """The records of a session's log after number `since`.
 
     Raises:

@@ -22,6 +22,7 @@ from typing import Any, Unpack, get_args
 import msgspec
 import platformdirs
 
+from nbagent.core import folders
 from nbagent.core.budget import Budget
 from nbagent.core.errors import UsageError
 from nbagent.core.options import OTHER_NAMES, Keywords, Options, declared, fields
@@ -49,6 +50,11 @@ def load(**given: Unpack[Keywords]) -> Options:
         # The entries of a table are overridden one by one.
         found[name] = {**found.get(name, {}), **value} if isinstance(value, dict) else value
     return override(Options(**found), **given)
+
+
+def state_root(folder: str | Path | None = None) -> Path:
+    """The folder of all of this person's state: the given one, or where the settings say."""
+    return folders.state_root(folder or load().state_dir)
 
 
 def override(options: Options, **given: Unpack[Keywords]) -> Options:

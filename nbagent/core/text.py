@@ -28,7 +28,7 @@ _ESCAPE: Final = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # system commands and other strings: titles, links, the clipboard
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moving, clearing, reporting
     r"|\x1b[ -/]*[0-~]?"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]",
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 
 SURROGATES: Final = re.compile("[\ud800-\udfff]")

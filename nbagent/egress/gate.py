@@ -69,11 +69,7 @@ class Gate:
         return ruling.by
 
     def allow(self, entry: str) -> None:
-        """Add an entry to the list; it overrides earlier decisions. Call it on the proxy's own thread.
-
-        Raises:
-            UsageError: The entry has another form.
-        """
+        """Add an entry to the list; it overrides earlier decisions. Call it on the proxy's own thread."""
         self._rules.add(entry)
 
     async def _rule(self, key: tuple[str, int], host: str, port: int) -> _Ruling:

@@ -92,11 +92,7 @@ class Rules:
             self.add(entry)
 
     def add(self, entry: str) -> None:
-        """Add an entry.
-
-        Raises:
-            UsageError: It has another form.
-        """
+        """Add an entry."""
         host, _, port = allowed_host(entry).partition(":")
         domain = host.startswith("*.")
         known = self._domains if domain else self._names

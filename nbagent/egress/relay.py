@@ -119,10 +119,7 @@ class HostConnection:
             await _until_first(self._respond(client, server), self._request(client, server, request))
 
     async def _pump(
-        self,
-        receive: Callable[[], Awaitable[bytes]],
-        send: Callable[[bytes], Awaitable[None]],
-        target: socket.socket,
+        self, receive: Callable[[], Awaitable[bytes]], send: Callable[[bytes], Awaitable[None]], target: socket.socket
     ) -> None:
         """Relay one direction until its source ends, then shut the target's side down; the other direction goes on."""
         while data := await receive():

@@ -38,9 +38,7 @@ def _awaited(
     return call
 
 
-def _settled(
-    method: Callable[Concatenate[Any, P], T | Awaitable[T]],
-) -> Callable[Concatenate[BlockingSession, P], T]:
+def _settled(method: Callable[Concatenate[Any, P], T | Awaitable[T]]) -> Callable[Concatenate[BlockingSession, P], T]:
     """The same for a call that returns at once where the session is."""
 
     @functools.wraps(method)

@@ -32,11 +32,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def allowed_origin(text: str) -> str:
-    """The origin of a page that may talk to this server, as browsers write it.
-
-    Raises:
-        UsageError: It is not of this machine.
-    """
+    """The origin of a page that may talk to this server, as browsers write it."""
     if not re.fullmatch(r"http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", text):
         raise UsageError(
             f"{text!r} is no origin of this machine.",
@@ -46,11 +42,7 @@ def allowed_origin(text: str) -> str:
 
 
 def checked_token(text: str) -> str:
-    """The token that a person chose; without one, a new one.
-
-    Raises:
-        UsageError: It is short, or can't stand in a header.
-    """
+    """The token that a person chose; without one, a new one."""
     if not text:
         return secrets.token_urlsafe(32)
     if not re.fullmatch(rf"[!-~]{{{MIN_TOKEN_CHARACTERS},}}", text):
@@ -74,7 +66,6 @@ class AccessControl:
     """ASGI middleware that checks each request as this module's docstring says, and reads its body within bounds.
 
     Args:
-        app: What is behind it.
         hosts: What a request may say in `Host`.
         token: What it must say in `Authorization`, as a bearer token; empty if nothing.
         origins: Pages that may send requests.

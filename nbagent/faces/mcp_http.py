@@ -39,14 +39,7 @@ HEAD_SECONDS = 10.0
 
 
 def address(text: str) -> int | Path:
-    """Where to listen: a port of 127.0.0.1, or the path of a Unix socket.
-
-    Args:
-        text: `PORT`, `127.0.0.1:PORT` or `PATH.sock`.
-
-    Raises:
-        UsageError: It is none of these; other addresses are refused with the reason.
-    """
+    """Where to listen: a port of 127.0.0.1 (`PORT`, `127.0.0.1:PORT`), or the path of a Unix socket (`PATH.sock`)."""
     found = re.fullmatch(r"(?:(?:127\.0\.0\.1|localhost):)?([0-9]{1,5})", text)
     if found and int(found[1]) < 65536:
         return int(found[1])
@@ -61,11 +54,7 @@ def address(text: str) -> int | Path:
 
 
 def listen(where: int | Path) -> socket.socket:
-    """A listening socket there.
-
-    Raises:
-        UsageError: It is taken, or the socket's folder is open to others.
-    """
+    """A listening socket there."""
     try:
         if isinstance(where, int):
             return socket.create_server(("127.0.0.1", where), backlog=MAX_CONNECTIONS)
@@ -162,18 +151,7 @@ class _Connection(H11Protocol):
 async def serve(
     server: MCPServer, *, at: str, token: str, origins: Iterable[str], say: Callable[[str], object]
 ) -> None:
-    """Serve over HTTP until somebody interrupts.
-
-    Args:
-        server: The SDK's server.
-        at: Where to listen, see `address`.
-        token: That a person chose, or nothing.
-        origins: Pages that may send requests.
-        say: Told once what a client needs, the token included if it was made here.
-
-    Raises:
-        UsageError: Nothing can be served so.
-    """
+    """Serve over HTTP at an `address` until somebody interrupts; `say` is told what a client needs, the token too."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     where, pages = address(at), [allowed_origin(each) for each in origins]

@@ -51,10 +51,7 @@ READING_TOOLS = ("download", "list_files")
 class Server:
     """The tools, over one session, which is started by the first of them unless it runs already.
 
-    Args:
-        session: New, or attached to; what was attached to goes on at the end.
-        out: Where the notebook goes; into the session's folder by default.
-        force: Whether it may replace a notebook that isn't nbagent's.
+    A session that was attached to goes on at the end. The notebook goes into the session's folder, or to `out`.
     """
 
     def __init__(self, session: AnySession, *, out: Path | None = None, force: bool = False) -> None:
@@ -207,11 +204,7 @@ class Server:
 
 
 def make(server: Server) -> MCPServer:
-    """The SDK's server with these tools.
-
-    Raises:
-        UsageError: The SDK is not installed.
-    """
+    """The SDK's server with these tools."""
     if util.find_spec("mcp") is None:
         raise UsageError("This needs a package that is not installed.", mend="Run: pip install 'nbagent[mcp]'")
     from mcp.server.mcpserver import MCPServer
@@ -250,19 +243,9 @@ async def serve(
     say: Callable[[str], object],
     force: bool = False,
 ) -> None:
-    """Serve until the client is gone, or somebody interrupts.
+    """Serve a session by stdio, or over HTTP, until the client is gone, or somebody interrupts.
 
-    Args:
-        session: New, or attached to.
-        out: Where the notebook goes.
-        http: Where to listen for streamable HTTP (see `mcp_http.address`); None for stdio.
-        origins: Pages that may send requests over HTTP.
-        say: Called with what a client over HTTP needs, and with where the notebook is, if anything ran.
-        force: Whether it may replace a notebook that isn't nbagent's.
-
-    Raises:
-        UsageError: The SDK is not installed, nothing can be served there, or the notebook can't go there.
-        StoreError: Nothing can be written there.
+    `say` is told what a client over HTTP needs (see `mcp_http.address`), and where the notebook is, if anything ran.
     """
     server = Server(session, out=out, force=force)
     app = make(server)

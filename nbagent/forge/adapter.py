@@ -32,11 +32,7 @@ def test_it_is_there():
 
 
 def drafts_of(requirement: str, functions: Sequence[str], *, description: str = "", tests: str = "") -> list[Draft]:
-    """Drafts of tools that wrap functions of a package. By default, their tests only check that the functions exist.
-
-    Raises:
-        ForgeError: The name of the distribution or of a function is malformed.
-    """
+    """Drafts of tools that wrap functions of a package. By default, their tests only check that the functions exist."""
     try:
         package = parse(requirement).name
     except InstallRefused as error:

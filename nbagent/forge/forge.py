@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import ForgeError
 from nbagent.core.events import Event, ToolStageEntered
 from nbagent.forge import adapter, porting, workshop
@@ -60,7 +60,7 @@ class ToolForge:
         exceed: Exceed | None = None,
         allowance: Allowance | None = None,
     ) -> None:
-        self._library = Library(root or folders.state_root(settings.load().state_dir))
+        self._library = Library(root or settings.state_root())
         self._engine = workshop.isolating(engine) if isinstance(engine, Engine) else engine
         self._spec = spec
         self._notify = notify

@@ -36,8 +36,6 @@ class ToolEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A tool in the index.
 
     Attributes:
-        name: Its name.
-        description: What it does.
         versions: The SHA-256 of each version's file.
         made: When the newest version was made, in seconds since the epoch.
         used: When it was last called, or else made, in seconds since the epoch.
@@ -77,12 +75,7 @@ class Library:
         return sorted(self._index().tools.values(), key=lambda each: (-each.used, each.name))
 
     def load(self, name: str, *, version: int | None = None) -> Tool:
-        """Read a tool, by default in its newest version.
-
-        Raises:
-            ForgeError: There is none, or its file was changed.
-            StoreError: The index can't be read.
-        """
+        """Read a tool, by default in its newest version."""
         entry = self._entry(self._index(), name)
         tools.check_name(name)  # a newer Python or nbagent may have reserved it
         number = entry.version if version is None else version
@@ -143,12 +136,7 @@ class Library:
                 self._save({**index.tools, name: msgspec.structs.replace(entry, used=time.time())})
 
     def remove(self, name: str) -> ToolEntry:
-        """Take a tool out of the library, all its versions.
-
-        Raises:
-            ForgeError: There is none of that name.
-            StoreError: The index can't be written.
-        """
+        """Take a tool out of the library, all its versions."""
         with self._writing() as index:
             entry = self._entry(index, name)
             self._save({each: value for each, value in index.tools.items() if each != name})

@@ -28,14 +28,7 @@ class UnfitError(Exception):
 
 
 def load(name: str, code: str, tests: str, lenient: bool) -> str:
-    """Load a tool.
-
-    Args:
-        name: The tool's name.
-        code: Its module.
-        tests: Its tests.
-        lenient: Whether a parameter without a known type hint takes any value; otherwise it is refused.
-    """
+    """Load a tool. If this is lenient, a parameter without a known type hint takes any value; else it is refused."""
     if name in sys.modules or importlib.util.find_spec(name) is not None:
         return json.dumps({"problem": f"There is a module {name} already: give the tool another name."})
     folder = tempfile.mkdtemp(prefix="forge-")

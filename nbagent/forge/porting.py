@@ -33,11 +33,7 @@ _UNREADABLE = (
 
 
 def export(tool: Tool, to: Path) -> Path:
-    """Write a tool into a new folder, or a zip archive if the name ends in `.zip`; returns its path.
-
-    Raises:
-        StoreError: It can't be written, or the path exists.
-    """
+    """Write a tool into a new folder, or a zip archive if the name ends in `.zip`; returns its path."""
     about = msgspec.to_builtins(tool)
     files = {f"{tool.name}.py": about.pop("code"), f"test_{tool.name}.py": about.pop("tests")}
     files[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
@@ -64,11 +60,7 @@ def _pack(files: Mapping[str, str]) -> bytes:
 
 
 def draft_of(path: Path) -> Draft:
-    """Read a draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it.
-
-    Raises:
-        ForgeError: It is none of these, or too large.
-    """
+    """Read a draft from an exported folder or zip archive, or from NAME.py with test_NAME.py beside it."""
     try:
         if path.suffix == ".py":
             return _of_module(path)

@@ -17,11 +17,7 @@ _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "
 
 
 def checked(found: Any) -> dict[str, Any]:
-    """Check a schema; returned as a new value.
-
-    Raises:
-        ForgeError: It is no tool's schema.
-    """
+    """Check a schema; returned as a new value."""
     try:
         if len(json.dumps(found)) > MAX_BYTES:
             raise ForgeError(f"The tool's schema has more than {MAX_BYTES:,} bytes.", mend="Give it fewer parameters.")

@@ -106,11 +106,7 @@ def digest(data: bytes) -> str:
 
 
 def check(draft: Draft) -> None:
-    """Check a draft, before a sandbox is started for it.
-
-    Raises:
-        ForgeError: The name, the sources, the description or a dependency is wrong.
-    """
+    """Check a draft, before a sandbox is started for it."""
     check_name(draft.name)
     words = draft.description
     if not words.strip() or len(words) > MAX_DESCRIPTION or UNUSABLE.search(words):
@@ -138,11 +134,7 @@ def check(draft: Draft) -> None:
 
 
 def check_name(name: str) -> None:
-    """Check the name of a tool.
-
-    Raises:
-        ForgeError: It is malformed or reserved.
-    """
+    """Check the name of a tool."""
     check_form(name)
     taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
     if taken or name in RESERVED or name in sys.stdlib_module_names or name in KERNEL_MODULES:
@@ -150,11 +142,7 @@ def check_name(name: str) -> None:
 
 
 def check_form(name: str) -> None:
-    """Check the form of a name.
-
-    Raises:
-        ForgeError: It is malformed.
-    """
+    """Check the form of a name."""
     if not _NAME.fullmatch(name):
         raise ForgeError(
             f"A tool can't be called {name[:60]!r}.",

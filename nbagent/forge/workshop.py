@@ -41,11 +41,7 @@ _HERE = Path(__file__).parent
 
 @dataclass
 class Progress:
-    """The stage of a tool that is being made; each new stage is an event.
-
-    Raises:
-        ForgeError: The draft is malformed.
-    """
+    """The stage of a tool that is being made; each new stage is an event."""
 
     draft: Draft
     version: int
@@ -105,11 +101,7 @@ async def make(
 
 
 def isolating(engine: Engine) -> Engine:
-    """Check that an engine isolates; returns it.
-
-    Raises:
-        ForgeError: It isolates nothing.
-    """
+    """Check that an engine isolates; returns it."""
     if not engine.isolates:
         raise ForgeError(
             f"The engine {engine.name} isolates nothing, and tools are never made on the host itself.",

@@ -21,9 +21,6 @@ class CellJob:
     """A cell that is to be run, with one request, or one more after each install.
 
     Attributes:
-        cell: Its number.
-        turn: The turn that it belongs to.
-        code: Its code.
         timeout: Seconds that each request may take.
         metadata: Sent along with each request, for nbagent's own code in the kernel.
         counted: Whether IPython's history has it.
@@ -31,7 +28,6 @@ class CellJob:
         stop: Why it is to be stopped; None as long as nobody wants that.
         state_lost: A sentence on why it found a new kernel; empty if it did not.
         installed: Packages that were installed for it.
-        notes: Sentences for its note.
         report: What nbagent's own code in the kernel said with the last reply; untrusted, empty if nothing.
         shown: The outputs of statements that don't run again after an install; None where all of it runs.
     """
@@ -56,11 +52,8 @@ class ExecuteRequest:
     """One execute request, which has ended when both its reply and the status `idle` have come.
 
     Attributes:
-        msg_id: Its message id.
-        outputs: The outputs so far.
         cell: The number of the cell that it runs.
         started: When it was sent, on the monotonic clock.
-        reply: The reply's content.
         idle: Whether the kernel said that it is idle again.
         half_done_at: When only one of reply and `idle` had come, on the monotonic clock.
         died: What the kernel did, as a clause, if it ended: "ran out of memory".
@@ -139,11 +132,7 @@ class ExecuteRequest:
 
 
 def clean_code(code: str) -> str:
-    """The code without surrogates, which a message can't hold.
-
-    Raises:
-        UsageError: It has NUL characters, which Python doesn't take.
-    """
+    """The code without surrogates, which a message can't hold."""
     if "\0" in code:
         raise UsageError("The code has NUL characters.", mend="Is it a binary file?")
     return clean_text(code)

@@ -25,13 +25,9 @@ MAX_DECISIONS = 1000
 
 
 class HostAsker:
-    """The questions about hosts of one kernel.
+    """The questions about hosts of one kernel, whose code waits for the answers.
 
-    Args:
-        loop: Where the events go.
-        notify: Gets them.
-        asking: Whether somebody answers `HostAsked`; otherwise a host that isn't listed is denied at once.
-        wait_timer: Counts the time in which code waits for an answer.
+    Unless somebody is `asking`, who answers `HostAsked`, a host that isn't listed is denied at once.
     """
 
     def __init__(

@@ -70,12 +70,7 @@ class KernelInstaller:
 
     @property
     def installer(self) -> Installer:
-        """The installer of the sandbox's site folder, made when it is first needed.
-
-        Raises:
-            UsageError: The kernel was not started.
-            InstallRefused: This engine's sandboxes take no packages.
-        """
+        """The installer of the sandbox's site folder, made when it is first needed."""
         if self._installer is None:
             if (site := self._process.sandbox.site) is None:
                 if not self._process.is_owned:

@@ -54,11 +54,7 @@ class KernelProcess:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox, to be asked what it is; only this class starts and ends it.
-
-        Raises:
-            UsageError: Nothing was started.
-        """
+        """The sandbox, to be asked what it is; only this class starts and ends it."""
         if self._started is None:
             raise UsageError("The kernel is not running.", mend="Call start() first.")
         return self._started
@@ -92,12 +88,7 @@ class KernelProcess:
     # -- its beginning ------------------------------------------------------------------------------------------
 
     async def launch(self, hooks: Hooks, *, lease: Lease | None = None) -> None:
-        """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet.
-
-        Raises:
-            UsageError: The engine isolates nothing, and the code isn't trusted.
-            SandboxError: It can't be started, or has ended.
-        """
+        """Start a sandbox, or take over the one that a lease names; its kernel need not answer yet."""
         if lease is None:
             refuse_unisolated(self.engine, self.spec)
         sandbox = self.engine.sandbox(hooks)
@@ -109,11 +100,7 @@ class KernelProcess:
         self._started = sandbox
 
     async def connect(self) -> None:
-        """Connect, and wait for a first message on both channels, so that no output is missed later.
-
-        Raises:
-            SandboxError: The kernel ended, or did not answer in time.
-        """
+        """Connect, and wait for a first message on both channels, so that no output is missed later."""
         connection = KernelConnection(self.sandbox.endpoint)
         try:
             await self._wait_for_answer(connection)

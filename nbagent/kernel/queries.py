@@ -113,13 +113,7 @@ class QueryClient:
                 return
 
     async def wait_until_free(self, patience: float) -> bool:
-        """Wait until a kernel that may be busy answers.
-
-        Args:
-            patience: Seconds after which its code is interrupted.
-
-        Returns:
-            Whether it was interrupted.
+        """Wait until a kernel that may be busy answers; returns whether its code was interrupted, after some patience.
 
         Raises:
             SandboxError: It did not answer after the interrupt either.

@@ -56,11 +56,7 @@ class Recovery:
     # -- before a cell ------------------------------------------------------------------------------------------
 
     async def ensure_alive(self, cell: int) -> None:
-        """Replace a kernel that ended before this cell; no cell is blamed. Of a request that runs no cell, it is 0.
-
-        Raises:
-            SandboxError: It could not be replaced.
-        """
+        """Replace a kernel that ended before this cell; no cell is blamed. Of a request that runs no cell, it is 0."""
         if not self._process.is_connected:
             await self._revive(cell)
         elif lost := await self._process.loss():
@@ -98,11 +94,7 @@ class Recovery:
     # -- after a cell -------------------------------------------------------------------------------------------
 
     async def after(self, request: ExecuteRequest) -> None:
-        """Note that a cell was stopped; if its kernel died, say so in its outputs and notes, and replace the kernel.
-
-        Raises:
-            SandboxError: The kernel could not be replaced.
-        """
+        """Note that a cell was stopped; if its kernel died, say so in its outputs and notes, and replace the kernel."""
         if not request.died:
             await self._after_survival(request)
             return
@@ -167,33 +159,20 @@ class Recovery:
     # -- another kernel -----------------------------------------------------------------------------------------
 
     async def restart(self, reason: str, *, cell: int) -> None:
-        """Replace the kernel on purpose, and don't restore its state.
-
-        Raises:
-            SandboxError: The new one did not start.
-        """
+        """Replace the kernel on purpose, and don't restore its state."""
         if self._replay is not None:
             self._replay.forget()
         await self._replace(reason, cell=cell)
 
     async def rebuild(self, cells: Mapping[int, str], reason: str, *, prepare: Prepare) -> None:
-        """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so.
-
-        Raises:
-            SandboxError: The new one did not start.
-        """
+        """Replace the kernel on purpose, and run these cells again in the new one; the next cell's note says so."""
         replay = self._replay or CellReplay()
         replay.seed(cells)
         self._untold = reason
         await self._replace(reason, cell=0, replay=replay, prepare=prepare)
 
     async def _replace(
-        self,
-        reason: str,
-        *,
-        cell: int,
-        replay: CellReplay | None = None,
-        prepare: Prepare | None = None,
+        self, reason: str, *, cell: int, replay: CellReplay | None = None, prepare: Prepare | None = None
     ) -> None:
         # The event comes first: if this process is killed, whoever takes over the new kernel knows of the loss.
         self._notify(StateLost(cell=cell, reason=reason))

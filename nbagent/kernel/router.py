@@ -50,11 +50,7 @@ class Router:
         widgets: The widget models that are open in the present kernel.
     """
 
-    def __init__(
-        self,
-        notify: Notify,
-        spill: Callable[[int], Callable[[str, str], None]] | None = None,
-    ) -> None:
+    def __init__(self, notify: Notify, spill: Callable[[int], Callable[[str, str], None]] | None = None) -> None:
         self._notify = notify
         self._spill = spill
         self._displays = DisplayIndex()

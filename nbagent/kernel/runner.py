@@ -79,11 +79,7 @@ class Runner:
         return self._job is not None
 
     async def run(self, job: CellJob) -> Cell:
-        """Run a cell to its end.
-
-        Raises:
-            SandboxError: There is no kernel, or it died and could not be replaced.
-        """
+        """Run a cell to its end."""
         self._job = job
         try:
             await self._recovery.ensure_alive(job.cell)

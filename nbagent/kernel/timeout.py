@@ -39,11 +39,7 @@ MAX_ASKS = 600
 
 
 def timeout_of(asked: float | None, limits: Limits) -> float:
-    """The seconds that a cell may run: those that its caller asks for, else those of the sandbox.
-
-    Raises:
-        UsageError: That is no time.
-    """
+    """The seconds that a cell may run: those that its caller asks for, else those of the sandbox."""
     timeout = limits.timeout if asked is None else asked
     if not timeout > 0:
         raise UsageError(f"A cell's timeout must be above 0, not {timeout}.")
@@ -53,10 +49,7 @@ def timeout_of(asked: float | None, limits: Limits) -> float:
 class TimedRequests:
     """Sends cells' code, and follows each request until it ends: by itself, at its timeout, or because its kernel died.
 
-    Args:
-        process: The kernel's process.
-        router: Gets the kernel's messages.
-        waited: Returns the seconds since a moment in which code waited for a person's answer. They don't count.
+    The seconds in which code `waited` for a person's answer don't count.
     """
 
     def __init__(self, process: KernelProcess, router: Router, *, waited: Callable[[float], float]) -> None:

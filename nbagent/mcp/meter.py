@@ -84,13 +84,9 @@ class Meter:
 
 
 class MeteredStream:
-    """A transport's stream of messages, counted on the way to the SDK.
+    """A transport's stream of messages, counted on the way to the SDK; it ends when a bound is exceeded, or by `ended`.
 
-    Args:
-        inner: The transport's stream.
-        meter: Counts; the stream ends when a bound is exceeded.
-        on_request: Called with the method when the server uses one of `ASKS`, which the SDK refuses.
-        ended: Set when no more messages will come.
+    When the server uses one of `ASKS`, which the SDK refuses, `on_request` is called with the method.
     """
 
     def __init__(

@@ -26,8 +26,7 @@ class Changes:
 class AcceptedTools:
     """The digests of tools, by server and tool, from when they were first seen or last accepted.
 
-    Args:
-        file: The file that keeps them; None keeps them in memory.
+    They are kept in a file, or else in memory.
 
     Raises:
         StoreError: The file can't be read.
@@ -42,9 +41,6 @@ class AcceptedTools:
         """Compare a server's tools with the last look, or with the file if this is the first one.
 
         A tool that was never seen is accepted as it is. The digest of one that is gone is kept, should it come back.
-
-        Raises:
-            StoreError: The digests can't be written.
         """
         accepted = self._accepted.get(server)
         before = self._last.get(server, accepted)
@@ -73,11 +69,7 @@ class AcceptedTools:
         return self._accepted.get(server, {}).get(tool, digest) != digest
 
     def accept(self, server: str, tool: str, digest: str) -> None:
-        """Note that a person has accepted a tool with this digest.
-
-        Raises:
-            StoreError: It can't be written.
-        """
+        """Note that a person has accepted a tool with this digest."""
         self._accepted.setdefault(server, {})[tool] = digest
         self._write()
 

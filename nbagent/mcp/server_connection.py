@@ -46,7 +46,6 @@ class ServerConnection:
     """The connection to one server.
 
     Attributes:
-        server: The server's entry.
         revision: A number that grows when the server says that its tools changed.
     """
 
@@ -66,11 +65,7 @@ class ServerConnection:
         self._declined: set[str] = set()
 
     async def tools(self) -> list[mcp_types.Tool]:
-        """The first `MAX_TOOLS` tools that the server lists now.
-
-        Raises:
-            McpError: It can't be reached, or doesn't answer.
-        """
+        """The first `MAX_TOOLS` tools that the server lists now."""
 
         async def ask(link: Link) -> list[mcp_types.Tool]:
             client = link.client

@@ -52,9 +52,7 @@ class ServerEntry:
         name: The person's name for it.
         transport: How messages reach it: by a program's standard input and output, or by HTTP in one of two forms.
         command: The program, for `stdio`; a relative path is made absolute.
-        args: Its arguments.
         env: Variables beside the few that every program gets. They may be secrets.
-        cwd: Its working folder.
         url: Where it is, for `http` and `sse`.
         headers: Sent with each request. They may be secrets.
         capabilities: The capabilities of its tools, by tool; those under `*` are of all tools.

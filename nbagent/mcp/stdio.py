@@ -61,11 +61,7 @@ class Program:
 
     @classmethod
     async def start(cls, server: ServerEntry, meter: Meter) -> Program:
-        """Start the program.
-
-        Raises:
-            McpError: There is no such program or folder.
-        """
+        """Start the program."""
         environment = get_default_environment() | dict(server.env)
         command = shutil.which(server.command, path=environment.get("PATH"))
         if command is None:
@@ -168,11 +164,7 @@ def _message(line: bytes) -> SessionMessage | Exception:
 
 @asynccontextmanager
 async def program(server: ServerEntry, *, meter: Meter, tail: list[bytes]) -> AsyncIterator[TransportStreams]:
-    """A transport to a program, which is started and ended with it.
-
-    Raises:
-        McpError: The program can't be started.
-    """
+    """A transport to a program, which is started and ended with it."""
     running = await Program.start(server, meter)
     incoming, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writing, outgoing = anyio.create_memory_object_stream[SessionMessage](0)

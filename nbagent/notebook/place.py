@@ -80,11 +80,7 @@ def check(path: Path, *, data: Iterable[Path] = (), force: bool = False) -> Path
 
 
 def check_no_link(path: Path) -> None:
-    """Check that a path is no link: of what is no notebook, nobody can tell whether it may be replaced.
-
-    Raises:
-        UsageError: It is one.
-    """
+    """Check that a path is no link: of what is no notebook, nobody can tell whether it may be replaced."""
     if path.is_symlink():
         raise UsageError(f"{path} is a link, and nothing is written through one.", mend="Choose another name.")
 

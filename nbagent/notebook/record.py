@@ -9,39 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core.events import (
-    Answer,
-    Answered,
-    Asked,
-    Cell,
-    CellFinished,
-    CellStarted,
-    ColumnType,
-    DataDescribed,
-    DataHashed,
-    DataLeftOut,
-    DataSeen,
-    FileDownloaded,
-    FileSaved,
-    FilesLeft,
-    FileUploaded,
-    LateOutputAdded,
-    McpToolCalled,
-    ModelReplied,
-    Output,
-    OutputAdded,
-    OutputsCleared,
-    OutputUpdated,
-    Package,
-    PackagesInstalled,
-    Record,
-    Renamed,
-    SessionResumed,
-    SessionStarted,
-    TurnUndone,
-    WidgetsChanged,
-    left_output,
-)
+from nbagent.core import events
 from nbagent.safety.sanitize.widgets import MODEL
 from nbagent.sandbox.paths import DATA
 
@@ -50,7 +18,7 @@ from nbagent.sandbox.paths import DATA
 class Late:
     """Output that a cell got after its end, and the cell that ran then: 0 for none, None if the log doesn't say."""
 
-    output: Output
+    output: events.Output
     during: int | None
 
 
@@ -93,23 +61,23 @@ class Recording:
             earlier one had ended.
     """
 
-    started: SessionStarted | None = None
-    items: list[Asked | ModelReplied | FileUploaded | Cell] = field(default_factory=list)
+    started: events.SessionStarted | None = None
+    items: list[events.Asked | events.ModelReplied | events.FileUploaded | events.Cell] = field(default_factory=list)
     origins: dict[int, Origin] = field(default_factory=dict)
     models: dict[int, str] = field(default_factory=dict)
     at: float = 0.0
     title: str = ""
     began: float = 0.0
-    answers: dict[int, Answer] = field(default_factory=dict)
+    answers: dict[int, events.Answer] = field(default_factory=dict)
     undone: dict[int, list[int]] = field(default_factory=dict)
     late: dict[int, list[Late]] = field(default_factory=dict)
     updated: dict[tuple[int, int], int | None] = field(default_factory=dict)
-    packages: dict[str, Package] = field(default_factory=dict)
-    data: list[DataSeen] = field(default_factory=list)
+    packages: dict[str, events.Package] = field(default_factory=dict)
+    data: list[events.DataSeen] = field(default_factory=list)
     hashes: dict[str, str] = field(default_factory=dict)
-    schemas: dict[str, list[ColumnType]] = field(default_factory=dict)
+    schemas: dict[str, list[events.ColumnType]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    files: dict[str, FileSaved] = field(default_factory=dict)
+    files: dict[str, events.FileSaved] = field(default_factory=dict)
     heard: list[str] = field(default_factory=list)
     widgets: dict[str, Any] = field(default_factory=dict)
     widgets_changed: dict[str, int] = field(default_factory=dict)
@@ -119,33 +87,33 @@ class Recording:
         self._shown: dict[str, list[tuple[int, int]]] = {}
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[events.Cell]:
         """All cells, in order."""
-        return [item for item in self.items if isinstance(item, Cell)]
+        return [item for item in self.items if isinstance(item, events.Cell)]
 
     @property
-    def questions(self) -> list[Asked]:
+    def questions(self) -> list[events.Asked]:
         """All questions, in order."""
-        return [item for item in self.items if isinstance(item, Asked)]
+        return [item for item in self.items if isinstance(item, events.Asked)]
 
     @property
-    def uploads(self) -> list[FileUploaded]:
+    def uploads(self) -> list[events.FileUploaded]:
         """All uploads, in order."""
-        return [item for item in self.items if isinstance(item, FileUploaded)]
+        return [item for item in self.items if isinstance(item, events.FileUploaded)]
 
     @property
-    def needed(self) -> list[DataSeen]:
+    def needed(self) -> list[events.DataSeen]:
         """What a re-run needs of the host, and where it looks for it: the data, and uploads that came from a file."""
         given = {f"{DATA}/{each.name}": each for each in self.uploads if each.source}
-        uploads = {path: DataSeen(path, each.source, each.size) for path, each in given.items()}
+        uploads = {path: events.DataSeen(path, each.source, each.size) for path, each in given.items()}
         return [*(uploads | {each.path: each for each in self.data}).values()]
 
-    def cell(self, number: int) -> Cell | None:
+    def cell(self, number: int) -> events.Cell | None:
         """The cell of that number, as far as it is known."""
         item = self.items[self._places[number]] if number in self._places else None
-        return item if isinstance(item, Cell) else None
+        return item if isinstance(item, events.Cell) else None
 
-    def outputs(self, cell: Cell) -> list[Output]:
+    def outputs(self, cell: events.Cell) -> list[events.Output]:
         """What a cell shows, what came late included."""
         return [*cell.outputs, *(each.output for each in self.late.get(cell.cell, ()))]
 
@@ -157,25 +125,25 @@ class Recording:
                 setattr(taken, name, value.copy())
         taken.items = [
             msgspec.structs.replace(item, outputs=[*item.outputs], installed=[*item.installed])
-            if isinstance(item, Cell)
+            if isinstance(item, events.Cell)
             else item
             for item in self.items
             if getattr(item, "turn", 0) not in self.undone
         ]
-        taken._places = {item.cell: place for place, item in enumerate(taken.items) if isinstance(item, Cell)}
+        taken._places = {item.cell: place for place, item in enumerate(taken.items) if isinstance(item, events.Cell)}
         taken.answers = {turn: answer for turn, answer in self.answers.items() if turn not in self.undone}
         taken.late = {cell: [*late] for cell, late in self.late.items()}
         return taken
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Take in the next record."""
         self.at = record.at
         match record.event:
-            case SessionStarted() as started:
+            case events.SessionStarted() as started:
                 self.started = started
                 self.data = list(started.data)
                 self.began = record.at - started.seconds
-            case SessionResumed(packages=packages) as resumed if self.started and packages:
+            case events.SessionResumed(packages=packages) as resumed if self.started and packages:
                 self.started = msgspec.structs.replace(
                     self.started,
                     engine=resumed.engine,
@@ -183,47 +151,51 @@ class Recording:
                     python=resumed.python,
                     packages=packages,
                 )
-            case Renamed(title=title):
+            case events.Renamed(title=title):
                 self.title = title
-            case DataHashed(hashes=hashes):
+            case events.DataHashed(hashes=hashes):
                 self.hashes.update(hashes)
                 for number, item in enumerate(self.items):
-                    if isinstance(item, FileUploaded) and not item.sha256 and item.path in hashes:
+                    if isinstance(item, events.FileUploaded) and not item.sha256 and item.path in hashes:
                         self.items[number] = msgspec.structs.replace(item, sha256=hashes[item.path])
-            case FileDownloaded(path=path, sha256=sha256, to=to) if to and sha256:
+            case events.FileDownloaded(path=path, sha256=sha256, to=to) if to and sha256:
                 for number, item in enumerate(self.items):
-                    if isinstance(item, FileUploaded) and (item.path, item.sha256, item.source) == (path, sha256, ""):
+                    if isinstance(item, events.FileUploaded) and (item.path, item.sha256, item.source) == (
+                        path,
+                        sha256,
+                        "",
+                    ):
                         self.items[number] = msgspec.structs.replace(item, source=to)
-            case DataDescribed(schemas=schemas):
+            case events.DataDescribed(schemas=schemas):
                 self.schemas.update(schemas)
-            case DataLeftOut(text=text):
+            case events.DataLeftOut(text=text):
                 self.left_out.append(text)
-            case Asked() | FileUploaded() as item:
+            case events.Asked() | events.FileUploaded() as item:
                 self.items.append(item)
-                if isinstance(item, Asked):
+                if isinstance(item, events.Asked):
                     self.models[item.turn] = item.model
-            case ModelReplied(text=text, tools=tools) as reply if tools and text.strip():
+            case events.ModelReplied(text=text, tools=tools) as reply if tools and text.strip():
                 self.items.append(reply)
-            case Answered(turn=turn) as answer:
+            case events.Answered(turn=turn) as answer:
                 self.answers[turn] = answer
-            case TurnUndone(turn=turn, undone=True) as taken:
+            case events.TurnUndone(turn=turn, undone=True) as taken:
                 self.undone[turn] = taken.cells
-            case TurnUndone(turn=turn):
+            case events.TurnUndone(turn=turn):
                 self.undone.pop(turn, None)
-            case CellStarted(cell=number, turn=turn, code=code) as begun:
+            case events.CellStarted(cell=number, turn=turn, code=code) as begun:
                 tool = begun.tool or ("python" if turn else "person")
                 self.origins[number] = Origin(tool, begun.approver, record.at)
                 self._places[number] = len(self.items)
-                self.items.append(Cell(cell=number, turn=turn, code=code, status="running"))
-            case PackagesInstalled(cell=number, packages=packages):
+                self.items.append(events.Cell(cell=number, turn=turn, code=code, status="running"))
+            case events.PackagesInstalled(cell=number, packages=packages):
                 self.packages.update({each.name: each for each in packages})
                 if cell := self.cell(number):
                     cell.installed.extend(packages)
-            case FileSaved(path=path) as saved:
+            case events.FileSaved(path=path) as saved:
                 self.files[path] = saved
-            case McpToolCalled(text=text):
+            case events.McpToolCalled(text=text):
                 self.heard.append(text)
-            case WidgetsChanged(state=state):
+            case events.WidgetsChanged(state=state):
                 self._take_widgets(state)
             case event:
                 self._add_output(event)
@@ -231,24 +203,24 @@ class Recording:
     def _add_output(self, event: Any) -> None:
         cell = self.cell(getattr(event, "cell", 0))
         match event:
-            case OutputAdded(output=output) if cell and cell.status == "running":
+            case events.OutputAdded(output=output) if cell and cell.status == "running":
                 _append(cell.outputs, output)
-            case OutputsCleared() if cell and cell.status == "running":
+            case events.OutputsCleared() if cell and cell.status == "running":
                 cell.outputs.clear()
-            case LateOutputAdded(output=output, during=during) if cell and (
+            case events.LateOutputAdded(output=output, during=during) if cell and (
                 cell.status == "running" or during == cell.cell
             ):
                 _append(cell.outputs, output)
-            case FilesLeft() as left if cell:
-                _append(cell.outputs, left_output(left))
-            case LateOutputAdded(output=output, during=during) if cell:
+            case events.FilesLeft() as left if cell:
+                _append(cell.outputs, events.left_output(left))
+            case events.LateOutputAdded(output=output, during=during) if cell:
                 self._add_late(cell.cell, output, during)
-            case OutputUpdated() as update:
+            case events.OutputUpdated() as update:
                 self._update(update)
-            case CellFinished() as finished if cell:
+            case events.CellFinished() as finished if cell:
                 self._finish(cell, finished)
 
-    def _update(self, event: OutputUpdated) -> None:
+    def _update(self, event: events.OutputUpdated) -> None:
         for number, place in self._shown.get(event.display_id, []):
             if event.during not in (None, number) and number not in event.changed:
                 continue  # it let go of that name: for the model and the audit it was not changed either
@@ -257,7 +229,7 @@ class Recording:
                 if event.during != number:
                     self.updated[number, place] = event.during
 
-    def _finish(self, cell: Cell, finished: CellFinished) -> None:
+    def _finish(self, cell: events.Cell, finished: events.CellFinished) -> None:
         """Take a cell's end; in an old log that doesn't say what ran, and what was installed for it."""
         self.items[self._places[cell.cell]] = msgspec.structs.replace(
             finished,
@@ -271,7 +243,7 @@ class Recording:
             if name:
                 self._shown.setdefault(name, []).append((cell.cell, place))
 
-    def _add_late(self, cell: int, output: Output, during: int | None) -> None:
+    def _add_late(self, cell: int, output: events.Output, during: int | None) -> None:
         late = self.late.setdefault(cell, [])
         if late and late[-1].during == during:
             last = [late.pop().output]
@@ -309,7 +281,7 @@ def _held(model: Any) -> Iterator[str]:
             yield named[1]
 
 
-def _append(outputs: list[Output], output: Output) -> None:
+def _append(outputs: list[events.Output], output: events.Output) -> None:
     last = outputs[-1] if outputs else None
     if last and output["output_type"] == "stream" == last["output_type"] and output["name"] == last["name"]:
         outputs[-1] = {**last, "text": last["text"] + output["text"]}
@@ -317,7 +289,7 @@ def _append(outputs: list[Output], output: Output) -> None:
         outputs.append(dict(output))
 
 
-def record(records: Iterable[Record]) -> Recording:
+def record(records: Iterable[events.Record]) -> Recording:
     """A recording of a whole log."""
     recording = Recording()
     for each in records:

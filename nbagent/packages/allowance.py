@@ -65,14 +65,10 @@ class Allowance:
         return [name for name in dict.fromkeys(names) if name not in self._listed]
 
     def take(self, asked: Sequence[Requirement], *, granted: bool = False) -> str:
-        """Count a request before it is sent; if it is refused, nothing of it counts.
-
-        Args:
-            asked: The packages of the request.
-            granted: Whether a person has allowed it, beyond the bounds.
+        """Count a request before it is sent, or one that a person has granted beyond the bounds.
 
         Returns:
-            Why it is refused, as a sentence; empty if it may be sent.
+            Why it is refused, as a sentence, and then nothing of it counts; empty if it may be sent.
         """
         if self._most is None:
             return ""
@@ -89,11 +85,7 @@ class Allowance:
             return reason
 
     def bytes_left(self) -> int | None:
-        """Bytes that packages may still have; None for any number.
-
-        Raises:
-            InstallError: What was counted before can't be read.
-        """
+        """Bytes that packages may still have; None for any number."""
         if self._bytes is None:
             return None
         with self._lock:
@@ -102,15 +94,10 @@ class Allowance:
     def weigh(self, size: int, *, came: bool = False) -> str:
         """Count the bytes of packages before they come, or those that came beyond what the index stated.
 
-        Args:
-            size: Bytes.
-            came: Whether they came already; then they count even if they are too many.
+        Those that came already count even if they are too many.
 
         Returns:
             Why they are too many, as a sentence; empty if they are not.
-
-        Raises:
-            InstallError: What was counted before can't be read or written.
         """
         if self._bytes is None:
             return ""

@@ -19,12 +19,7 @@ from nbagent.packages.uv import IndexUnreachableError, shorten
 
 
 async def fetch(wheels: list[Wheel], *, target: Target, most: int | None, work: Path) -> None:
-    """Unpack exactly these wheels into `work/site`, from the cache if it has them all.
-
-    Raises:
-        InstallRefused: A wheel has another hash than the index said, or they have more than `most` bytes.
-        InstallError: A wheel can't be fetched or unpacked.
-    """
+    """Unpack exactly these wheels into `work/site`, from the cache if it has them all."""
     write(work / "pylock.toml", render_lock(wheels))
     await _unpack("pylock.toml", [], target=target, most=most, work=work)
 
@@ -50,10 +45,6 @@ async def fetch_locked(
         before_asking: Called before the index is asked for any of them, unless the cache has them all; what it raises
             passes.
         before_download: Called then with the bytes of all wheels, as the index states them; the same.
-
-    Raises:
-        InstallRefused: The index has no such wheel, or one with another hash; or they have too many bytes.
-        InstallError: A wheel can't be fetched or unpacked.
     """
     write(work / "locked.txt", lines)
     options = age_arguments((), min_age_days)
@@ -83,15 +74,9 @@ async def _unpack(
     work: Path,
     before_download: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Unpack the wheels of a file with hashes, from the cache if it has them all.
+    """Unpack the wheels of a file with hashes, from the cache if it has them all; the rest is as for `fetch_locked`.
 
-    Args:
-        listed: The file.
-        options: More options for uv; `before_download` may add some.
-        target: The sandbox's Python.
-        most: Bytes that all may have; None for any number.
-        work: A private folder with a `uv.toml` of its own.
-        before_download: Called if the cache hasn't all of them; what it raises passes.
+    What `before_download` raises passes; it may add to uv's options.
     """
     deadline = asyncio.get_running_loop().time() + uv.FETCH_SECONDS
     wanted = uv.install_arguments(work / "site", listed, await to_the_end(uv.target_arguments, target))

@@ -24,12 +24,7 @@ NOT_THERE = (
 
 
 def fill(
-    folder: Path,
-    *,
-    pins: Path,
-    python: str,
-    platform: str,
-    say: Callable[[str], object] = lambda _: None,
+    folder: Path, *, pins: Path, python: str, platform: str, say: Callable[[str], object] = lambda _: None
 ) -> None:
     """Install a requirements file with hashes into a folder, which appears atomically and has no packages' test suites.
 

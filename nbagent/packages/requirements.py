@@ -84,11 +84,7 @@ def script_requirements(code: str) -> list[Requirement]:
 
 
 def read_pins(target: Target) -> dict[str, str]:
-    """The packages that the sandbox has, as normalised name → version, without lines whose marker doesn't hold there.
-
-    Raises:
-        EnvironmentMissing: The file can't be read, or a line is not `name==version`.
-    """
+    """The packages that the sandbox has, as normalised name → version; no lines whose marker doesn't hold there."""
     try:
         found = target.pins.stat()
         return dict(_read_pins(target, found.st_mtime_ns, found.st_size))

@@ -178,11 +178,7 @@ def too_young(wheels: list[Wheel], min_age_days: float) -> InstallRefused:
 
 
 def read_lock(text: str) -> list[Wheel]:
-    """The wheels of a pylock.toml that uv wrote for one platform.
-
-    Raises:
-        InstallRefused: A package in it is no wheel.
-    """
+    """The wheels of a pylock.toml that uv wrote for one platform."""
     wheels = []
     for package in tomllib.loads(text).get("packages", []):
         name, version = canonicalize_name(package["name"]), package.get("version", "")

@@ -32,7 +32,6 @@ class Action:
     """An action that may need approval.
 
     Attributes:
-        kind: Its kind.
         tool: The name of the model's tool that does it.
         what: One line that describes it: the command, the packages with their versions, `server: tool`.
         code: The code that will run, or the arguments; a person may edit it.
@@ -152,11 +151,7 @@ def _python_in_words(command: str) -> str:
 
 
 def parse_rule(text: str) -> str:
-    """Check and normalise a rule that a person wrote.
-
-    Raises:
-        UsageError: The text is no rule.
-    """
+    """Check and normalise a rule that a person wrote."""
     kind, colon, pattern = text.strip().partition(":")
     if kind not in _NOUNS:
         raise UsageError(f"{text!r} is no rule of an allow list.", mend="Write KIND:PATTERN, such as install:polars.")

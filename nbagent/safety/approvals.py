@@ -104,7 +104,6 @@ class Consent:
 
     Attributes:
         attended: As given; may be set.
-        unattended: As given.
 
     Raises:
         UsageError: A rule is malformed, or there is no such policy.

@@ -25,7 +25,6 @@ class SentPiece:
         turn: The number of the question for which it was sent.
         host: The host; empty for recorded replies.
         model: The model that was asked.
-        piece: What was sent.
     """
 
     turn: int
@@ -40,7 +39,6 @@ class Total:
 
     Attributes:
         models: The models that were asked there.
-        calls: The number of calls.
         size: Bytes of all calls, without the JSON around them.
         new: Bytes of the pieces that had not been sent to the host before.
         redacted: Secrets that were hidden in its new pieces.

@@ -89,11 +89,7 @@ def programs(code: str) -> Programs:
 
 
 def typed(commands: Sequence[str]) -> str:
-    """The first of the programs that a cell starts, as a person types it (see `as_typed`), and how many more there are.
-
-    Args:
-        commands: Those that `programs` has found.
-    """
+    """The first of the programs that a cell starts, as a person types it (see `as_typed`), and how many more it has."""
     calls = [each for each in commands if not each.startswith((f"{PYTHON}import ", f"{PYTHON}from "))]
     first, *more = calls or commands
     return f"{as_typed(first)}, and {len(more)} more" if more else as_typed(first)

@@ -234,9 +234,6 @@ class Redactor:
         what: What is hidden.
         secrets: The person's own, as `secrets_of` returns them; those of this process's environment by default.
 
-    Attributes:
-        what: As given.
-
     Raises:
         UsageError: `what` is none of the three.
     """

@@ -66,11 +66,7 @@ class _Header(msgspec.Struct):
 
 
 class Credit:
-    """How many bytes a kernel may say now.
-
-    Args:
-        clock: Tells the time, in seconds.
-    """
+    """How many bytes a kernel may say now, by a clock that tells seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -196,10 +192,9 @@ class _Pair:
 
 
 class BoundedSockets:
-    """The sockets `c-1` … `c-5` beside those of a kernel, and the thread that serves them until `close`.
+    """The sockets `c-1` … `c-5` beside those of a kernel at `address`, and the thread that serves them until `close`.
 
-    Args:
-        address: The kernel's own sockets, in a folder that only this person can enter.
+    The folder of the address can be entered by this person only.
     """
 
     def __init__(self, address: KernelAddress) -> None:

@@ -99,11 +99,7 @@ def find(name: str) -> Path:
 
 
 def read(path: Path) -> KernelAddress:
-    """Read a connection file.
-
-    Raises:
-        UsageError: It isn't there, isn't the person's own, or is none of a kernel that nbagent can reach.
-    """
+    """Read a connection file."""
     try:
         # Nothing that waits, such as a pipe, is opened for long.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

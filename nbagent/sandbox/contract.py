@@ -82,7 +82,6 @@ class Stray:
 
     Attributes:
         kind: What it is, in a word or two: `container`.
-        name: Its name.
         created: Seconds since the epoch.
         remove: Removes it; returns whether this call did, and not somebody else at the same time.
     """
@@ -358,12 +357,7 @@ class Engine(abc.ABC):
         return None
 
     async def build(
-        self,
-        *,
-        say: Callable[[str], object],
-        base: str | None = None,
-        tag: str | None = None,
-        force: bool = False,
+        self, *, say: Callable[[str], object], base: str | None = None, tag: str | None = None, force: bool = False
     ) -> None:
         """Build the image or environment of this engine's kernels, if it isn't there; a person asks for it.
 

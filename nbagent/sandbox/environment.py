@@ -67,11 +67,7 @@ class Environment:
 
 
 def host_platform() -> str:
-    """This machine and its glibc, as the names of wheels have them.
-
-    Raises:
-        EnvironmentMissing: It has another C library.
-    """
+    """This machine and its glibc, as the names of wheels have them."""
     library, version = platform.libc_ver()
     if library != "glibc":
         raise EnvironmentMissing("The kernel environment needs a Linux with glibc.", mend="Use the docker engine.")

@@ -75,11 +75,7 @@ class Provisioner(KernelProvisionerBase):
         return {"cmd": list(self.kernel_spec.argv), "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002 - the interface's
-        """Start the sandbox; the connection is usable at once, the kernel answers when it is up.
-
-        Raises:
-            SandboxError: The engine can't start it here.
-        """
+        """Start the sandbox; the connection is usable at once, the kernel answers when it is up."""
         assert self._sandbox is not None  # noqa: S101 - `pre_launch` has made it
         with self._telling():
             await self._sandbox.start(self._spec)

@@ -111,7 +111,6 @@ class EngineCandidate:
     """An engine, and what keeps it from starting certain sandboxes here.
 
     Attributes:
-        engine: The engine.
         report: What it can do here.
         lacking: Restrictions that the sandboxes need and that it doesn't enforce.
         unisolated: Whether it isolates nothing, though not all of the code is trusted.
@@ -182,11 +181,6 @@ def _for_kernels(name: str | None) -> str:
 
 async def choose(name: str | None, *, image: str | None = None, specs: Iterable[SandboxSpec] = ()) -> Engine:
     """The engine of that name, or the best that would start such sandboxes here; never `local` unless named.
-
-    Args:
-        name: An engine's name.
-        image: The kernel image.
-        specs: What is to be started.
 
     Raises:
         UsageError: There is none of that name.

@@ -103,11 +103,7 @@ class SandboxSpec:
 
 
 def check_runtime(options: Options) -> None:
-    """Refuse a container runtime that isn't the one of the settings, which the daemon runs all sandboxes by.
-
-    Raises:
-        UsageError: It is another one.
-    """
+    """Refuse a container runtime that isn't the one of the settings, which the daemon runs all sandboxes by."""
     from nbagent.core import settings
 
     wanted = options.docker_runtime
@@ -124,11 +120,7 @@ def has_egress(trust: Trust) -> bool:
 
 
 def check_asking(trust: Trust) -> None:
-    """Refuse to ask a person for hosts where no question would ever come.
-
-    Raises:
-        UsageError: The sandbox reaches every host, or none.
-    """
+    """Refuse to ask a person for hosts where no question would ever come."""
     if trust.network is not Network.LISTED:
         reach = "every host" if trust.network is Network.FULL else "no hosts"
         raise UsageError(
@@ -150,11 +142,9 @@ def size_of(source: Path) -> int:
 
 
 def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
-    """The sandbox of a kernel that another client starts: it sees its folder read-only at /tmp/data.
+    """The sandbox of a kernel that another client starts for a folder, which it sees read-only at /tmp/data.
 
-    Args:
-        cwd: The folder the kernel was started for.
-        config: The kernelspec's configuration: `trust`, and `data: false` to show it no folder.
+    The kernelspec's configuration has its `trust`, and `data: false` to show it no folder.
     """
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
@@ -166,13 +156,7 @@ def spec_for_client(cwd: str | None, *, config: dict[str, Any]) -> SandboxSpec:
 
 
 def results_for_client(cwd: str | None, spec: SandboxSpec, *, config: dict[str, Any]) -> Receiver | None:
-    """What puts the files that are saved in such a kernel beside the notebook; None if that is turned off.
-
-    Args:
-        cwd: The folder the kernel was started for.
-        spec: The kernel's sandbox.
-        config: The kernelspec's configuration: `output: false` to turn it off.
-    """
+    """What puts the files that are saved in such a kernel beside the notebook; None if `output: false` says so."""
     from nbagent.core import settings
     from nbagent.sandbox.results.receiver import Receiver
 

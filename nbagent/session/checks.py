@@ -26,9 +26,6 @@ def resolve_data(data: Data) -> list[Mount]:
     Args:
         data: One path, several, or several by names of the person's own, which get the endings of their files:
             `{"sales 2024": "a.csv"}` is `sales_2024.csv`.
-
-    Raises:
-        DataError: One is missing, unreadable or special, or two have the same name.
     """
     if isinstance(data, Mapping):
         sources = [(_existing(given), str(name)) for name, given in data.items()]
@@ -84,11 +81,7 @@ def _existing(given: str | Path) -> Path:
 
 
 def mcp_servers(given: str | bool) -> list[ServerEntry]:
-    """The MCP servers of a session.
-
-    Raises:
-        UsageError: The file can't be read or is wrong.
-    """
+    """The MCP servers of a session."""
     if given is False:
         return []
     return servers.load(None if given is True else Path(given).expanduser())
@@ -97,9 +90,7 @@ def mcp_servers(given: str | bool) -> list[ServerEntry]:
 def known_engine(name: str | None, *, image: str | None = None) -> str | None:
     """The engine's name, or None to have one chosen.
 
-    Args:
-        name: What the person calls it, if they name one.
-        image: The image that they want, which only some engines take: it is never passed over in silence.
+    An image that a person wants is never passed over in silence, though only some engines take one.
 
     Raises:
         UsageError: There is no such engine, or it takes no images.
@@ -115,11 +106,7 @@ def known_engine(name: str | None, *, image: str | None = None) -> str | None:
 
 
 def clean_question(question: str) -> str:
-    """The question as it can be sent and kept.
-
-    Raises:
-        UsageError: There is nothing to ask, or too much.
-    """
+    """The question as it can be sent and kept."""
     text = question.encode("utf-8", "replace").decode().replace("\0", "").strip()
     if not text:
         raise UsageError("The question is empty.", mend="Ask something, for example: What is in this data?")

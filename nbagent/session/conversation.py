@@ -31,10 +31,8 @@ class Conversation:
 
     Args:
         cells: Runs what the model writes.
-        files: The session's files.
         open_agent: Makes the agent when the first question comes; describing the data costs time.
         recording: The session so far, whose questions and answers the model remembers.
-        emit: Gets the events.
         say: Gets the words of each reply as the model writes them, with the question's number.
         consent: Decides whether the model's tools may act.
 
@@ -113,11 +111,7 @@ class Conversation:
         self._agent = None
 
     async def stop(self, *, by: asyncio.Task[Any] | None = None) -> None:
-        """Cancel the question and wait shortly for its `Answered`.
-
-        Args:
-            by: The task that stops the session. If it is the question's own, it is neither cancelled nor waited for.
-        """
+        """Cancel the question, unless it is the task that stops the session, and wait shortly for its `Answered`."""
         self._consent.close()
         asking = self._asking
         if asking is not None and asking is not by:
@@ -146,12 +140,7 @@ class Conversation:
     async def confirm(self, packages: list[Package], *, own: bool) -> None:
         """Ask about packages that the model's code needs, also after its turn: the code may have left a thread.
 
-        Args:
-            packages: In exactly these versions.
-            own: Whether the person's own cell or install runs, which asks nobody.
-
-        Raises:
-            InstallRefused: They are not approved.
+        An own cell or install of the person's asks nobody.
         """
         if self._asking is not None or not own:
             await self._consent.install(packages, turn=self.turns)

@@ -32,17 +32,7 @@ async def export(
     environment: bool,
     keep_attempts: bool | None,
 ) -> Path:
-    """Write the notebook of a session, as `AnySession.export` says.
-
-    Args:
-        parts: What the session works with.
-        place: Where the notebook goes.
-        spec: The session's, for a run in a fresh sandbox.
-        is_running: Whether the session has a kernel, and a log that takes events; it may end meanwhile.
-        force: As there, like the next two.
-        environment: As there.
-        keep_attempts: As there.
-    """
+    """Write the notebook of a session to a place, as `AnySession.export` says; the session may end meanwhile."""
     from nbagent.notebook.export import export, write
 
     await parts.data_hashed()
@@ -72,7 +62,7 @@ async def export(
 def _remember(written: Path, needed: list[DataSeen]) -> FileSaved:
     """Note where an exported notebook is, and what it needs; returns the event of it."""
     # Where any client's kernel looks for it, which knows the settings but not this session's arguments.
-    folders.remember_export(folders.state_root(settings.load().state_dir), written, needed)
+    folders.remember_export(settings.state_root(), written, needed)
     with written.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return FileSaved(path=str(written), size=written.stat().st_size, sha256=digest)

@@ -55,8 +55,6 @@ class Order(msgspec.Struct, frozen=True):
     """The session that a host is to own.
 
     Attributes:
-        session: The session's whole id.
-        options: All options.
         given: The names of the options that were given for this session.
         resumes: Whether there is a session, for which those hold from now on.
     """

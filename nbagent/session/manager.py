@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from nbagent.core import fileio, folders
+from nbagent.core import fileio
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answered, Asked, Record, Renamed
 from nbagent.core.folders import LOG_FILE
@@ -29,7 +29,7 @@ from nbagent.core.session_log import LOCK_SECONDS, SessionLog
 from nbagent.session.catalog import lookup, session_list, summary
 from nbagent.session.catalog.lookup import lock_held
 from nbagent.session.catalog.session_list import SessionInfo
-from nbagent.session.sharing.attach import Attached, own_state_dir
+from nbagent.session.sharing.attach import Attached
 
 if TYPE_CHECKING:
     from nbagent.core.options import Keywords
@@ -80,7 +80,9 @@ class SessionManager:
     """
 
     def __init__(self, *, state_dir: str | Path | None = None, state_url: str | None = None) -> None:
-        self._root = folders.state_root(state_dir or own_state_dir())
+        from nbagent.core import settings
+
+        self._root = settings.state_root(state_dir)
         self._state_url = state_url
 
     async def list(self) -> list[SessionInfo]:

@@ -49,20 +49,15 @@ class Parts:
 
     Args:
         plan: What the session is to be.
-        engine: Starts its sandbox.
         consent: Decides whether the model's tools may act.
         telemetry: Counts, traces and logs its events.
         hosts: Rules of the hosts that the code may reach; None for the whole network.
         ask_hosts: Whether a person is asked about hosts that aren't listed.
 
     Attributes:
-        log: The session's log.
         words: The words of the reply that a model writes now.
         recording: The session so far, for the notebook.
-        kernel: Its kernel.
         cells: Runs cells. This and the next three are None until the kernel runs.
-        files: Moves files.
-        conversation: Asks the model.
         tools: The MCP servers; None without any.
         succeeded: The code of the cells that succeeded.
         news: The events that the start emitted before anybody could follow.
@@ -128,21 +123,12 @@ class Parts:
 
     @staticmethod
     async def engine_for(plan: Plan, pool: KernelPool | None) -> Engine:
-        """The engine of a warm kernel that fits the plan, else the engine that the plan names, else the best one.
-
-        Raises:
-            SandboxError: No engine works here.
-        """
+        """The engine of a warm kernel that fits the plan, else the engine that the plan names, else the best one."""
         engine = pool.engine_for(plan.engine, plan.spec) if pool else None
         return engine or await registry.choose(plan.engine, image=plan.spec.image, specs=[plan.spec])
 
     async def begin(self, pool: KernelPool | None) -> None:
-        """Start the kernel or take one over, while the model is opened, and make all other parts.
-
-        Raises:
-            UsageError: The model can't be had.
-            SandboxError: The sandbox can't be started.
-        """
+        """Start the kernel or take one over, while the model is opened, and make all other parts."""
         opening = asyncio.create_task(self._open_model()) if self._plan.model.name else None
         await startup.side_by_side(self._begin(pool), opening)
 

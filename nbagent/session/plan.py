@@ -28,12 +28,9 @@ class Plan:
     """What a session is to be, and which earlier session it resumes.
 
     Attributes:
-        id: The session's id.
-        options: As they were given.
         root: The folder of the person's state.
         engine: The engine's name; None to have one chosen.
         spec: What the sandbox is to be.
-        agent: How the agent works.
         model: Opens the model, its fallbacks and its critic.
         restore: What becomes of a lost kernel's variables.
         servers: MCP servers whose tools the model is offered.
@@ -63,12 +60,7 @@ class Plan:
 
     @classmethod
     def of(cls, chosen: Options, keywords: Keywords, *, session: str | None) -> Plan:
-        """The plan of a new session.
-
-        Raises:
-            UsageError: An option is wrong.
-            DataError: Data can't be used.
-        """
+        """The plan of a new session."""
         if chosen.background:
             raise UsageError("A Session lives as long as its own process.", mend="Use nbagent.host(…) instead.")
         id = session or folders.new_session_id()
@@ -106,11 +98,7 @@ class Plan:
 
     @classmethod
     def resumed(cls, session: str, keywords: Keywords) -> Plan:
-        """The plan of a session that is resumed.
-
-        Raises:
-            UsageError: There is no such session, or an option can't be changed any more.
-        """
+        """The plan of a session that is resumed."""
         if fixed := [name for name in keywords if not declared(name).resumed]:
             raise UsageError(f"The option {fixed[0]} of a session can't be changed any more.", mend="Start a new one.")
         chosen = settings.load(**keywords)

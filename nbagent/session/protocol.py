@@ -336,12 +336,7 @@ class AnySession(Protocol):
         """Complain of a place for the notebook before any work is done for it; arguments and errors as for `export`."""
 
     async def export(
-        self,
-        path: str | Path,
-        *,
-        force: bool = False,
-        environment: bool = False,
-        keep_attempts: bool | None = None,
+        self, path: str | Path, *, force: bool = False, environment: bool = False, keep_attempts: bool | None = None
     ) -> Path:
         """Write the session's notebook, and return its absolute path.
 

@@ -420,12 +420,7 @@ class Session(AnySession):
         await asyncio.to_thread(place.check, Path(path), data=self._plan.sources, force=force)
 
     async def export(
-        self,
-        path: str | Path,
-        *,
-        force: bool = False,
-        environment: bool = False,
-        keep_attempts: bool | None = None,
+        self, path: str | Path, *, force: bool = False, environment: bool = False, keep_attempts: bool | None = None
     ) -> Path:
         from nbagent.session.exports import export
 

@@ -22,10 +22,7 @@ class SessionKernel:
     """Runs the cells of one session, a person's and the agent's. The agent knows it as `agent.ports.SessionPort`.
 
     Args:
-        kernel: The session's, started.
         files: Collects what a cell left in /tmp/output.
-        recording: The session so far.
-        emit: Gets the events.
         alone: Held while a cell runs, and while files move.
         hosts: Rules of the hosts that the code may reach; None for the whole network.
 

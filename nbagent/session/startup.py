@@ -12,23 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbagent import __version__
+from nbagent.core import events
 from nbagent.core.errors import SandboxError, StoreError
-from nbagent.core.events import (
-    Answered,
-    ApprovalAsked,
-    ApprovalGiven,
-    ApprovalsSet,
-    CellFinished,
-    CellStarted,
-    DataHashed,
-    DataSeen,
-    Event,
-    Record,
-    RedactionSet,
-    SessionResumed,
-    SessionStarted,
-    StateLost,
-)
 from nbagent.core.session_log import SessionLog
 from nbagent.kernel.cell_replay import SucceededCells
 from nbagent.kernel.kernel import Kernel
@@ -67,7 +52,7 @@ def import_the_rest() -> None:
     from nbagent.session import conversation, session_kernel  # noqa: F401  (it imports what is about files)
 
 
-async def start(kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, pool: KernelPool | None) -> list[Record]:
+async def start(kernel: Kernel, *, spec: SandboxSpec, log: SessionLog, pool: KernelPool | None) -> list[events.Record]:
     """Start the kernel of a new session, or take a warm one.
 
     Returns:
@@ -96,7 +81,7 @@ def _looked_at(spec: SandboxSpec) -> list[tuple[int, str]]:
     return [(size_of(each.source), needs.state(each.source)) for each in spec.data]
 
 
-async def hash_data(data: Sequence[DataSeen], log: SessionLog, *, ended: threading.Event) -> None:
+async def hash_data(data: Sequence[events.DataSeen], log: SessionLog, *, ended: threading.Event) -> None:
     """Hash a new session's data in a thread, and log the hashes of what is as it was at the start."""
 
     def hashes() -> dict[str, str]:
@@ -109,12 +94,14 @@ async def hash_data(data: Sequence[DataSeen], log: SessionLog, *, ended: threadi
 
     if (found := await asyncio.to_thread(hashes)) and not ended.is_set():
         with contextlib.suppress(StoreError):  # nobody awaits this; the next cell's events say so
-            log.emit(DataHashed(hashes=found))
+            log.emit(events.DataHashed(hashes=found))
 
 
-def _started(kernel: Kernel, spec: SandboxSpec, looked: Sequence[tuple[int, str]], *, seconds: float) -> SessionStarted:
+def _started(
+    kernel: Kernel, spec: SandboxSpec, looked: Sequence[tuple[int, str]], *, seconds: float
+) -> events.SessionStarted:
     about = kernel.about
-    return SessionStarted(
+    return events.SessionStarted(
         session=spec.owner,
         engine=kernel.engine.name,
         trust=spec.trust.level.value,
@@ -122,7 +109,7 @@ def _started(kernel: Kernel, spec: SandboxSpec, looked: Sequence[tuple[int, str]
         python=kernel.python,
         nbagent=__version__,
         data=[
-            DataSeen(about.data_path(each), str(each.source), size, state)
+            events.DataSeen(about.data_path(each), str(each.source), size, state)
             for each, (size, state) in zip(spec.data, looked, strict=True)
         ],
         plain_names=spec.plain_names,
@@ -148,32 +135,26 @@ class Past:
     """
 
     def __init__(self) -> None:
-        self.decisions: list[Event] = []
-        self.lost: Record | None = None
+        self.decisions: list[events.Event] = []
+        self.lost: events.Record | None = None
         self.last_cell_at = 0.0
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Take the next record."""
         match record.event:
-            case ApprovalAsked() | ApprovalGiven() | ApprovalsSet() | RedactionSet():
+            case events.ApprovalAsked() | events.ApprovalGiven() | events.ApprovalsSet() | events.RedactionSet():
                 self.decisions.append(record.event)
-            case StateLost():
+            case events.StateLost():
                 self.lost = record
-            case CellStarted():
+            case events.CellStarted():
                 self.last_cell_at, self.lost = record.at, None
-            case CellFinished() | SessionResumed():
+            case events.CellFinished() | events.SessionResumed():
                 self.lost = None
 
 
 async def resume(
-    kernel: Kernel,
-    found: SessionInfo,
-    *,
-    log: SessionLog,
-    recording: Recording,
-    succeeded: SucceededCells,
-    past: Past,
-) -> tuple[list[Record], str]:
+    kernel: Kernel, found: SessionInfo, *, log: SessionLog, recording: Recording, succeeded: SucceededCells, past: Past
+) -> tuple[list[events.Record], str]:
     """Take over the kernel or start a new one, and end in the log what the dead process left open.
 
     Returns:
@@ -187,7 +168,7 @@ async def resume(
 
     def lose(reason: str) -> None:
         _end_what_is_open(log, recording)
-        past.lost = log.emit(StateLost(cell=0, reason=reason))
+        past.lost = log.emit(events.StateLost(cell=0, reason=reason))
 
     lost, note = await _take_over_or_start(kernel, found, patience=max(0.0, left), lose=lose)
     if not lost:
@@ -197,7 +178,7 @@ async def resume(
         kernel.seed_replay(succeeded.cells)
     _end_what_is_open(log, recording)
     about = kernel.about
-    resumed = SessionResumed(
+    resumed = events.SessionResumed(
         kept=not lost,
         note=note,
         engine=kernel.engine.name,
@@ -214,13 +195,13 @@ def _end_what_is_open(log: SessionLog, recording: Recording) -> None:
         log.emit(event)
 
 
-def open_ends(recording: Recording) -> list[CellFinished | Answered]:
+def open_ends(recording: Recording) -> list[events.CellFinished | events.Answered]:
     """The events that end the cells and turns which a process left open when it died."""
-    ends: list[CellFinished | Answered] = []
+    ends: list[events.CellFinished | events.Answered] = []
     for cell in recording.cells:
         if cell.status == "running":
             ends.append(
-                CellFinished(
+                events.CellFinished(
                     cell=cell.cell,
                     turn=cell.turn,
                     code=cell.code,
@@ -234,7 +215,7 @@ def open_ends(recording: Recording) -> list[CellFinished | Answered]:
         if asked.turn not in recording.answers:
             failed = sum(each.status != "ok" for each in recording.cells if each.turn == asked.turn)
             text = "nbagent's own process ended before the answer."
-            ends.append(Answered(turn=asked.turn, text=text, success=False, attempts=1 + failed))
+            ends.append(events.Answered(turn=asked.turn, text=text, success=False, attempts=1 + failed))
     return ends
 
 

@@ -15,11 +15,8 @@ POLL_SECONDS = 0.05
 class Bell:
     """Wakes a task by inotify when a file is touched or written.
 
-    If the machine has no inotify instance left, `look` is called every `POLL_SECONDS` instead.
-
-    Args:
-        path: The file.
-        look: Returns a value that changes with the file.
+    If the machine has no inotify instance left, `look` is called every `POLL_SECONDS` instead: what it returns changes
+    with the file.
     """
 
     def __init__(self, path: Path, *, look: Callable[[], Awaitable[object]]) -> None:

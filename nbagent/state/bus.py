@@ -95,7 +95,6 @@ class Subscription:
 
     Args:
         log: The log that it reads.
-        agent_id: The agent that subscribes.
         after: The number of the event after which to begin.
         size: Events that may wait in memory.
 
@@ -222,11 +221,7 @@ class Bus:
         self._follower: asyncio.Task[None] | None = None
 
     async def publish(self, event: BusEvent) -> int:
-        """Write an event to the log, and return its number.
-
-        Raises:
-            StoreError: The event is malformed, or can't be written.
-        """
+        """Write an event to the log, and return its number."""
         if event.type is EventType.EVENTS_LOST:
             raise StoreError("An event of type EVENTS_LOST can't be published: the bus alone makes them.")
         check_name(event.source_agent, "source_agent")
@@ -236,11 +231,7 @@ class Bus:
         return await self._log.append(event, payload=encode(event.payload, what="The payload", limit=PAYLOAD_LIMIT))
 
     async def subscribe(self, agent_id: str, *, since: int | None = None, size: int = QUEUE_SIZE) -> Subscription:
-        """Follow the events from now on, or those after the number `since`.
-
-        Raises:
-            StoreError: The log can't be read.
-        """
+        """Follow the events from now on, or those after the number `since`."""
         check_name(agent_id, "agent_id")
         after = await self._log.last() if since is None else since
         subscription = Subscription(self._log, agent_id, after=after, size=size)

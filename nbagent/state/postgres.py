@@ -67,11 +67,7 @@ _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_fac
 async def open_parts(
     stack: AsyncExitStack, url: str, *, place: str
 ) -> tuple[BaseCheckpointSaver[Any], BaseStore, PostgresLog]:
-    """The checkpointer, the store and the event log in a database.
-
-    Raises:
-        StoreError: The server can't be reached, refuses the user, or doesn't let the user make tables.
-    """
+    """The checkpointer, the store and the event log in a database."""
 
     def translate(error: BaseException) -> StoreError | None:
         return sentence(place, error) if isinstance(error, psycopg.Error | PoolTimeout) else None

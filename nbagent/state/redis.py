@@ -46,11 +46,7 @@ return number
 async def open_parts(
     stack: AsyncExitStack, url: str, *, place: str
 ) -> tuple[BaseCheckpointSaver[Any], BaseStore, RedisLog]:
-    """The checkpointer, the store and the event log on a server.
-
-    Raises:
-        StoreError: The server can't be reached, or refuses the user.
-    """
+    """The checkpointer, the store and the event log on a server."""
 
     def translate(error: BaseException) -> StoreError | None:
         return sentence(place, error) if isinstance(error, redis.exceptions.RedisError) else None

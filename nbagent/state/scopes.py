@@ -77,11 +77,7 @@ class StateEntry:
 
 
 def namespace(scope: StateScope, *, agent_id: str, task_id: str, session_id: str) -> tuple[str, ...]:
-    """The namespace in which the states of a scope are kept.
-
-    Raises:
-        StoreError: A name that the scope needs is empty or too long.
-    """
+    """The namespace in which the states of a scope are kept."""
     base = (ROOT, "state", scope.value)
     match scope:
         case StateScope.TASK:
@@ -95,11 +91,7 @@ def namespace(scope: StateScope, *, agent_id: str, task_id: str, session_id: str
 
 
 def label(name: str, what: str) -> str:
-    """A name in the form that LangGraph takes as a label of a namespace: quoted, without a dot.
-
-    Raises:
-        StoreError: See `check_name`.
-    """
+    """A name in the form that LangGraph takes as a label of a namespace: quoted, without a dot."""
     check_name(name, what)
     return quote(name, safe=" ").replace(".", "%2E")
 
@@ -126,11 +118,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def encode(data: Any, *, what: str, limit: int = STATE_LIMIT) -> str:
-    """A dictionary as JSON text; tuples become lists.
-
-    Raises:
-        StoreError: It is no dictionary, has something that JSON hasn't, or is larger than the limit.
-    """
+    """A dictionary as JSON text; tuples become lists."""
     if not isinstance(data, dict):
         raise StoreError(f"{what} must be a dictionary, not a {type(data).__name__}.")
     try:
@@ -159,11 +147,7 @@ def _check_keys(data: Any) -> None:
 
 
 def decode(text: Any, *, what: str) -> dict[str, Any]:
-    """Read a dictionary that `encode` wrote.
-
-    Raises:
-        StoreError: It is something else.
-    """
+    """Read a dictionary that `encode` wrote."""
     try:
         data = json.loads(text)
     except (TypeError, ValueError, RecursionError):

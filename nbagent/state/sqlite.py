@@ -47,11 +47,7 @@ CREATE TABLE IF NOT EXISTS events (
 
 
 async def open_parts(stack: AsyncExitStack, path: Path) -> tuple[BaseCheckpointSaver[Any], BaseStore, SqliteLog]:
-    """The checkpointer, the store and the event log in a file, which is made if it is missing.
-
-    Raises:
-        StoreError: The file can't be written, is damaged, or isn't a database.
-    """
+    """The checkpointer, the store and the event log in a file, which is made if it is missing."""
 
     def translate(error: BaseException) -> StoreError | None:
         return sentence(path, error) if isinstance(error, sqlite3.Error) else None
@@ -99,10 +95,7 @@ def _make(path: Path) -> None:
 class SqliteLog:
     """An `EventLog` in a table. AUTOINCREMENT never gives a number twice, nor leaves one out.
 
-    Args:
-        connection: A connection of its own, in autocommit mode.
-        bell: The file beside the database that is touched after each event.
-        translate: Makes a `StoreError` of an exception of SQLite's.
+    It has a connection of its own, in autocommit mode; the bell is touched after each event.
     """
 
     def __init__(self, connection: aiosqlite.Connection, *, bell: Path, translate: Translate) -> None:

@@ -41,11 +41,7 @@ class ViewReader:
         self._root = root
 
     def folder(self, session_id: str) -> Path:
-        """A session's folder.
-
-        Raises:
-            StoreError: There is no such session.
-        """
+        """A session's folder."""
         folder = self._root / "sessions" / session_id
         if not session_id or folder.name != session_id or not (folder / LOG_FILE).is_file():
             raise StoreError(f"There is no session {session_id[:80]!r}.", mend="See them all with: nbagent sessions")
@@ -66,11 +62,7 @@ class ViewReader:
         return None
 
     def check_not_view(self, scope: StateScope, key: str) -> None:
-        """Raise an error if a state is a view, which only nbagent changes.
-
-        Raises:
-            StoreError: The state is a view.
-        """
+        """Raise an error if a state is a view, which only nbagent changes."""
         if (scope, key) in {(StateScope.SESSION, APPROVALS), (StateScope.GLOBAL, TOOLS)}:
             raise StoreError(f"The state {key!r} shows what nbagent keeps elsewhere.", mend="Choose another key.")
 

@@ -234,3 +234,19 @@ async def timed(work: Awaitable[Any]) -> float:
     started = time.perf_counter()
     await work
     return time.perf_counter() - started
+
+
+def beside_bare(benchmark: Any, loop: asyncio.AbstractEventLoop, ours: Any, code: str = "1+1", **rounds: int) -> Pair:
+    """The times of a cell of a started kernel or session, and of one of a bare ipykernel, in turn; both are ended."""
+    pair, bare = Pair(), Bare()
+    loop.run_until_complete(bare.start())
+    try:
+        benchmark.pedantic(
+            lambda: pair.ours.append(loop.run_until_complete(timed(ours.run(code)))),
+            setup=lambda: pair.floor.append(loop.run_until_complete(timed(bare.run(code)))),
+            **rounds,
+        )
+    finally:
+        loop.run_until_complete(bare.stop())
+        loop.run_until_complete(ours.stop())
+    return pair

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.conftest import Bare, Pair, at, timed
+from bench.conftest import Bare, Pair, at, beside_bare, timed
 
 from nbagent import Session
 from nbagent.kernel.kernel import Kernel
@@ -42,19 +42,8 @@ async def warm(engine: str) -> Kernel:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_round_trip(engine: str, benchmark: Any, loop: asyncio.AbstractEventLoop, compare: Say) -> None:
     """A trivial cell costs at most 1.10 times what it costs in a bare ipykernel, in the median and at p95."""
-    pair = Pair()
-    bare, kernel = Bare(), loop.run_until_complete(warm(engine))
-    loop.run_until_complete(bare.start())
-    try:
-        benchmark.pedantic(
-            lambda: pair.ours.append(loop.run_until_complete(timed(kernel.run("1+1")))),
-            setup=lambda: pair.floor.append(loop.run_until_complete(timed(bare.run("1+1")))),
-            rounds=500,
-            warmup_rounds=20,
-        )
-    finally:
-        loop.run_until_complete(bare.stop())
-        loop.run_until_complete(kernel.stop())
+    kernel = loop.run_until_complete(warm(engine))
+    pair = beside_bare(benchmark, loop, kernel, rounds=500, warmup_rounds=20)
     compare(f"trivial cell of a kernel, {engine}", pair, floor=BARE, limit=1.10)
 
 
@@ -72,20 +61,9 @@ def test_a_cell_with_output(
     tmp_path: Path,
 ) -> None:
     """What is printed a line at a time, and a figure, cost a session no more than they cost in a bare ipykernel."""
-    pair = Pair()
-    bare, session = Bare(), Session(engine="bubblewrap", state_dir=str(tmp_path))
+    session = Session(engine="bubblewrap", state_dir=str(tmp_path))
     loop.run_until_complete(session.start())
-    loop.run_until_complete(bare.start())
-    try:
-        benchmark.pedantic(
-            lambda: pair.ours.append(loop.run_until_complete(timed(session.run(code)))),
-            setup=lambda: pair.floor.append(loop.run_until_complete(timed(bare.run(code)))),
-            rounds=rounds,
-            warmup_rounds=1,
-        )
-    finally:
-        loop.run_until_complete(bare.stop())
-        loop.run_until_complete(session.stop())
+    pair = beside_bare(benchmark, loop, session, code, rounds=rounds, warmup_rounds=1)
     del pair.ours[0], pair.floor[0]  # the first figure makes the list of fonts
     compare(f"{what}, Session.run, bubblewrap", pair, floor=BARE, limit=limit)
 

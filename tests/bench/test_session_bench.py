@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.conftest import Bare, Pair, at, timed
+from bench.conftest import at, beside_bare
 
 from nbagent import Session
 
@@ -25,44 +25,23 @@ def test_a_trivial_cell(
     engine: str, files: int, benchmark: Any, loop: asyncio.AbstractEventLoop, compare: Say, tmp_path: Path
 ) -> None:
     """It costs what it costs in a bare ipykernel, also beside a thousand files that earlier cells have saved."""
-    pair = Pair()
-    bare, session = Bare(), Session(engine=engine, state_dir=str(tmp_path))
+    session = Session(engine=engine, state_dir=str(tmp_path))
     loop.run_until_complete(session.start())
-    loop.run_until_complete(bare.start())
-    try:
-        if files:
-            loop.run_until_complete(session.run(MANY))
-            # Some are collected after each cell, until all are.
-            while loop.run_until_complete(session.run("1+1")).files:
-                pass
-        benchmark.pedantic(
-            lambda: pair.ours.append(loop.run_until_complete(timed(session.run("1+1")))),
-            setup=lambda: pair.floor.append(loop.run_until_complete(timed(bare.run("1+1")))),
-            rounds=500,
-            warmup_rounds=20,
-        )
-    finally:
-        loop.run_until_complete(bare.stop())
-        loop.run_until_complete(session.stop())
+    if files:
+        loop.run_until_complete(session.run(MANY))
+        # Some are collected after each cell, until all are.
+        while loop.run_until_complete(session.run("1+1")).files:
+            pass
+    pair = beside_bare(benchmark, loop, session, rounds=500, warmup_rounds=20)
     beside = f" beside {files:,} files" if files else ""
     compare(f"trivial cell of Session.run{beside}, {engine}", pair, floor="a bare ipykernel", limit=1.05)
 
 
 def test_many_cells(benchmark: Any, loop: asyncio.AbstractEventLoop, say: Say, tmp_path: Path) -> None:
     """Cell 10,000 costs what cell 1 costs, each beside one of a bare ipykernel."""
-    pair = Pair()
-    bare, session = Bare(), Session(engine="bubblewrap", state_dir=str(tmp_path))
+    session = Session(engine="bubblewrap", state_dir=str(tmp_path))
     loop.run_until_complete(session.start())
-    loop.run_until_complete(bare.start())
-    try:
-        benchmark.pedantic(
-            lambda: pair.ours.append(loop.run_until_complete(timed(session.run("1+1")))),
-            setup=lambda: pair.floor.append(loop.run_until_complete(timed(bare.run("1+1")))),
-            rounds=CELLS,
-        )
-    finally:
-        loop.run_until_complete(bare.stop())
-        loop.run_until_complete(session.stop())
+    pair = beside_bare(benchmark, loop, session, rounds=CELLS)
     windows = slice(WINDOW), slice(-WINDOW, None)
     first, last = (at(pair.ours[each], 0.5) / at(pair.floor[each], 0.5) for each in windows)
     say(f"Session.run, cells up to {CELLS:,} to the first {WINDOW}, each to a bare one's", last / first, limit=1.02)

@@ -153,17 +153,17 @@ async def test_process_1_rests_when_a_shell_has_ended(watched: Watched) -> None:
         "import os, time\nused = lambda: sum(map(int, open('/proc/1/stat').read().rpartition(')')[2].split()[11:13]))\n"
         "before = used(); time.sleep(1); print(used() - before)"
     )
-    await open_and_leave_a_shell(watched)
+    await type_into_a_shell(watched, "exit 0")
     cell = await watched.kernel.run(code)
     assert int(cell.text) < 10, "hundredths of a second in one second, of which a look for ever takes all"
 
 
-async def open_and_leave_a_shell(watched: Watched) -> None:
-    """Start one, and end it."""
+async def type_into_a_shell(watched: Watched, line: str) -> None:
+    """Start one, and type a line that ends it."""
     master, slave = pty.openpty()
     with supervisor.open_shell(watched.kernel.about.folder, slave) as connection:
         os.close(slave)
-        os.write(master, b"exit 0\n")
+        os.write(master, f"{line}\n".encode())
         assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0
     os.close(master)
 
@@ -171,12 +171,7 @@ async def open_and_leave_a_shell(watched: Watched) -> None:
 async def test_a_shell_is_watched_as_well(watched: Watched) -> None:
     """What a person does in `nbagent shell` is told like what the code does."""
     seen = len(watched.told)
-    master, slave = pty.openpty()
-    with supervisor.open_shell(watched.kernel.about.folder, slave) as connection:
-        os.close(slave)
-        os.write(master, b"/bin/ls -d /workspace; exit 0\n")
-        assert await asyncio.to_thread(supervisor.shell_exit, connection) == 0
-    os.close(master)
+    await type_into_a_shell(watched, "/bin/ls -d /workspace; exit 0")
     await watched.hears(lambda told: ["/bin/ls", "-d", "/workspace"] in [each.argv for each in told], seen)
 
 

@@ -64,6 +64,15 @@ def begin(channel: SocketChannel) -> None:
     channel.flush()
 
 
+def connected(path: str) -> tuple[SocketChannel, socket.socket]:
+    """A channel, and the other end of its connection."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        channel = SocketChannel(path, kind="DEALER")
+        return channel, listening.accept()[0]
+
+
 def test_requests_and_replies(path: str, bind: Callable[[int], zmq.Socket[bytes]]) -> None:
     """A ROUTER understands what is sent, and is understood: small parts, large ones, empty ones."""
     router = bind(zmq.ROUTER)
@@ -118,11 +127,7 @@ def test_what_nobody_asks_for_stays_away(path: str, bind: Callable[[int], zmq.So
 def test_what_can_not_be_sent_yet_waits(path: str) -> None:
     """Nothing goes before the other end is ready, and no more than it takes; all of it goes in the end, in order."""
     message = [b"x" * 3_000_000]
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        channel = SocketChannel(path, kind="DEALER")
-        other, _ = listening.accept()
+    channel, other = connected(path)
     with other:
         channel.send(message)
         assert other.recv(1_000_000) == hello("DEALER")
@@ -140,11 +145,7 @@ def test_what_can_not_be_sent_yet_waits(path: str) -> None:
 
 def test_the_end_comes_after_what_was_said(path: str) -> None:
     """Who is gone can still be heard to the end."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        channel = SocketChannel(path, kind="DEALER")
-        other, _ = listening.accept()
+    channel, other = connected(path)
     with other:
         other.sendall(hello("ROUTER") + encode([b"last words"]))
     assert channel.is_open

@@ -111,11 +111,7 @@ class ApprovalMiddleware(HumanInTheLoopMiddleware[Any, Any, Any]):
             return {"type": "approve"}
         return {"type": "edit", "edited_action": {"name": name, "args": args | _edits(name, verdict)}}
 
-    async def awrap_tool_call(
-        self,
-        request: ToolCallRequest,
-        handler: ToolHandler,
-    ) -> ToolOutcome:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolOutcome:
         """Run a call, with a note of who approved of it."""
         with approved_by(self._by.get(str(request.tool_call["id"]), NOBODY)):
             return await super().awrap_tool_call(request, handler)

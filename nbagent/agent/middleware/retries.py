@@ -49,11 +49,7 @@ class Retries(Middleware):
         self._given_up.clear()
 
     async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
-        """Call the model until it replies.
-
-        Raises:
-            ModelCallError: It doesn't; the message says why in a sentence.
-        """
+        """Call the model until it replies."""
         model = model_of(request.model, self._models)
         if model.name in self._given_up and len(self._models) > 1:
             raise self._given_up[model.name]

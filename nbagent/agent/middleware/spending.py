@@ -52,11 +52,7 @@ class Spending(Middleware):
     """
 
     def __init__(
-        self,
-        budget: Budget | None = None,
-        *,
-        models: Sequence[Model] = (),
-        consent: Consent | None = None,
+        self, budget: Budget | None = None, *, models: Sequence[Model] = (), consent: Consent | None = None
     ) -> None:
         super().__init__()
         self.budget = budget or Budget()

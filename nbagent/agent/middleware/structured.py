@@ -63,11 +63,7 @@ class Structured(Middleware):
         self._settings = {"format": SCHEMA} if by_schema else {}
 
     async def awrap_model_call(self, request: ModelRequest[Turn], handler: ModelHandler) -> ModelResponse[Any]:
-        """Call the model, and again if its reply can't be read.
-
-        Raises:
-            ModelCallError: None of its replies can be read.
-        """
+        """Call the model, and again if its reply can't be read."""
         messages = as_text(request.messages)
         settings = {**request.model_settings, **self._settings}
         for left in range(self._retries, -1, -1):

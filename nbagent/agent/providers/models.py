@@ -113,11 +113,6 @@ def open_model(name: str, *, record: Path | None = None, structured: bool = Fals
         name: `provider:model`, or `replay:FILE`.
         record: A new file for its replies.
         structured: Whether it is to reply with objects instead of calls; a recording of objects does in any case.
-
-    Raises:
-        ModelError: The model can't be opened.
-        ReplayError: The replay file can't be read.
-        StoreError: The recording can't be written.
     """
     from nbagent.agent.providers.replay import Recorder, ReplayModel
 
@@ -211,11 +206,7 @@ def _open(provider: str, model: str) -> BaseChatModel:
 
 
 def _from_langchain(name: str) -> Provider:
-    """A provider that only LangChain's registry has.
-
-    Raises:
-        ModelError: The registry doesn't have it either; the message lists the providers.
-    """
+    """A provider that only LangChain's registry has."""
     from langchain.chat_models import base
 
     registry: dict[str, tuple[str, ...]] = compat.PROVIDERS.of(base) or {}
@@ -228,11 +219,7 @@ def _from_langchain(name: str) -> Provider:
 
 
 def _default(name: str, provider: Provider) -> str:
-    """The name of a provider's default model.
-
-    Raises:
-        ModelError: The provider can't be asked, or no model is an obvious choice.
-    """
+    """The name of a provider's default model."""
     seen = provider.key if provider.key and not provider.url else f"the address {provider.address}"
     try:
         if model := default_of(name):
@@ -262,11 +249,7 @@ def _ollama_model(*, tools: bool = True) -> str:
 
 
 def _ollamas_images(model: str, *, tools: bool = True) -> Images:
-    """Where an Ollama's model takes images.
-
-    Raises:
-        ModelError: Ollama answers, but doesn't have the model, or the model can't call tools and must.
-    """
+    """Where an Ollama's model takes images."""
     try:
         able = ollama_can(model)
     except UnlistedError:

@@ -52,11 +52,7 @@ def cost(model: Model, usage: Mapping[str, Any] | None) -> float | None:
 
 
 def check_known(models: Iterable[Model]) -> None:
-    """Check that the replies of all models have a price.
-
-    Raises:
-        ModelError: A budget in money can't be kept with them.
-    """
+    """Check that the replies of all models have a price."""
     unknown = [each.name for each in models if cost(each, {"input_tokens": 1, "output_tokens": 1}) is None]
     if unknown:
         raise ModelError(

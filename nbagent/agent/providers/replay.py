@@ -75,11 +75,7 @@ class RecordedReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 def read_replies(path: Path) -> list[RecordedReply]:
-    """All replies of a file.
-
-    Raises:
-        ReplayError: The file can't be read, or a line is no reply; the message names the line.
-    """
+    """All replies of a file."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import IO, Any
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.events import Answer, Answered, Asked, Cell, CellFinished, CellStarted, Record, SessionEnded
 from nbagent.core.text import safe
@@ -27,12 +27,6 @@ Come = Callable[[], Awaitable[AnySession]]
 
 class Guest:
     """This terminal as a guest of a session, which goes on when the terminal leaves.
-
-    Args:
-        session: Started.
-        quiet: Show only what must be known.
-        results: Where the cells' own output goes; standard error by default.
-        keyboard: Where the person types and answers what the model and its code may do.
 
     Attributes:
         was_stopped: Whether the person has pressed Ctrl-C.
@@ -53,11 +47,7 @@ class Guest:
 
     @contextlib.asynccontextmanager
     async def shown(self, *, since: int | None) -> AsyncIterator[None]:
-        """Show the session's events and ask its questions, until this is left.
-
-        Args:
-            since: Begin with the events after this number of the log; with the last question by default.
-        """
+        """Show the events after number `since`, or from the last question on, and ask the session's questions."""
         loop = asyncio.get_running_loop()
         if self._answers:
             await settled(self._session.attend())
@@ -84,11 +74,7 @@ class Guest:
         return self._session.is_running
 
     async def ended(self) -> int:
-        """Wait until the session has ended; returns the exit code.
-
-        Raises:
-            UsageError: The session's owner has died.
-        """
+        """Wait until the session has ended; returns the exit code."""
         await self._session.closed()
         if self._has_ended:
             print(f"The session {self._session.id} has ended.", file=sys.stderr)
@@ -174,11 +160,7 @@ def _last_turn(session: AnySession) -> int:
 
 
 async def attached_to(session: str) -> AnySession:
-    """A session that another process runs.
-
-    Raises:
-        UsageError: There is no such session, or no process runs it.
-    """
+    """A session that another process runs."""
     from nbagent.session.sharing.attach import Attached
 
     attached = Attached(session)
@@ -187,25 +169,11 @@ async def attached_to(session: str) -> AnySession:
 
 
 async def steer(
-    come: Come,
-    *,
-    question: str | None = None,
-    code: str | None = None,
-    since: int | None = None,
-    wanted: CommandFlags,
+    come: Come, *, question: str | None = None, code: str | None = None, since: int | None = None, wanted: CommandFlags
 ) -> int:
     """Show a running session; ask a question, run code, or take what is typed; returns the exit code.
 
-    Args:
-        come: Attaches to the session.
-        question: To be asked; then this ends with its answer.
-        code: To be run; then this ends with the cell.
-        since: Begin with the events after this number of the log; with the last question by default.
-        wanted: The flags that the person gave; the session goes on anyway.
-
-    Raises:
-        UsageError: A question and code are given, or neither and JSON is wanted.
-        NbagentError: The session can't be attached to, or raised it.
+    Events are shown from number `since` of the log on, by default from the last question.
     """
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
@@ -284,20 +252,12 @@ async def in_background(session: str | None, **given: Any) -> int:
 
 
 def is_running(session: str) -> bool:
-    """Whether a process owns a session.
-
-    Raises:
-        UsageError: There is no such session, or several begin so.
-    """
-    return lookup.is_running(lookup.find(folders.state_root(settings.load().state_dir), session))
+    """Whether a process owns a session."""
+    return lookup.is_running(lookup.find(settings.state_root(), session))
 
 
 def refuse_options(session: str, given: Mapping[str, Any]) -> None:
-    """Refuse options for a session that runs already.
-
-    Raises:
-        UsageError: One is given.
-    """
+    """Refuse options for a session that runs already."""
     if named := [name for name, value in given.items() if value is not None]:
         message = f"Another process runs the session {session}, where {named[0]} can't be changed."
         raise UsageError(message, mend="Leave it out.")

@@ -21,9 +21,7 @@ UNATTENDED = {
 def attended(session: Session, *, approvals: bool = True) -> Session:
     """Let a new session ask the person if they are there; else print what it does without them.
 
-    Args:
-        session: Not started yet.
-        approvals: Whether approvals are worth a word: where no model works, nothing needs one.
+    Where no model works, nothing needs `approvals`, of which no word is said then.
     """
     is_there = Keyboard().is_there
     if session.ask_hosts and not is_there:

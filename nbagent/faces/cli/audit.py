@@ -22,14 +22,7 @@ from nbagent.safety.ledger import THIS_MACHINE, Ledger, is_local, ledger
 
 
 def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
-    """Check an audit log, and print the result.
-
-    Returns:
-        0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
-
-    Raises:
-        UsageError: There is no such log, or the key can't be read.
-    """
+    """Check an audit log, and print the result; returns the exit code: 2 if this version can't check all of it."""
     result = _check(session, key_file)
     if as_json:
         print(json.dumps({"whole": result.whole, **asdict(result)}, default=str))
@@ -39,14 +32,7 @@ def verify(session: str, *, key_file: Path | None, as_json: bool) -> int:
 
 
 def show(session: str, *, key_file: Path | None) -> int:
-    """Print an audit log as text, and the result of its check.
-
-    Returns:
-        0 if it is whole, 1 if it was changed, 2 if this version can't check all of it.
-
-    Raises:
-        UsageError: There is no such log, or the key can't be read.
-    """
+    """Print an audit log as text, and the result of its check; returns the exit code as `verify` does."""
     result = _check(session, key_file)
     found = list(_parsed(result.path))
     ended = {entry.get("cell") for entry in found if entry.get("type") == "cell"}
@@ -65,14 +51,7 @@ def show(session: str, *, key_file: Path | None) -> int:
 
 
 def sent(session: str, *, key_file: Path | None, as_json: bool) -> int:
-    """Print what left for models, and the result of the audit log's check.
-
-    Returns:
-        0 if the log is whole, 1 if it was changed, 2 if this version can't check all of it.
-
-    Raises:
-        UsageError: There is no such log, or the key can't be read.
-    """
+    """Print what left for models, and the result of the audit log's check; returns the exit code as `verify` does."""
     result = _check(session, key_file)
     found = ledger(event for entry in _parsed(result.path) if (event := _sent_of(entry)) is not None)
     if as_json:

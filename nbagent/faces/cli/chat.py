@@ -41,13 +41,7 @@ LEAVES = "/quit, or Ctrl-D, leaves; the session goes on."
 async def chat(session: str | None, given: dict[str, Any]) -> int:
     """Take questions and commands until the end of input; returns the exit code.
 
-    Args:
-        session: A session to go on with, or a name for a new one; by default a new one has an id.
-        given: Options for a session that is begun or resumed.
-
-    Raises:
-        UsageError: There is no terminal, or an option is wrong.
-        NbagentError: The session can't be started.
+    The session is one to go on with, or a name for a new one; by default a new one has an id.
     """
     keyboard = Keyboard()
     if not keyboard.is_there:
@@ -60,7 +54,7 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
         async with starting(view):
             attached = await sessions.get("", {}, given)
         print(WELCOME, file=sys.stderr)
-        prompt = _prompt(folders.state_root(settings.load().state_dir) / "chat-history")
+        prompt = _prompt(settings.state_root() / "chat-history")
         while True:
             try:
                 line = (await prompt.prompt_async("> ")).strip()
@@ -86,12 +80,8 @@ async def chat(session: str | None, given: dict[str, Any]) -> int:
 
 
 def _meant(name: str) -> str:
-    """The name of a session: what begins as an id does is enough of one that there is, all else is a whole name.
-
-    Raises:
-        UsageError: There is no session with such an id, or there are several.
-    """
-    return lookup.find(folders.state_root(settings.load().state_dir), name).name if _ID.match(name) else name
+    """The name of a session: what begins as an id does is enough of one that there is, all else is a whole name."""
+    return lookup.find(settings.state_root(), name).name if _ID.match(name) else name
 
 
 async def _command(verbs: Verbs, line: str, given: dict[str, Any]) -> str:

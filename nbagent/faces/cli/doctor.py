@@ -13,17 +13,9 @@ from nbagent.sandbox.spec import SandboxSpec
 
 
 def doctor(*, trust: str | None = None, as_json: bool) -> int:
-    """Print what each engine can and can't enforce here, and which would start at a trust level.
+    """Print what each engine can and can't enforce here, and which would start at a trust level (the person's).
 
-    Args:
-        trust: The level; the person's own by default, with their other settings.
-        as_json: Print one JSON object instead.
-
-    Returns:
-        0 if a sandbox would start, else 3.
-
-    Raises:
-        UsageError: There is no such level, or a setting is wrong.
+    Returns 0 if a sandbox would start, else 3.
     """
     chosen = settings.load()
     spec = SandboxSpec.of(settings.override(chosen, trust=trust))

@@ -20,11 +20,7 @@ def age(seconds: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """A time such as `90`, `30m`, `12h` or `2d`, in seconds.
-
-    Raises:
-        UsageError: It is in another form.
-    """
+    """A time such as `90`, `30m`, `12h` or `2d`, in seconds."""
     number, unit = (text[:-1], text[-1]) if text[-1:].lower() in UNITS else (text, "s")
     try:
         value = float(number) * UNITS[unit.lower()]

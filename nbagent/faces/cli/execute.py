@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.policy import Network
 from nbagent.core.text import one_line, safe
@@ -65,8 +65,10 @@ async def execute(
         names = ", ".join(run.skipped[:MOST_NAMED])
         more = f" and {len(run.skipped) - MOST_NAMED:,} more" if len(run.skipped) > MOST_NAMED else ""
         print(one_line(f"Tagged skip-execution, and not run: {names}{more}.", 2_000), file=sys.stderr)
-    if told := _unseen(run, source) or _too_long(run):
+    if told := _unseen(run, source):
         print(safe(told), file=sys.stderr)
+    elif run.status == "timeout":
+        print("A cell may run longer with --timeout SECONDS.", file=sys.stderr)
     ended.stopped = ended.stopped or run.status == "interrupted"
     if wanted.as_json:
         json_output.show(json_output.executed(run, ended, seconds=time.monotonic() - started))
@@ -77,11 +79,7 @@ async def execute(
 
 
 def sources(source: str | None, code: str | None) -> list[Source]:
-    """The cells to run, of a file or of code.
-
-    Raises:
-        UsageError: Neither or both are given, or the file can't be read as a script or a notebook.
-    """
+    """The cells to run, of a file or of code."""
     if code is not None and source is None:
         return [Source(code, may_exit=True)]
     if source is None or code is not None:
@@ -92,19 +90,14 @@ def sources(source: str | None, code: str | None) -> list[Source]:
 
 
 def data_for(source: str | None, **options: Any) -> list[str] | Mapping[str, str]:
-    """The data of what is run: what the person gives, what a notebook of nbagent's needs, else what code names beside.
-
-    Args:
-        source: The script or notebook.
-        **options: Those of the session that the person gave.
-    """
+    """The data of what is run: what is given, what a notebook of nbagent's needs, else what code names beside."""
     data = [*(options.get("data") or ())]
     # A kernel that runs already has its own files, and is shown no others.
     if source is None or options.get("kernel") or not Path(source).is_file():
         return data
     if not source.endswith(".ipynb") or not is_ours(Path(source)):
         return [*data, *map(str, _beside(Path(source), **options))]
-    found, changed, missing = with_needed(data, Path(source), root=folders.state_root(settings.load().state_dir))
+    found, changed, missing = with_needed(data, Path(source), root=settings.state_root())
     warnings = [f"{name} is not what it was when {source} was made." for name in changed]
     warnings += [f"{source} was made with {name}, which isn't here as it was: give it with --data." for name in missing]
     for each in warnings:
@@ -137,7 +130,3 @@ def _unseen(run: Run, source: str | None) -> str:
             if name not in ("", ".", "..") and Path(str(source)).with_name(name).exists():
                 return f"{name} lies beside {source}, and its code did not see it: give it with --data."
     return ""
-
-
-def _too_long(run: Run) -> str:
-    return "A cell may run longer with --timeout SECONDS." if run.status == "timeout" else ""

@@ -15,13 +15,8 @@ from nbagent.session.catalog import saved_spec, session_list
 
 
 async def export(session: str | None, out: Path, *, keep_attempts: bool, environment: bool, force: bool) -> int:
-    """Write a session's notebook; returns the exit code.
-
-    Raises:
-        UsageError: There is no such session, or no notebook may be written there.
-        StoreError: Its log can't be read, or the file can't be written.
-    """
-    root = folders.state_root(settings.load().state_dir)
+    """Write a session's notebook; returns the exit code."""
+    root = settings.state_root()
     found = session_list.info_of(root, session)
     if session is None:
         print(f"session: {found.id}", file=sys.stderr)

@@ -23,12 +23,12 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 def session_ids(incomplete: str) -> list[str]:
     """The names of sessions that begin so, the latest first, for a shell to complete."""
-    from nbagent.core import folders, settings
+    from nbagent.core import settings
     from nbagent.core.errors import NbagentError
     from nbagent.session.catalog import lookup
 
     with contextlib.suppress(NbagentError):  # nobody asked for an answer
-        root = folders.state_root(settings.load().state_dir)
+        root = settings.state_root()
         return sorted((each.name for each in lookup.folders(root) if each.name.startswith(incomplete)), reverse=True)
     return []
 
@@ -118,16 +118,7 @@ Force = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class CommandFlags:
-    """The flags of every command that starts a session, beside the session's options.
-
-    Attributes:
-        out: Where the notebook goes.
-        force: Let `out` replace a notebook that isn't nbagent's, or that the person has changed.
-        keep: Leave the kernel running, for `nbagent resume`.
-        as_json: Print one JSON object instead of text.
-        quiet: Show only what must be known.
-        verbose: Log to standard error, and show all of a traceback.
-    """
+    """The flags of every command that starts a session, beside the session's options."""
 
     out: Out = None
     force: Force = False
@@ -142,11 +133,8 @@ def takes(
 ) -> Callable[[Command], Command]:
     """Give a command the flags of a session's options; it gets the given ones as its keyword `given`.
 
-    A command with a keyword `wanted` has the flags of `CommandFlags` too.
-
-    Args:
-        groups: Of which groups the options are (`nbagent.core.options.Option.group`).
-        only: Keeps an option of these groups, given its name and itself, if it returns True.
+    A command with a keyword `wanted` has the flags of `CommandFlags` too. Of the groups' options it takes those that
+    `only` keeps, given the name of each and itself.
     """
     named = {name: each for name, each in fields().items() if each[1].group in groups and only(name, each[1])}
 
@@ -217,9 +205,6 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
     """Add the output folder to the options: the one they name, else the settings', else `nbagent-output` here.
 
     Where nothing can be written here, files stay in the session's folder, and the line of each says so.
-
-    Raises:
-        UsageError: It isn't a folder, can't be written, or is a link, which somebody else may have made.
     """
     from nbagent.core import folders, settings
 
@@ -239,11 +224,7 @@ def with_output_dir(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_model(given: dict[str, Any]) -> dict[str, Any]:
-    """Add the model to the options, if none is named: who has none learns it before anything is downloaded or started.
-
-    Raises:
-        ModelError: None is found.
-    """
+    """Add the model, if none is named: who has none learns it before anything is downloaded or started."""
     from nbagent.core import settings
 
     known = settings.load(**given)

@@ -41,12 +41,7 @@ class GroupedCommands(TyperGroup):
 
 
 class App(typer.Typer):
-    """A Typer whose commands have such help.
-
-    Args:
-        panel: The group in which its commands are shown.
-        **more: What else a Typer takes.
-    """
+    """A Typer whose commands have such help; `panel` is the group in which they are shown."""
 
     def __init__(self, panel: str = "Commands", **more: Any) -> None:
         super().__init__(cls=GroupedCommands, **more)

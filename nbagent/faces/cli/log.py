@@ -11,11 +11,7 @@ from nbagent.notebook.provenance import provenance
 
 
 def show(path: Path) -> int:
-    """Print how a notebook came about.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Print how a notebook came about."""
     document = read(path)
     try:
         lines = list(provenance(document))

@@ -7,7 +7,7 @@ import json
 import time
 from dataclasses import asdict
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.faces.cli.durations import age, seconds
 from nbagent.sandbox.machine import reaper
@@ -16,14 +16,10 @@ from nbagent.session.manager import SessionManager
 
 
 def shell(session: str) -> int:
-    """Open a shell in a session's sandbox; returns the shell's exit code.
-
-    Raises:
-        UsageError: There is no such session, its sandbox has ended, or its trust level permits no shell.
-    """
+    """Open a shell in a session's sandbox; returns the shell's exit code."""
     from nbagent.faces.terminal import shell as terminal
 
-    found = session_list.info_of(folders.state_root(settings.load().state_dir), session)
+    found = session_list.info_of(settings.state_root(), session)
     if found.sandbox is None or found.state == "ended":
         raise UsageError(f"The sandbox of {found.id} has ended.", mend=f"Resume it by: nbagent resume {found.id}")
     if not saved_spec.read_spec(found).trust.allow_shell:
@@ -34,10 +30,7 @@ def shell(session: str) -> int:
 async def clean(*, max_age: str | None, unused: str | None = None, as_json: bool) -> int:
     """Remove what killed processes left, also kernels that wait for `nbagent resume`; returns the exit code.
 
-    Args:
-        max_age: Only what is older than this.
-        unused: Remove sessions too that have ended and were not used for so long.
-        as_json: Print a list of objects.
+    Only what is older than `max_age` goes; and sessions that have ended and were not used for as long as `unused`.
     """
     long = seconds(unused) if unused else None  # is checked before anything is removed
     removed = await asyncio.to_thread(reaper.sweep, waiting=True, max_age=seconds(max_age) if max_age else 0.0)

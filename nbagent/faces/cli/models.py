@@ -17,7 +17,6 @@ class Listed:
     """What a provider has.
 
     Attributes:
-        name: The provider's name.
         key: The environment variable that has its key; empty if none has.
         models: The names of its models, as `provider:model`, the newest first.
         default: The model that is meant if none is named; empty if none is an obvious choice.

@@ -42,12 +42,7 @@ async def run(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Run a notebook again; returns 0, or 1 if a cell failed that had not failed before.
-
-    Raises:
-        UsageError: It is no notebook of Python, or has no such parameters.
-        DataError: The data isn't there, or has another schema.
-    """
+    """Run a notebook again; returns 0, or 1 if a cell failed that had not failed before."""
     chosen = load(**options)
     root = folders.state_root(chosen.state_dir)
     notebook = read(path)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbagent.core import folders, settings
+from nbagent.core import settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.faces.cli.ask import ask
 from nbagent.faces.cli.execute import execute
@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 def named(session: str | None, question: str | None) -> tuple[str, str | None]:
     """The whole name of the session that is meant, and the question.
 
-    Args:
-        session: What was typed first: enough of a name, or a question to the latest session; no name has a blank.
-        question: What was typed next.
-
-    Raises:
-        UsageError: There is no such session.
+    What was typed first is enough of a name, or a question to the latest session: no name has a blank.
     """
-    root = folders.state_root(settings.load().state_dir)
+    root = settings.state_root()
     if session is not None and question is None and any(each.isspace() for each in session):
         session, question = None, session
     found = lookup.find(root, session)
@@ -44,11 +39,7 @@ def named(session: str | None, question: str | None) -> tuple[str, str | None]:
 async def resume(
     make: Callable[[], AnySession], *, question: str | None, code: str | None, wanted: CommandFlags
 ) -> int:
-    """Resume a session, and ask it or run code in it; returns the exit code.
-
-    Raises:
-        UsageError: A question and code are given, or neither and there is no terminal.
-    """
+    """Resume a session, and ask it or run code in it; returns the exit code."""
     if question is not None and code is not None:
         raise UsageError("Give a question or code, not both.")
     if question is not None or code is not None:

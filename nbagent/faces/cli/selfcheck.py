@@ -34,12 +34,7 @@ WIDTH = 160
 async def self_check(*, engine: str | None, trust: str | None, as_json: bool) -> int:
     """Try the probes on an engine, or on each that isolates and works here, and print what became of them.
 
-    Returns:
-        The exit code: 0 if every attack failed, but for known failures, else 3.
-
-    Raises:
-        UsageError: There is no such trust level or engine.
-        SandboxError: No sandbox can be had here.
+    Returns 0 if every attack failed, but for known failures, else 3.
     """
     chosen = settings.load()
     level = TrustLevel.parse(chosen.trust if trust is None else trust)

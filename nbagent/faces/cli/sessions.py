@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import fileio, folders, settings
+from nbagent.core import fileio, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.text import one_line, printable, size_of
 from nbagent.faces.cli.durations import age
@@ -75,13 +75,8 @@ async def show(*, as_json: bool) -> int:
 
 
 def files(session: str | None, *, save: Sequence[str], as_json: bool) -> int:
-    """Print a session's files and figures, or write some of them into the current folder; returns the exit code.
-
-    Raises:
-        UsageError: There is no such session, it has nothing of a name, or a file of that name is here already.
-        StoreError: A file is gone or was changed since, or can't be written here.
-    """
-    root = folders.state_root(settings.load().state_dir)
+    """Print a session's files and figures, or write some of them into the current folder; returns the exit code."""
+    root = settings.state_root()
     views = ViewReader(root)
     folder = lookup.find(root, session)
     if session is None:

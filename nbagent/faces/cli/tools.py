@@ -32,11 +32,7 @@ async def show_all(*, as_json: bool) -> int:
 
 
 async def show(name: str, *, version: int | None, as_json: bool) -> int:
-    """Print a tool; returns the exit code.
-
-    Raises:
-        ForgeError: There is no such tool, or its files were changed since it was added.
-    """
+    """Print a tool; returns the exit code."""
     tool = await ToolForge().get(name, version=version)
     if as_json:
         print(json.dumps(msgspec.to_builtins(tool)))
@@ -49,12 +45,7 @@ async def show(name: str, *, version: int | None, as_json: bool) -> int:
 
 
 async def add(path: Path, *, engine: str | None) -> int:
-    """Make a tool from files; returns the exit code.
-
-    Raises:
-        ForgeError: The files hold no tool, or it failed its tests; what these printed goes to standard error.
-        SandboxError: The sandbox can't be started.
-    """
+    """Make a tool from files; returns the exit code."""
     try:
         tool = await ToolForge(engine=engine, notify=_print_stage).add(path)
     except ForgeError as error:
@@ -66,33 +57,20 @@ async def add(path: Path, *, engine: str | None) -> int:
 
 
 async def export(name: str, to: Path, *, version: int | None) -> int:
-    """Write a tool into files; returns the exit code.
-
-    Raises:
-        ForgeError: There is no such tool.
-        StoreError: It can't be written there.
-    """
+    """Write a tool into files; returns the exit code."""
     print(await ToolForge().export(name, to, version=version))
     return 0
 
 
 async def remove(name: str) -> int:
-    """Remove a tool; returns the exit code.
-
-    Raises:
-        ForgeError: There is no tool of that name.
-    """
+    """Remove a tool; returns the exit code."""
     await ToolForge().remove(name)
     print(f"removed {name}")
     return 0
 
 
 async def clean(*, max_age: str) -> int:
-    """Remove the tools that were not used for long; returns the exit code.
-
-    Raises:
-        UsageError: The age is in another form.
-    """
+    """Remove the tools that were not used for long; returns the exit code."""
     gone = await ToolForge().cleanup(max_age=seconds(max_age))
     print("\n".join(f"removed {each}" for each in gone) or "Every tool was used since.")
     return 0

@@ -38,20 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a person says of a verification.
-
-    Attributes:
-        data: Folders in which data is looked for by name, and files of it.
-        sanitize: A file of masks, as nbval has it.
-        tolerance: The relative difference up to which numbers with a decimal point are the same.
-        sweep: Whether it runs again on other terms, to find what its cells depend on.
-        jobs: Notebooks at a time; None for as many as there are cores.
-        write: Whether the result is written into the notebooks.
-        junit: Where JUnit's XML goes.
-        pictures: The folder for pictures of what differs in figures.
-        as_json: Print one JSON object instead of tables.
-        quiet: Print only what differs.
-    """
+    """What a person says of a verification, by the flags of `nbagent verify`."""
 
     data: Sequence[Path] = ()
     sanitize: Path | None = None
@@ -66,14 +53,7 @@ class Wanted:
 
 
 async def verify(files: Sequence[Path], wanted: Wanted, **options: Any) -> int:
-    """Verify notebooks, several at a time.
-
-    Returns:
-        0 if all give what they show, 1 if one differs, 2 if one could not be run.
-
-    Raises:
-        UsageError: A file of masks or an option is wrong.
-    """
+    """Verify notebooks, several at a time; returns 0 if all show the same, 1 if one differs, 2 if one did not run."""
     strictness = Strictness(masks=read_masks(wanted.sanitize) if wanted.sanitize else (), tolerance=wanted.tolerance)
     chosen = load(**options)
     gate = asyncio.Semaphore(wanted.jobs or os.cpu_count() or 1)
@@ -154,11 +134,7 @@ def load(**options: Any) -> Options:
 
 
 def read(path: Path) -> Document:
-    """A notebook that a person names.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """A notebook that a person names."""
     try:
         # A repository may have a link to /dev/zero, or a pipe that nobody writes to.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

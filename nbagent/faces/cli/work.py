@@ -36,7 +36,6 @@ class Ending:
         notebook: Where its notebook is, if one was wanted.
         left: Why files that cells saved did not arrive, by their paths in the sandbox.
         error: The first error.
-        stopped: Whether Ctrl-C ended it.
     """
 
     session: AnySession | None = None
@@ -67,15 +66,9 @@ async def work(
     results: IO[str] | None = None,
     keyboard: Keyboard | None = None,
 ) -> Ending:
-    """Start a session, show what `do` does with it, collect its files, and write its notebook.
+    """Start a session, show what `do` does with it, collect its files, and write its notebook if `exports` says so.
 
-    Args:
-        make: Makes the session.
-        do: Works with the session; Ctrl-C cancels it.
-        wanted: The flags that the person gave.
-        exports: Whether a notebook is to be written.
-        results: Where the cells' own output goes.
-        keyboard: Where the person types.
+    Ctrl-C cancels `do`. The cells' own output goes to `results`.
     """
     ended = Ending()
     try:

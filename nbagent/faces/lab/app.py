@@ -12,13 +12,7 @@ from nbagent.faces.lab import available, distrust, exporters, jobs, kernelspecs
 from nbagent.faces.lab.available import Available
 from nbagent.faces.lab.channel import PageChannel
 from nbagent.faces.lab.config import SETTING, Config
-from nbagent.faces.lab.files import (
-    ArtifactHandler,
-    DownloadHandler,
-    FilesHandler,
-    RecordHandler,
-    UploadsHandler,
-)
+from nbagent.faces.lab.files import ArtifactHandler, DownloadHandler, FilesHandler, RecordHandler, UploadsHandler
 from nbagent.faces.lab.jobs import Jobs
 from nbagent.faces.lab.notebooks import ExportHandler, JobHandler, PictureHandler, VerifyHandler
 from nbagent.faces.lab.sessions import SessionHandler, SessionsHandler

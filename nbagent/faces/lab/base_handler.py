@@ -15,15 +15,7 @@ from jupyter_server.auth.utils import HTTP_METHOD_TO_AUTH_ACTION
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from tornado import web
 
-from nbagent.core.errors import (
-    DataError,
-    NbagentError,
-    OwnerGone,
-    SandboxError,
-    StoreError,
-    TransferLimit,
-    UsageError,
-)
+from nbagent.core.errors import DataError, NbagentError, OwnerGone, SandboxError, StoreError, TransferLimit, UsageError
 from nbagent.core.events import to_json
 from nbagent.faces.lab.available import SETTING as AVAILABLE
 from nbagent.faces.lab.available import Available
@@ -84,11 +76,7 @@ async def contents(handler: JupyterHandler, action: str = "read") -> Contents:
 
 
 def number(text: str) -> int:
-    """A number in a query.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """A number in a query."""
     if not (text.isascii() and text.isdigit() and len(text) < MAX_DIGITS):
         raise UsageError(f"{text[:80]!r} is no number.")
     return int(text)
@@ -147,11 +135,7 @@ class Handler(APIHandler):
         self.body += chunk
 
     def limit(self, most: int) -> int:
-        """How many are wanted, by `limit` in the query.
-
-        Raises:
-            UsageError: It is no number.
-        """
+        """How many are wanted, by `limit` in the query."""
         return min(number(self.get_query_argument("limit", str(most))), most)
 
     def wants(self, name: str) -> bool:
@@ -159,11 +143,7 @@ class Handler(APIHandler):
         return self.get_query_argument(name, "") not in ("", "0", "false")
 
     def read(self, kind: type[T]) -> T:
-        """The body as a value.
-
-        Raises:
-            UsageError: It is of another type, or no JSON.
-        """
+        """The body as a value."""
         try:
             return msgspec.json.decode(bytes(self.body) or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

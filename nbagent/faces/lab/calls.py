@@ -51,11 +51,7 @@ CALLS: dict[str, CallShape] = {
 
 
 def read(call: messages.Call) -> dict[str, Any]:
-    """The arguments of a call by their names.
-
-    Raises:
-        UsageError: There is no such call, or its arguments are wrong.
-    """
+    """The arguments of a call by their names."""
     shape = CALLS.get(call.name)
     if shape is None:
         raise UsageError(f"A page may not call {call.name[:80]!r}.", mend=f"It may call {', '.join(CALLS)}.")

@@ -63,11 +63,7 @@ class PageChannel(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self.close(GONE)
             return
         self._relay = Relay(
-            folder,
-            since=self._since,
-            send=self._send,
-            may_call=self._may_call,
-            contents=self._contents,
+            folder, since=self._since, send=self._send, may_call=self._may_call, contents=self._contents
         )
         self._serving = asyncio.create_task(self._serve(self._relay))
 

@@ -18,7 +18,6 @@ class Call(msgspec.Struct, frozen=True):
     Attributes:
         call: By which its end is known; each number is used once in a channel.
         name: One of `calls.CALLS`.
-        arguments: By their names.
     """
 
     call: int
@@ -149,12 +148,7 @@ class CallReturned(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Words(msgspec.Struct, frozen=True):
-    """Words of a reply that a model is writing; with the next `ModelReplied` or `ModelFailed` those so far are over.
-
-    Attributes:
-        turn: The question's number.
-        text: The next words.
-    """
+    """Words of a reply that a model is writing; with the next `ModelReplied` or `ModelFailed` those so far are over."""
 
     turn: int
     text: str
@@ -174,7 +168,6 @@ class StateTold(msgspec.Struct, frozen=True, omit_defaults=True):
     """The session's state: at the beginning, and each time it changes.
 
     Attributes:
-        state: Its state.
         last: The number of the log's last record.
         mend: What can be done if it doesn't run.
     """

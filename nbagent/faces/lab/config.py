@@ -31,12 +31,8 @@ class Config:
 
     @property
     def root(self) -> Path:
-        """The folder of all sessions.
-
-        Raises:
-            UsageError: The person's settings are wrong.
-        """
-        return folders.state_root(self.state_dir or settings.load().state_dir).absolute()
+        """The folder of all sessions."""
+        return settings.state_root(self.state_dir).absolute()
 
     @property
     def manager(self) -> SessionManager:
@@ -50,11 +46,7 @@ class Config:
         return {"attended": True} | {name: value for name in names if (value := getattr(self, name))}
 
     def folder(self, id: str) -> Path:
-        """The folder of a session, by its whole id.
-
-        Raises:
-            NoSessionError: There is none.
-        """
+        """The folder of a session, by its whole id."""
         folder = self.root / "sessions" / id
         if not folders.is_session_id(id) or folder.is_symlink() or not folder.is_dir():
             raise NoSessionError(f"There is no session {id[:80]!r}.", mend="It may have been deleted.")

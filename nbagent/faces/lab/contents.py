@@ -16,12 +16,7 @@ REPLAY = "replay:"
 
 
 class Contents:
-    """What a page can name.
-
-    Args:
-        manager: The server's own.
-        refused: What the person may not do with these files, such as `read`; empty if they may.
-    """
+    """What a page can name; `refused` is what the person may not do with these files, such as `read`."""
 
     def __init__(self, manager: ContentsManager, *, refused: str = "") -> None:
         self._refused = refused
@@ -31,11 +26,7 @@ class Contents:
         self._shows_hidden = bool(manager.allow_hidden)
 
     def path(self, given: str) -> Path:
-        """The place on the host of a file or folder, which needn't be there; no link leads out of the root folder.
-
-        Raises:
-            DataError: It is outside, or hidden from JupyterLab, too, or the person may not use these files.
-        """
+        """The place on the host of a file or folder, which needn't be there; no link leads out of the root folder."""
         shown = given[:200]
         if self._refused:
             raise DataError(f"You may not {self._refused} the files of this server.", mend="Ask whoever runs it.")

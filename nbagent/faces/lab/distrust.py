@@ -49,9 +49,7 @@ PLUGIN = "@nbagent/panel:notebook"
 def guard(server: ServerApp, settings: dict[str, Any]) -> None:
     """Make harmless what sandboxed kernels say and save, on its way to the pages of a server.
 
-    Args:
-        server: The server.
-        settings: Those of its web application, of which the class of connections is replaced.
+    Of the settings, those of its web application, the class of connections is replaced.
     """
     setting = Setting(server)
     if issubclass(settings[CONNECTION], ZMQChannelsWebsocketConnection):  # else its kernels are on another machine
@@ -141,10 +139,7 @@ class Harmless(ZMQChannelsWebsocketConnection):
                 if was_full and self._bytes <= MAX_WAITING and not self._is_gone:
                     for each in self.channels.values():
                         each.on_recv_stream(self.handle_outgoing_message)
-                with (
-                    contained("A message of a sandboxed kernel is not passed on"),
-                    contextlib.suppress(WebSocketClosedError),
-                ):
+                with contained(NOT_PASSED), contextlib.suppress(WebSocketClosedError):
                     self._pass(stream, harmless)
         finally:
             self._passing = None

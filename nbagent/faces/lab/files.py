@@ -37,11 +37,7 @@ class FileHandler(Handler):
     """The base class of the endpoints here."""
 
     def attached(self, id: str, *, runs: bool = True) -> Attached:
-        """The session, not yet attached to.
-
-        Raises:
-            OwnerGone: It must run, and doesn't.
-        """
+        """The session, not yet attached to."""
         folder = self.lab.folder(id)
         if runs and not lookup.is_running(folder):
             raise OwnerGone("No process runs this session now.", mend="Resume it.")

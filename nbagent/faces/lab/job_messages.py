@@ -88,8 +88,6 @@ class JobEntry(msgspec.Struct, frozen=True):
     """A job: an export or a verification.
 
     Attributes:
-        job: Its id.
-        state: How it is.
         exported: The result of an export.
         verified: The result of a verification, also of one that found a difference.
         refusal: Why it failed.

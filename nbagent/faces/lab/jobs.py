@@ -45,10 +45,6 @@ class Job:
 
     Args:
         work: Does it, with a folder for what lies beside its result.
-
-    Attributes:
-        id: Its id.
-        folder: That folder.
     """
 
     def __init__(self, work: Callable[[Path], Awaitable[Exported | Verified]]) -> None:
@@ -87,11 +83,7 @@ class Job:
                 return JobEntry(self.id, "failed", refusal=Refusal(f"nbagent itself failed: {error!r}"[:500]))
 
     def picture(self, name: str) -> Path:
-        """A picture of it.
-
-        Raises:
-            NoJobError: There is none of that name.
-        """
+        """A picture of it."""
         found = next((each for each in self.folder.glob("*/*.png") if each.name == name), None)
         if found is None or not PICTURE.fullmatch(name):
             raise NoJobError("There is no such picture.")
@@ -109,32 +101,20 @@ class NoJobError(UsageError):
 
 
 class Jobs:
-    """The jobs of this server.
-
-    Args:
-        lab: What is set.
-    """
+    """The jobs of this server."""
 
     def __init__(self, lab: Config) -> None:
         self._lab = lab
         self._jobs: dict[str, Job] = {}
 
     def find(self, id: str) -> Job:
-        """A job.
-
-        Raises:
-            NoJobError: There is none of that id.
-        """
+        """A job."""
         if id not in self._jobs:
             raise NoJobError(f"There is no job {id[:80]!r}.", mend="The server was started again: begin anew.")
         return self._jobs[id]
 
     async def begin(self, work: Callable[[Path], Awaitable[Exported | Verified]]) -> Job:
-        """Begin a job.
-
-        Raises:
-            UsageError: Too many run.
-        """
+        """Begin a job."""
         if sum(each.is_running for each in self._jobs.values()) >= MAX_RUNNING:
             raise UsageError(f"{MAX_RUNNING} jobs run already.", mend="Wait for one of them, or stop it.")
         if len(self._jobs) >= MAX_JOBS:
@@ -144,11 +124,7 @@ class Jobs:
         return job
 
     async def remove(self, id: str) -> None:
-        """Stop and forget a job.
-
-        Raises:
-            NoJobError: There is none of that id.
-        """
+        """Stop and forget a job."""
         job = self.find(id)
         del self._jobs[id]
         await job.end()
@@ -159,14 +135,7 @@ class Jobs:
             await self.remove(id)
 
     async def export(self, session: str, place: Path, path: str, *flags: str) -> Job:
-        """Begin to write the notebook of a session.
-
-        Args:
-            session: The session's id.
-            place: Where it goes.
-            path: The same, as pages name it.
-            *flags: Of the command `nbagent export`.
-        """
+        """Begin to write the notebook of a session to a place, for pages `path`; the flags are `nbagent export`'s."""
 
         async def work(_: Path) -> Exported:
             done = await programs.run("export", session, "--out", place, *flags, root=self._lab.root, seconds=SECONDS)

@@ -276,11 +276,9 @@ KINDS: Final[dict[tuple[str, str], type[Content]]] = {
 
 
 def passed_on(channel: str, parts: Sequence[bytes]) -> list[bytes] | None:
-    """A message as a page may hear it; None if there is nothing to be heard.
+    """A message of a channel as a page may hear it; None if there is nothing to be heard.
 
-    Args:
-        channel: `iopub`, `shell`, `control` or `stdin`.
-        parts: Header, parent header, metadata and content in JSON. What follows them, buffers, is not passed on.
+    Its parts are header, parent header, metadata and content in JSON. What follows them, buffers, is not passed on.
     """
     try:
         header, parent = (parse(parts[at], Header, limit=MAX_HEADER_BYTES) for at in (0, 1))

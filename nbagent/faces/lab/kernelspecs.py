@@ -27,9 +27,8 @@ def mark(manager: Any) -> None:
 def marked(specs: dict[str, Any]) -> dict[str, Any]:
     """The kernelspecs, those that can't start with `metadata.nbagent.absent`; takes well under a millisecond.
 
-    Args:
-        specs: By their names. Those of sandboxed kernels say in `metadata.nbagent.needs` what they can't start without:
-            a `program`, or a `socket`, which may have another address by the environment's `variable`.
+    Those of sandboxed kernels say in `metadata.nbagent.needs` what they can't start without: a `program`, or a
+    `socket`, which may have another address by the environment's `variable`.
     """
     return {name: each | {"spec": _marked(each["spec"])} for name, each in specs.items()}
 

@@ -75,7 +75,6 @@ class EngineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An engine.
 
     Attributes:
-        name: Its name.
         starts: Whether it would start a sandbox here, at the trust level of new sessions.
         chosen: Whether it is the one that new sessions get.
         kernel: What its sandboxes run on, such as the host's kernel.
@@ -101,7 +100,6 @@ class ModelProvider(msgspec.Struct, frozen=True):
     """A provider of models.
 
     Attributes:
-        name: Its name.
         key: The environment variable that has its key; empty if none has.
         problem: Why it has no models here; empty if it has.
     """
@@ -118,7 +116,6 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
         models: At most as many as were asked for, of those that have all words of the search in their names.
         total: How many have.
         default: The model that is meant if none is named; None if there is none.
-        providers: The providers.
     """
 
     models: list[str]

@@ -31,11 +31,7 @@ class Done(NamedTuple):
     err: str
 
     def read(self, kind: type[T]) -> T:
-        """What it printed, as a value.
-
-        Raises:
-            NbagentError: It printed something else; the message is the last thing that it told a person.
-        """
+        """What it printed, as a value."""
         try:
             return msgspec.json.decode(self.out, type=kind)
         except msgspec.DecodeError as error:
@@ -48,15 +44,9 @@ class Done(NamedTuple):
 
 
 async def run(*words: str | Path, root: Path, seconds: float) -> Done:
-    """Run a command to its end; if this is cancelled, it is interrupted, and ends its sandbox.
+    """Run a command to its end, with this folder of sessions; it is stopped after some seconds.
 
-    Args:
-        *words: Its arguments.
-        root: The folder of sessions.
-        seconds: After which it is stopped.
-
-    Raises:
-        NbagentError: It took too long, printed too much, or can't be started.
+    If this is cancelled, the command is interrupted, and ends its sandbox.
     """
     variables = {**os.environ, "NBAGENT_STATE_DIR": str(root), "NO_COLOR": "1"}
     command = [sys.executable, "-P", "-m", "nbagent", *map(str, words)]
@@ -101,12 +91,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class Cached(Generic[T]):
-    """What takes seconds to find out, asked for at most once at a time and kept for a while.
-
-    Args:
-        ask: Finds it out.
-        seconds: How long it is kept.
-    """
+    """What takes seconds to find out by `ask`: at most once at a time, and kept for a while."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float) -> None:
         self._ask = ask
@@ -115,11 +100,7 @@ class Cached(Generic[T]):
         self._at = 0.0
 
     async def get(self, *, again: bool = False) -> T:
-        """What was found out; an error is not kept.
-
-        Args:
-            again: Whether it is to be found out anew.
-        """
+        """What was found out, be it now or `again`; an error is not kept."""
         asking = self._asking
         if asking is None or (asking.done() and (again or self._is_old(asking))):
             asking = self._asking = asyncio.ensure_future(self._ask())

@@ -19,12 +19,7 @@ MAX_OUTPUTS = 3 * MAX_TEXT
 
 
 def sent(line: bytes, *, whole: str) -> bytes:
-    """A record as it is sent (`PageRecord`): harmless, and if it is too large, cut and with `whole` in it.
-
-    Args:
-        line: The record in JSON.
-        whole: Where a page gets the whole record.
-    """
+    """A record as it is sent (`PageRecord`): harmless, and if it is too large, cut, with the place of the whole."""
     line = harmless(line)
     is_large = len(line) > MAX_RECORD
     if not is_large and b'"traceback":' not in line:

@@ -48,24 +48,13 @@ _HEAD = b'{"records":['
 
 
 class Relay:
-    """One session and one page.
+    """One session and one page, which has the records up to `since`.
 
-    Args:
-        folder: The session's.
-        since: The number of the last record that the page has.
-        send: Sends a message to the page; is done when the page has taken it.
-        may_call: Whether the page may do more than look.
-        contents: The files that the page can name.
+    `send` is done when the page has taken a message. A page that may not call can only look. It can name the contents.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        since: int,
-        send: Callable[[bytes], Awaitable[None]],
-        may_call: bool,
-        contents: Contents,
+        self, folder: Path, *, since: int, send: Callable[[bytes], Awaitable[None]], may_call: bool, contents: Contents
     ) -> None:
         self._folder = folder
         self._root = folder.parent.parent
@@ -87,11 +76,7 @@ class Relay:
         self._calls: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self) -> None:
-        """Relay until the session is deleted; to be cancelled when the page is gone.
-
-        Raises:
-            StoreError: The log can't be read.
-        """
+        """Relay until the session is deleted; to be cancelled when the page is gone."""
         tasks = [asyncio.create_task(self._pump()), asyncio.create_task(self._follow())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -12,15 +12,7 @@ from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.core.policy import Network, TrustLevel, trust_for
 from nbagent.faces.lab.base_handler import ForbiddenError, Handler, contents, may
-from nbagent.faces.lab.messages import (
-    Created,
-    FoundText,
-    FoundTexts,
-    NewSession,
-    NewTitle,
-    SessionEntry,
-    SessionList,
-)
+from nbagent.faces.lab.messages import Created, FoundText, FoundTexts, NewSession, NewTitle, SessionEntry, SessionList
 
 DEMO = Path(__file__).parents[1] / "demo"
 MAX_LISTED = 1000
@@ -68,11 +60,7 @@ class SessionsHandler(Handler):
         self.reply(Created(session.id, question), HTTPStatus.CREATED)
 
     async def _connection_file(self, kernel: str) -> Path:
-        """The connection file of a kernel of this server, in which the person may run code.
-
-        Raises:
-            UsageError: There is no such kernel, or it is on another machine.
-        """
+        """The connection file of a kernel of this server, in which the person may run code."""
         if not await may(self, "execute", "kernels"):
             raise ForbiddenError(
                 "You may not use the kernels of this server.", mend="Use a sandbox of the session's own."

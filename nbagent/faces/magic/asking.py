@@ -51,10 +51,6 @@ class Asking:
     """One question: the session's side of it in the portal's thread, and the notebook's side in the caller's.
 
     Args:
-        request: What was typed.
-        portal: Where the session lives.
-        sessions: Where it is found.
-        defaults: Options for a session that is begun.
         note: For the model, behind the question.
         attended: Whether somebody answers what is asked.
         draw: Shows the block as it is.
@@ -101,11 +97,6 @@ class Asking:
 
         Args:
             namespace: The variables of the notebook.
-
-        Raises:
-            DataError: A variable that goes over isn't there, can't go, or is too large.
-            NbagentError: What the question failed by.
-            UsageError: It was stopped.
         """
         with contextlib.ExitStack() as held:
             packed = yield from self._pack(namespace, held)
@@ -294,11 +285,7 @@ def _may_go(name: str, *, title: str, note: str) -> Question:
 
 
 async def give(session: Attached, packed: Packed) -> None:
-    """Have a variable made in the sandbox.
-
-    Raises:
-        NbagentError: It does not fit, or can't be read there.
-    """
+    """Have a variable made in the sandbox."""
     code = packed.code
     if packed.memory is not None:
         uploaded = await session.upload(packed.memory.path, packed.file, to=VARIABLES)
@@ -310,11 +297,7 @@ async def give(session: Attached, packed: Packed) -> None:
 
 
 async def take(session: Attached, name: str) -> Any:
-    """Fetch a variable of the sandbox.
-
-    Raises:
-        NbagentError: There is none, or it can't come back.
-    """
+    """Fetch a variable of the sandbox."""
     memory = SealedMemory()
     try:
         written = await session.pull(name, memory.path)
@@ -325,10 +308,9 @@ async def take(session: Attached, name: str) -> Any:
 
 def _question(request: Request, packed: list[Packed], note: str) -> str:
     """The question, with what the model is told of the variables that went over and of those that are wanted."""
-    told = [f"{each.told}" for each in packed]
     parts = [request.question]
-    if told:
-        parts.append(f"{GIVEN}:\n" + "\n".join(f"- {each}" for each in told))
+    if packed:
+        parts.append(f"{GIVEN}:\n" + "\n".join(f"- {each.told}" for each in packed))
     if request.take:
         parts.append(f"{TAKEN} {' and '.join(request.take)}: it is taken from the kernel.")
     return "\n\n".join(filter(None, [*parts, note]))

@@ -8,23 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nbagent.core.events import (
-    Answered,
-    Asked,
-    CellFinished,
-    CellStarted,
-    Event,
-    FileDownloaded,
-    FileUploaded,
-    LateOutputAdded,
-    ModelFailed,
-    ModelReplied,
-    Output,
-    OutputAdded,
-    OutputsCleared,
-    OutputUpdated,
-    Record,
-)
+from nbagent.core import events
 from nbagent.faces.terminal.lines import LineRenderer, Style, waits_for
 
 MAX_LIVE: Final = 4_000
@@ -45,7 +29,6 @@ class Shown:
 
     Attributes:
         number: Its number within the session.
-        code: Its code.
         outputs: nbformat outputs so far; final once it has ended.
         status: `running`, then as it ended.
         seconds: How long it took; 0 while it runs.
@@ -54,12 +37,12 @@ class Shown:
 
     def __init__(self, number: int, code: str, began: float) -> None:
         self.number, self.code, self.began = number, code, began
-        self.outputs: list[Output] = []
+        self.outputs: list[events.Output] = []
         self.status = "running"
         self.seconds = 0.0
-        self._displays: dict[str, Output] = {}
+        self._displays: dict[str, events.Output] = {}
 
-    def add(self, output: Output) -> None:
+    def add(self, output: events.Output) -> None:
         """Take an output as it arrives: pieces of one stream are joined."""
         last = self.outputs[-1] if self.outputs else {}
         if output["output_type"] == "stream" and last.get("name") == output["name"]:
@@ -67,7 +50,7 @@ class Shown:
         else:
             self.outputs.append(output)
 
-    def update(self, event: OutputUpdated) -> None:
+    def update(self, event: events.OutputUpdated) -> None:
         """Take the news of a display, such as of a progress bar: it is the cell's last one until the cell has ended."""
         for place in range(len(self.outputs) - 1, -1, -1):
             if self.outputs[place]["output_type"] == "display_data":
@@ -78,10 +61,8 @@ class Shown:
 class Block:
     """One question as a notebook shows it.
 
-    Args:
-        title: What stands at its head, beside the state: the model, or what is done.
-
     Attributes:
+        title: What stands at its head, beside the state: the model, or what is done.
         parts: Cells and notes, in the order in which they came.
         words: The end of the reply that the model is writing.
         answer: The answer, once it is there.
@@ -92,11 +73,11 @@ class Block:
         is_shown: Whether it stands in the notebook.
     """
 
-    def __init__(self, title: str = "") -> None:
-        self.title = title
+    def __init__(self) -> None:
+        self.title = ""
         self.parts: list[Note | Shown] = []
         self.words = ""
-        self.answer: Answered | None = None
+        self.answer: events.Answered | None = None
         self.state = "starting"
         self.ended = ""
         self.began = self.now = 0.0
@@ -134,46 +115,46 @@ class Block:
             if cell.status == "running":
                 cell.status = "left"
 
-    def add(self, record: Record) -> None:
+    def add(self, record: events.Record) -> None:
         """Take one of the session's records."""
         self.tick(record.at)
         self._take(record.event)
         if state := waits_for(record.event):
             self.state = state
-        if isinstance(record.event, Asked | FileUploaded | FileDownloaded):
+        if isinstance(record.event, events.Asked | events.FileUploaded | events.FileDownloaded):
             return  # the title has the model; the cells tell of a variable on its way
         for line in self._lines.of(record.event) or ():
             if line.style not in _OF_CELLS and line.text:
                 self.parts.append(Note(line.style, line.text))
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: events.Event) -> None:
         match event:
-            case Asked(model=model, replay=replay):
+            case events.Asked(model=model, replay=replay):
                 self.title = model + (" (recorded replies)" if replay else "")
-            case CellStarted(cell=number, code=code):
+            case events.CellStarted(cell=number, code=code):
                 shown = self._cells.get(number)
                 if shown is None:  # the same cell runs again after an install
                     self._cells[number] = shown = Shown(number, code, self.now)
                     self.parts.append(shown)
                 shown.code, shown.outputs = code, []
-            case OutputAdded(cell=number, output=output) | LateOutputAdded(cell=number, output=output):
+            case events.OutputAdded(cell=number, output=output) | events.LateOutputAdded(cell=number, output=output):
                 if number in self._cells:
                     self._cells[number].add(output)
-            case OutputUpdated(cell=number) if number in self._cells:
+            case events.OutputUpdated(cell=number) if number in self._cells:
                 self._cells[number].update(event)
-            case OutputsCleared(cell=number) if number in self._cells:
+            case events.OutputsCleared(cell=number) if number in self._cells:
                 self._cells[number].outputs = []
-            case CellFinished(cell=number) if number in self._cells:
+            case events.CellFinished(cell=number) if number in self._cells:
                 cell = self._cells[number]
                 cell.outputs = [each for each in event.outputs if not _is_stop(each, event.status)]
                 cell.status, cell.seconds = event.status, event.duration
-            case ModelReplied() | ModelFailed():
+            case events.ModelReplied() | events.ModelFailed():
                 self.words = ""
-            case Answered():
+            case events.Answered():
                 self.answer = event
                 self.end()
 
 
-def _is_stop(output: Output, status: str) -> bool:
+def _is_stop(output: events.Output, status: str) -> bool:
     """Whether an output is the traceback of the stop itself, of which the cell's end tells."""
     return status in ("interrupted", "timeout") and output.get("ename") in ("KeyboardInterrupt", "CancelledError")

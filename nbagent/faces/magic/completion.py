@@ -13,11 +13,7 @@ _MAGIC = re.compile(r"%%?agent\s+")
 
 
 def completions(before: str, names: Iterable[str]) -> list[str]:
-    """What may stand where the cursor is.
-
-    Returns:
-        Whole words, of which the one before the cursor is a beginning; empty where anything may stand, such as a path.
-    """
+    """Whole words that may stand where the cursor is; none where anything may stand, such as a path."""
     if (found := _MAGIC.search(before)) is None:
         return []
     words = before[found.end() :].split()

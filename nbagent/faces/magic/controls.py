@@ -40,7 +40,7 @@ class Controls(Protocol):
         """Take away what can be pressed."""
 
 
-class Prompts:
+class Prompts(Controls):
     """Asks by `input()`, one question after the other."""
 
     def __init__(self, answer: AnswerGiver) -> None:
@@ -48,22 +48,18 @@ class Prompts:
         self._open: list[Question] = []
 
     def hear(self, record: Record) -> None:
-        """See `Controls.hear`."""
         self._open = [each for each in self._open if not each.is_over(record.event)]
         if question := Question.of(record):
             self.open(question)
 
     def open(self, question: Question) -> None:
-        """See `Controls.open`."""
         self._open.append(question)
 
     def ask(self) -> None:
-        """See `Controls.ask`."""
         while self._open:
             self._ask(self._open.pop(0))
 
     def close(self) -> None:
-        """See `Controls.close`."""
         self._open = []
 
     def _ask(self, question: Question) -> None:
@@ -102,13 +98,10 @@ def _line(prompt: str, *, at_end: str) -> str:
         return at_end
 
 
-class Widgets:
+class Widgets(Controls):
     """A Stop button, and for each question buttons and a field in which its code can be edited.
 
-    Args:
-        answer: Gives the session an answer.
-        stop: Stops the question.
-        show: Shows a widget in the cell; returns its `DisplayHandle`.
+    They are shown in the cell by `show`, which returns a widget's `DisplayHandle`.
     """
 
     def __init__(self, answer: AnswerGiver, *, stop: Callable[[], None], show: Callable[[Any], Any]) -> None:
@@ -123,7 +116,6 @@ class Widgets:
         self._shown = show(self._box)
 
     def hear(self, record: Record) -> None:
-        """See `Controls.hear`."""
         for name, (question, _) in list(self._open.items()):
             if question.is_over(record.event):
                 self._remove(name)
@@ -131,15 +123,13 @@ class Widgets:
             self.open(asked)
 
     def open(self, question: Question) -> None:
-        """See `Controls.open`."""
         self._open[question.id] = (question, self._form(question))
         self._arrange()
 
     def ask(self) -> None:
-        """See `Controls.ask`; buttons keep nobody waiting."""
+        """Do nothing: buttons keep nobody waiting."""
 
     def close(self) -> None:
-        """See `Controls.close`."""
         self._open.clear()
         self._box.close()
         self._stop.close()

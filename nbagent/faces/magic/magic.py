@@ -167,11 +167,7 @@ class AgentMagics(Magics):
     # -- one call -------------------------------------------------------------------------------------------------
 
     def _steps(self, line: str, cell: str | None, *, is_awaited: bool) -> Generator[float, None, Any]:
-        """Do what was typed; yields seconds to wait, and returns what the magic does.
-
-        Raises:
-            AgentError: It can't be done, or has failed.
-        """
+        """Do what was typed; yields seconds to wait, and returns what the magic does."""
         try:
             request = parse(line, cell)
             match request.verb:

@@ -54,11 +54,7 @@ class Watcher:
             self._trace = plain("\n".join(trace))
 
     def to_fix(self) -> str:
-        """A question about the cell that failed last.
-
-        Raises:
-            UsageError: The last cell didn't fail.
-        """
+        """A question about the cell that failed last."""
         if not self._failed:
             raise UsageError("Your last cell did not fail.", mend="Run the cell that fails, then: %agent fix")
         return (
@@ -70,11 +66,7 @@ class Watcher:
         )
 
     def to_explain(self) -> str:
-        """A question about the cell that ran last.
-
-        Raises:
-            UsageError: There is none.
-        """
+        """A question about the cell that ran last."""
         if not self._code:
             raise UsageError("No cell of yours has run since nbagent was loaded.", mend="Run one, then: %agent explain")
         shown = self._trace if self._failed else "" if self._result is None else repr(self._result)
@@ -102,13 +94,7 @@ class Watcher:
 def cells_to_insert(session: AnySession, wanted: str) -> list[dict[str, Any]]:
     """The cells that are to be put into the notebook, each as its `source` and what is known of it, its `facts`.
 
-    Args:
-        session: Whose cells.
-        wanted: `all`, the number of one, or nothing for those of the last answer. Those that failed or were undone are
-            left out.
-
-    Raises:
-        UsageError: There is none.
+    Wanted are `all`, one by its number, or nothing for those of the last answer. What failed or was undone is left out.
     """
     from nbagent.notebook.build import facts
     from nbagent.notebook.place import source_digest
@@ -141,11 +127,7 @@ def cells_to_insert(session: AnySession, wanted: str) -> list[dict[str, Any]]:
 def put_below(cells: list[dict[str, Any]]) -> Generator[float, None, bool]:
     """Have nbagent's extension of JupyterLab put cells below the one that runs, so that one undo takes all out.
 
-    Yields:
-        Seconds to wait.
-
-    Returns:
-        Whether there is one that does.
+    Yields seconds to wait, and returns whether there is such an extension.
     """
     from comm import create_comm
 

@@ -85,11 +85,7 @@ def told(value: Any) -> str:
 
 
 def read(path: Path, *, is_text: bool) -> Any:
-    """Read text or plain data that the sandbox wrote.
-
-    Raises:
-        DataError: It is no such thing, or too long.
-    """
+    """Read text or plain data that the sandbox wrote."""
     with path.open("rb") as file:
         data = file.read(MAX_TEXT + 1)
     if len(data) > MAX_TEXT:

@@ -48,12 +48,7 @@ _SIGNS: Final = {"running": "…", "ok": "✓", "left": "–"}
 
 
 def bundle(block: Block, *, prefix: str) -> dict[str, str]:
-    """The block in all its forms, by MIME type.
-
-    Args:
-        block: The block.
-        prefix: What the ids of its cells begin with, by which the answer links to them.
-    """
+    """The block in all its forms, by MIME type; the ids of its cells, to which the answer links, begin so."""
     return {"text/plain": text(block), "text/markdown": markdown(block), "text/html": html(block, prefix=prefix)}
 
 
@@ -129,12 +124,7 @@ def _sources(answer: Answered) -> list[str]:
 
 
 def html(block: Block, *, prefix: str = "nbagent") -> str:
-    """The block as HTML.
-
-    Args:
-        block: The block.
-        prefix: What the ids of its cells begin with, by which the answer links to them.
-    """
+    """The block as HTML; see `bundle`."""
     parts = [f'<div style="opacity:0.75;font-size:0.9em">{_prose(_head(block))}</div>']
     for part in block.parts:
         parts.append(_note(part) if isinstance(part, Note) else _cell(part, prefix, is_last=part is block.parts[-1]))

@@ -82,15 +82,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 def parse(line: str, body: str | None = None) -> Request:
-    """Take apart what was typed.
-
-    Args:
-        line: The rest of the line with `%agent` or `%%agent`.
-        body: The lines below `%%agent`; None for `%agent`.
-
-    Raises:
-        UsageError: An option is unknown or lacks its value, a name can't be a variable's, or there is no question.
-    """
+    """Take apart the rest of a line with `%agent` or `%%agent`, and the lines below `%%agent`."""
     found, rest = _flags(line)
     if body is None:
         verb, _, argument = rest.partition(" ")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nbagent.core import fileio, folders, settings
+from nbagent.core import fileio, settings
 from nbagent.core.errors import UsageError
 from nbagent.core.options import declared
 from nbagent.session.catalog import lookup
@@ -27,10 +27,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 
 
 class Sessions:
-    """Sessions by the names that a person gives them. All calls belong to one event loop.
+    """Sessions by the names that a person gives them; questions that name none go to `own`, this process's own session.
 
-    Args:
-        own: The name of this process's own session, for questions that name none.
+    All calls belong to one event loop.
     """
 
     def __init__(self, own: str) -> None:
@@ -55,16 +54,10 @@ class Sessions:
         return found
 
     async def get(self, name: str, options: dict[str, Any], defaults: dict[str, Any] | None = None) -> Attached:
-        """The session of that name: attached to, resumed, or begun.
+        """The session of that name, or this process's own if it is empty: attached to, resumed, or begun.
 
-        Args:
-            name: The person's name for it; empty for this process's own.
-            options: Options by their keywords; of a session that is there, the model and the approvals can be changed.
-            defaults: Further options, for a session that isn't running.
-
-        Raises:
-            UsageError: The name can't be one, or an option is wrong or can't be changed any more.
-            NbagentError: The session can't be started.
+        In a session that is there, options can change the model and the approvals; the defaults are for one that isn't
+        running.
         """
         name = _checked(name or self._own)
         if (found := await self.find(name)) is not None:
@@ -154,7 +147,7 @@ def _is_own(file: str) -> bool:
 
 
 def _root() -> Path:
-    return folders.state_root(settings.load().state_dir).absolute()
+    return settings.state_root().absolute()
 
 
 def _checked(name: str) -> str:

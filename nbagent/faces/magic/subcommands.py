@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import UsageError
-from nbagent.core.events import (
-    Answered,
-    ApprovalsSet,
-    Asked,
-    CellFinished,
-    CellStarted,
-    SessionResumed,
-)
+from nbagent.core.events import Answered, ApprovalsSet, Asked, CellFinished, CellStarted, SessionResumed
 from nbagent.core.policy import TrustLevel
 from nbagent.core.text import cut, one_line, printable, safe, size_of
 from nbagent.faces.magic.request import Request, as_asked, usage
@@ -33,24 +26,14 @@ DIFFERS = {0: "Every cell gives again what it shows.", 1: "Not every cell gives 
 class Verbs:
     """Does the subcommands that need no notebook.
 
-    Args:
-        sessions: The sessions here.
-        beside: What the sandbox could be taken for, such as "this kernel"; its status says that it isn't that.
+    What the sandbox could be taken for, such as "this kernel", is `beside`: its status says that it isn't that.
     """
 
     def __init__(self, sessions: Sessions, *, beside: str = "") -> None:
         self._sessions, self._beside = sessions, beside
 
     async def do(self, request: Request, defaults: dict[str, Any]) -> str:
-        """Do a subcommand; returns what it says.
-
-        Args:
-            request: What was typed.
-            defaults: Options for a session that is begun for it.
-
-        Raises:
-            NbagentError: It can't be done.
-        """
+        """Do a subcommand; returns what it says. The defaults are options for a session that is begun for it."""
         name, argument = request.session, request.argument
         match request.verb:
             case "help":
@@ -182,11 +165,7 @@ def spent(session: Attached) -> str:
 
 
 async def verify(session: Attached) -> str:
-    """Run the session's notebook in a fresh sandbox, and say what differs.
-
-    Raises:
-        UsageError: It could not be run.
-    """
+    """Run the session's notebook in a fresh sandbox, and say what differs."""
     with tempfile.TemporaryDirectory(prefix="nbagent-verify-") as folder:
         path = await session.export(Path(folder) / "session.ipynb")
         # A process of its own: it imports much that this one, which may be a person's kernel, has no use for.

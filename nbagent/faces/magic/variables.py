@@ -33,7 +33,6 @@ class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """A variable on its way into the sandbox.
 
     Attributes:
-        name: Its name, there too.
         told: What it is in words, with its size and columns.
         code: What makes it there.
         file: The name of the file that the code reads from `VARIABLES`.
@@ -76,11 +75,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack(name: str, value: Any) -> Packed:
-    """Write a variable for the sandbox; what it returns must be closed.
-
-    Raises:
-        DataError: Its type can't go over, or what is in it.
-    """
+    """Write a variable for the sandbox; what it returns must be closed."""
     kind = KINDS.get(kind_of(value))
     if kind is None:
         return _pack_plain(name, value)
@@ -155,14 +150,9 @@ def size_here(value: Any) -> int:
 
 
 def unpack(kind: str, path: Path) -> Any:
-    """Read a variable that the sandbox wrote.
+    """Read a variable that the sandbox wrote and says to be of a kind.
 
-    Args:
-        kind: What the sandbox says that it is.
-        path: The file, which nobody may change any more: tables are mapped into memory. It may be removed.
-
-    Raises:
-        DataError: It is no such thing, or the library is missing here.
+    Nobody may change the file any more: tables are mapped into memory. It may be removed.
     """
     if kind in ("text", "data"):
         return plain.read(path, is_text=kind == "text")

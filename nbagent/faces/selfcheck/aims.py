@@ -116,11 +116,7 @@ class Aims:
 
 @contextlib.contextmanager
 def prepared(*, state: Path) -> Iterator[Aims]:
-    """Make the targets, and remove them at the end.
-
-    Args:
-        state: The folder of this run's events, which the attacks must not see either.
-    """
+    """Make the targets, and remove them at the end; `state` has this run's events, which attacks must not see."""
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="nbagent-check-"))
         stack.callback(shutil.rmtree, folder, True)
@@ -283,9 +279,7 @@ def _process(stack: contextlib.ExitStack, name: str) -> dict[str, Any]:
     marker = f"{name}-process"
     code = "import signal, time; signal.signal(signal.SIGUSR1, signal.SIG_IGN); time.sleep(600)"
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", code, marker],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
+        [sys.executable, "-I", "-S", "-c", code, marker], stdin=subprocess.DEVNULL, start_new_session=True
     )
     stack.callback(process.wait)
     stack.callback(process.kill)

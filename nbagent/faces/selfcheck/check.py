@@ -25,6 +25,7 @@ from nbagent.faces.selfcheck import (
     programs_inside,
     spying_inside,
     system_calls_inside,
+    uncounted_memory_inside,
 )
 from nbagent.faces.selfcheck.probe import (
     BELOW_TRUSTED,
@@ -65,6 +66,7 @@ GROUPS = (
     limits_inside.PROCESSOR,
     limits_inside.DISK,
     machine_wide_inside.GROUP,
+    uncounted_memory_inside.GROUP,
     neighbours_inside.GROUP,
 )
 """In the order in which the attacks run: without isolation, what is written to data, or used up by a neighbour, is
@@ -102,7 +104,6 @@ class Outcome:
     """The findings on one engine.
 
     Attributes:
-        engine: The engine's name.
         trust: The trust level of the sandbox.
         findings: One for each probe of that level.
     """
@@ -125,19 +126,10 @@ async def check(
     timeout: float | None = None,  # noqa: ASYNC109 - of each attack
     start_timeout: float | None = None,
 ) -> Outcome:
-    """Run the probes of a trust level against an engine.
+    """Run the probes of a trust level against an engine; `notify` is called with each finding.
 
-    An engine that isolates nothing can run at `trusted` only; it gets the probes of all levels.
-
-    Args:
-        engine: The engine.
-        level: The trust level.
-        notify: Called with each finding.
-        timeout: Seconds that an attack may take, on a machine where 60 are too few; fewer are not heeded.
-        start_timeout: Seconds that a sandbox may take to start.
-
-    Raises:
-        SandboxError: A sandbox can't be started here.
+    An engine that isolates nothing can run at `trusted` only; it gets the probes of all levels. An attack may take
+    longer where 60 seconds are too few; a shorter timeout is not heeded.
     """
     report = engine.check()
     reasons = _reasons(engine, report)
@@ -151,10 +143,7 @@ async def check(
         findings.append(told)
         notify(told)
 
-    with (
-        tempfile.TemporaryDirectory(prefix="nbagent-check-state-") as state,
-        aims.prepared(state=Path(state)) as made,
-    ):
+    with tempfile.TemporaryDirectory(prefix="nbagent-check-state-") as state, aims.prepared(state=Path(state)) as made:
         run = _Run(engine, _trust(engine, level, timeout, start_timeout), report, made, Path(state))
         async for finding in run.findings(probes):
             tell(finding)

@@ -12,7 +12,7 @@ from typing import Any
 from nbagent.faces.selfcheck.probe import BELOW_TRUSTED, ProbeGroup, unrefused
 
 READING = ProbeGroup("files of the host")
-WRITING = ProbeGroup("writing to the host")
+WRITING = ProbeGroup("writing to the host", control="files")
 _reading = READING.attack
 _writing = WRITING.attack
 _UNREADABLE = "no such file, or permission denied"
@@ -126,7 +126,7 @@ def list_the_state_folder(host: Any) -> object:
     return os.listdir(host["state"])
 
 
-@_writing("2", "Write into a folder of the host that anybody may write to", expected=_UNREADABLE, control="files")
+@_writing("2", "Write into a folder of the host that anybody may write to", expected=_UNREADABLE)
 def write_to_a_folder_of_the_host(host: Any) -> object:
     with open(host["tree"] + "/planted", "w") as file:
         file.write("x")
@@ -137,7 +137,6 @@ def write_to_a_folder_of_the_host(host: Any) -> object:
     "10",
     "Plant start-up files where the host runs them (IPython, .pth, git hooks, kernel.json, nbagent's settings)",
     expected="no such folder",
-    control="files",
 )
 def plant_start_up_files(host: Any) -> object:
     def plant(name: str) -> None:
@@ -152,7 +151,6 @@ def plant_start_up_files(host: Any) -> object:
     "Write to every mount",
     expected="only to tmpfs folders of its own, and to harmless devices",
     levels=BELOW_TRUSTED,
-    control="files",
 )
 def write_to_mounts(host: Any) -> object:
     # Files without a name, so that nothing is left if the attack succeeds.
@@ -179,7 +177,6 @@ def write_to_mounts(host: Any) -> object:
     "Plant a file in the sandbox's root (/, /usr, /etc, /opt, /run/nbagent)",
     expected="read-only file system",
     levels=BELOW_TRUSTED,
-    control="files",
 )
 def write_to_the_root(host: Any) -> object:
     refused = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
@@ -195,7 +192,7 @@ def write_to_the_root(host: Any) -> object:
     return found
 
 
-@_writing("2", "Write to, replace, delete or touch the data", expected="read-only file system", control="files")
+@_writing("2", "Write to, replace, delete or touch the data", expected="read-only file system")
 def write_to_data(host: Any) -> object:
     file, folder = host["data_file"], host["data_folder"]
     attempts = {

@@ -130,11 +130,7 @@ def pin_memory(host: Any) -> object:
 
 
 @_processor(
-    "17",
-    "Start more processes than the limit",
-    expected="refused at the limit",
-    control="pids",
-    levels=WITH_PROGRAMS,
+    "17", "Start more processes than the limit", expected="refused at the limit", control="pids", levels=WITH_PROGRAMS
 )
 def start_processes(host: Any) -> object:
     # Each child waits for the end of a pipe that only this process holds, so none outlives it.

@@ -48,11 +48,7 @@ def read_files_of_the_neighbour(host: Any) -> object:
 
 
 @GROUP.attack(
-    "11",
-    "Connect to its abstract Unix socket",
-    expected="connection refused",
-    levels=BELOW_TRUSTED,
-    neighbour=leave,
+    "11", "Connect to its abstract Unix socket", expected="connection refused", levels=BELOW_TRUSTED, neighbour=leave
 )
 def connect_to_the_neighbour(host: Any) -> object:
     with socket.socket(socket.AF_UNIX) as client:

@@ -85,10 +85,7 @@ def connect_to_a_later_socket_in_data(host: Any) -> object:
 
 
 @_unix(
-    "+",
-    "Write to a named pipe of the host's that lies in the data folder",
-    expected="it is hidden",
-    control="files",
+    "+", "Write to a named pipe of the host's that lies in the data folder", expected="it is hidden", control="files"
 )
 def write_to_a_pipe_in_data(host: Any) -> object:
     pipe = os.open(host["data_folder"] + "/pipe", os.O_WRONLY | os.O_NONBLOCK)

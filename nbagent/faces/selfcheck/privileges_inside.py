@@ -171,9 +171,7 @@ def read_memory_of_linux(host: Any) -> object:
 
 
 @_settings(
-    "32",
-    "Write to files of /proc that are the machine's, such as /proc/pressure",
-    expected="none can be written",
+    "32", "Write to files of /proc that are the machine's, such as /proc/pressure", expected="none can be written"
 )
 def write_to_proc(host: Any) -> object:
     found = []

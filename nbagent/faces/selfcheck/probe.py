@@ -93,8 +93,6 @@ class Finding:
     """The finding of one probe.
 
     Attributes:
-        probe: The probe.
-        verdict: Whether the sandbox held.
         seen: The result of the attack, in words.
         reason: For a known failure, the reason.
     """
@@ -106,12 +104,7 @@ class Finding:
 
 
 class ProbeGroup:
-    """Probes of one kind, in the order of their functions.
-
-    Args:
-        title: What is attacked.
-        usual: Attributes of `Probe` that those of the group have unless they say otherwise.
-    """
+    """Probes that attack one thing, in the order of their functions; `usual` are the attributes that most have."""
 
     def __init__(self, title: str, **usual: Any) -> None:
         self.probes: list[Probe] = []

@@ -187,9 +187,7 @@ def signal_process_one(host: Any) -> object:
 
 
 @_process_one(
-    "37",
-    "Close a process to the looks of what tells which programs it executes (PR_SET_DUMPABLE)",
-    expected=_REFUSED,
+    "37", "Close a process to the looks of what tells which programs it executes (PR_SET_DUMPABLE)", expected=_REFUSED
 )
 def hide_from_process_one(host: Any) -> object:
     libc, set_dumpable = ctypes.CDLL(None), 4

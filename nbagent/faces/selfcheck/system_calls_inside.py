@@ -11,9 +11,8 @@ from typing import Any
 
 from nbagent.faces.selfcheck.probe import WITH_PROGRAMS, ProbeGroup, unrefused
 
-GROUP = ProbeGroup("system calls", control="system calls")
+GROUP = ProbeGroup("system calls", control="system calls", expected="each refused with EPERM or ENOSYS")
 _attack = GROUP.attack
-_REFUSED = "each refused with EPERM or ENOSYS"
 
 CALLS: dict[str, tuple[int, ...]] = {
     "unshare": (0,),
@@ -81,7 +80,7 @@ CALLS: dict[str, tuple[int, ...]] = {
 """System calls by name, with arguments that have no effect, even for root without a sandbox."""
 
 
-@_attack("5", "Make calls that change the machine, other processes or namespaces", expected=_REFUSED)
+@_attack("5", "Make calls that change the machine, other processes or namespaces")
 def make_dangerous_calls(host: Any) -> object:
     libc = ctypes.CDLL(None, use_errno=True)
     found = []
@@ -93,7 +92,7 @@ def make_dangerous_calls(host: Any) -> object:
     return [f"{len(found)} of {len(host['calls'])}", *found] if found else None
 
 
-@_attack("5", "Make a user, mount, network or other namespace (clone)", expected=_REFUSED)
+@_attack("5", "Make a user, mount, network or other namespace (clone)")
 def make_namespaces(host: Any) -> object:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
@@ -132,11 +131,7 @@ def call_as_another_architecture(host: Any) -> object:
     return os.waitpid(child, 0)[1] == 1 << 8
 
 
-@_attack(
-    "5",
-    "Make sockets to the hypervisor, to raw packets or to Linux's own crypto (vsock, packet, alg, key)",
-    expected=_REFUSED,
-)
+@_attack("5", "Make sockets to the hypervisor, to raw packets or to Linux's own crypto (vsock, packet, alg, key)")
 def make_other_sockets(host: Any) -> object:
     found = []
     kinds = (("vsock", 40, 1), ("packet", 17, 3), ("alg", 38, 5), ("key", 15, 3), ("bluetooth", 31, 3))
@@ -150,31 +145,19 @@ def make_other_sockets(host: Any) -> object:
     return found
 
 
-@_attack(
-    "32",
-    "Speak to Linux's routes, audit, firewall and diagnostics (netlink), whose unread answers fill memory",
-    expected=_REFUSED,
-)
+@_attack("32", "Speak to Linux's routes, audit, firewall and diagnostics (netlink), whose unread answers fill memory")
 def speak_netlink(host: Any) -> object:
     protocols = {"routes": 0, "diagnostics": 4, "audit": 9, "firewall": 12, "devices": 15, "generic": 16}
     return unrefused(lambda name: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocols[name]).close(), protocols)
 
 
-@_attack(
-    "32",
-    "Make Internet sockets of other protocols than TCP and UDP (MPTCP, UDP-Lite, SCTP, ICMP)",
-    expected=_REFUSED,
-)
+@_attack("32", "Make Internet sockets of other protocols than TCP and UDP (MPTCP, UDP-Lite, SCTP, ICMP)")
 def make_sockets_of_other_protocols(host: Any) -> object:
     protocols = {"MPTCP": (1, 262), "UDP-Lite": (2, 136), "SCTP": (1, 132), "ICMP": (3, 1)}
     return unrefused(lambda name: socket.socket(socket.AF_INET, *protocols[name]).close(), protocols)
 
 
-@_attack(
-    "32",
-    "Give Linux programs that take from what the whole machine has for them (filters of sockets, seccomp)",
-    expected=_REFUSED,
-)
+@_attack("32", "Give Linux programs that take from what the whole machine has for them (filters of sockets, seccomp)")
 def attach_filters(host: Any) -> object:
     # The filter has one instruction: allow.
     instruction = ctypes.create_string_buffer(bytes.fromhex("06000000") + (0x7FFF0000).to_bytes(4, "little"))

@@ -43,7 +43,6 @@ class Asker:
     """Asks the person whatever the session asks.
 
     Args:
-        session: Gets the answers.
         view: Where the questions are shown, between the outputs.
         keyboard: Where the answers are typed. Without one nobody is asked about hosts, and that becomes a denial by
             itself; a question of the model's waits until this program is in the foreground again.

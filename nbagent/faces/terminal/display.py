@@ -25,10 +25,8 @@ INTERRUPT_SECONDS = 1.0
 class CtrlC:
     """From now on the first Ctrl-C stops the running cell, and the next one cancels the current task.
 
-    Args:
-        session: The session whose cell is stopped.
-        asker: Its open questions are answered with no.
-        stop: What the next one does instead; the task is cancelled only if it doesn't end by that.
+    Each answers open questions with no. If there is something else to `stop`, the task is cancelled only if it doesn't
+    end by that.
     """
 
     def __init__(self, session: AnySession, asker: Asker, stop: Callable[[], object] | None = None) -> None:
@@ -97,15 +95,9 @@ async def shown(
     keyboard: Keyboard | None = None,
     verbose: bool = False,
 ) -> AsyncIterator[View]:
-    """Start a session, show its events, ask its questions and heed Ctrl-C; end it at the end.
+    """Start a session, show its events, ask its questions and heed Ctrl-C; end it at the end, or `keep` its kernel.
 
-    Args:
-        session: Not started yet.
-        quiet: Show only what must be known.
-        results: Where the cells' own output goes.
-        keep: Whether its kernel is left running at the end, for `nbagent resume`.
-        keyboard: Where the person types and answers what code may do.
-        verbose: Show all of a traceback.
+    The cells' own output goes to `results`.
     """
     view = View(keep_figure=session.keep_figure, quiet=quiet, results=results, code=results is None, verbose=verbose)
     asker = Asker(session, view, keyboard or Keyboard())

@@ -21,14 +21,7 @@ EDITORS = ("editor", "sensible-editor", "nano", "micro", "vim", "vi")
 
 
 def command() -> list[str]:
-    """The editor that the person has chosen by `VISUAL` or `EDITOR`, with its words, else one that is installed.
-
-    Returns:
-        Nothing if there is none.
-
-    Raises:
-        UsageError: It can't be read as a command.
-    """
+    """The editor that the person has chosen by `VISUAL` or `EDITOR`, with its words, else one that is installed."""
     for name in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(os.environ.get(name, ""))
@@ -40,19 +33,10 @@ def command() -> list[str]:
 
 
 async def edit(text: str, *, editor: list[str], suffix: str, over: asyncio.Future[None]) -> str:
-    """Have a text edited, in a folder that nobody else sees and that is gone afterwards.
+    """Have a text edited, in a folder that nobody else sees and that is gone afterwards; returns what was saved.
 
-    Args:
-        text: What it is now.
-        editor: The command.
-        suffix: The file's ending, by which editors know a language.
-        over: Ends the editor when it is done.
-
-    Returns:
-        What was saved. An end of line that the editor has put behind the last one is not part of it.
-
-    Raises:
-        UsageError: The editor can't be started, or failed.
+    By the suffix, editors know a language; the editor is ended when `over` is done. An end of line that it has put
+    behind the last one is not part of the text.
     """
     with tempfile.TemporaryDirectory(prefix="nbagent-edit-") as folder, _kept_terminal():
         path = Path(folder) / f"code{suffix}"

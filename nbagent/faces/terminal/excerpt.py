@@ -33,13 +33,7 @@ class Excerpt:
 
 
 def excerpt(text: str, *, width: int, whole: bool = False) -> Excerpt:
-    """The beginning and the end of a text, with what is left out counted.
-
-    Args:
-        text: Code, for example.
-        width: Columns of the terminal.
-        whole: Leave nothing out.
-    """
+    """The beginning and the end of a text, or the `whole`, with what is left out counted; `width` is the terminal's."""
     lines = text.removesuffix("\n").split("\n")
     left_out = 0 if whole else max(0, len(lines) - HEAD - TAIL)
     shown: list[str] = []

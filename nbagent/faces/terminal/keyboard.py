@@ -28,13 +28,9 @@ class Keyboard:
         return _in_foreground(sys.stdin.fileno())
 
     async def line(self, *, fresh: bool = False) -> str | None:
-        """Wait for the next line.
+        """Wait for the next line, without its end; None at the end of input, which is Ctrl-D.
 
-        Args:
-            fresh: Drop what was typed before now: nobody had seen the question yet.
-
-        Returns:
-            The line without its end; None at the end of input, which is Ctrl-D.
+        A `fresh` one drops what was typed before now: nobody had seen the question yet.
         """
         loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
         if fresh:

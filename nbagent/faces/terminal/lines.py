@@ -11,45 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from nbagent.core.events import (
-    UNSURE_BELOW,
-    ApprovalAsked,
-    ApprovalGiven,
-    Asked,
-    CellFinished,
-    CellStarted,
-    CellWaits,
-    CodeGenerated,
-    DataLeftOut,
-    Event,
-    FileDownloaded,
-    FileSaved,
-    FilesChanged,
-    FilesLeft,
-    FileUploaded,
-    HostAsked,
-    HostDecided,
-    InstallFailed,
-    LateOutputAdded,
-    McpServerChanged,
-    McpToolCalled,
-    McpToolsChanged,
-    ModelFailed,
-    ModelReplied,
-    Output,
-    OutputAdded,
-    PackagesInstalled,
-    PhaseEntered,
-    QuotaReached,
-    SessionResumed,
-    SessionStarted,
-    StateLost,
-    StateRestored,
-    ToolRefused,
-    ToolStageEntered,
-    figures,
-    text_of,
-)
+from nbagent.core import events
 from nbagent.core.text import plain, safe, size_of
 
 Style = Literal[
@@ -60,15 +22,15 @@ its file's contents; `said` are the model's words; `told`, `good`, `warning` and
 TERMINAL_FIGURES: Final = ("image/png", "image/jpeg")
 """MIME types of figures that become files; of others the text is shown."""
 MUST_BE_KNOWN: Final = (
-    DataLeftOut,
-    StateLost,
-    StateRestored,
-    InstallFailed,
-    HostAsked,
-    HostDecided,
-    ApprovalAsked,
-    ApprovalGiven,
-    SessionStarted,
+    events.DataLeftOut,
+    events.StateLost,
+    events.StateRestored,
+    events.InstallFailed,
+    events.HostAsked,
+    events.HostDecided,
+    events.ApprovalAsked,
+    events.ApprovalGiven,
+    events.SessionStarted,
 )
 """Events that even a quiet face shows."""
 LIBRARY_FRAME: Final = re.compile(r"File (?:/opt/|/usr/|~/|<)")
@@ -81,7 +43,6 @@ class StyledLine(msgspec.Struct, frozen=True):
     """Something to show.
 
     Attributes:
-        style: What it is.
         text: A line, or several, without the last one's end; for `output` a piece of text with all its line ends, for
             a `figure` a name for its file.
         content: The figure's bytes.
@@ -92,37 +53,36 @@ class StyledLine(msgspec.Struct, frozen=True):
     content: bytes = b""
 
 
-def waits_for(event: Event) -> str:
+def waits_for(event: events.Event) -> str:
     """What a session does after an event, for the status line of a face; empty if it waits for nothing."""
     match event:
-        case Asked() | CellFinished():
+        case events.Asked() | events.CellFinished():
             return "thinking"
-        case ModelReplied(tools=tools):
+        case events.ModelReplied(tools=tools):
             return "working" if tools else "finishing"
-        case PhaseEntered(sent_back=True):
+        case events.PhaseEntered(sent_back=True):
             return "checking the answer"
-        case CellWaits(cell=cell):
+        case events.CellWaits(cell=cell):
             return f"cell {cell} waits for another client's cell"
-        case CellStarted(cell=cell) | OutputAdded(cell=cell) | LateOutputAdded(cell=cell):
+        case events.CellStarted(cell=cell) | events.OutputAdded(cell=cell) | events.LateOutputAdded(cell=cell):
             return f"cell {cell} runs"
-        case PackagesInstalled():
+        case events.PackagesInstalled():
             return "running again"
-        case HostAsked():
+        case events.HostAsked():
             return "the code waits for an answer"
-        case ApprovalAsked():
+        case events.ApprovalAsked():
             return "waiting for approval"
-        case HostDecided() | ApprovalGiven():
+        case events.HostDecided() | events.ApprovalGiven():
             return "working"
-        case ToolStageEntered(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
+        case events.ToolStageEntered(tool=tool, stage=stage) if stage not in ("active", "cleanup", "dormant"):
             return f"tool {safe(tool)}: {stage}"
     return ""
 
 
 class LineRenderer:
-    """Turns a session's events, one after the other, into lines.
+    """Turns a session's events, one after the other, into lines: if it is quiet, only of what must be known.
 
     Args:
-        quiet: Show no cells, only what must be known.
         code: Show the cells' code.
         coloured: Styles whose text keeps the colours that it came with.
         frames: Of a traceback, show all frames, or the person's own only.
@@ -144,31 +104,31 @@ class LineRenderer:
         self._notes = ""
         self._figures = 0
 
-    def of(self, event: Event) -> list[StyledLine] | None:
+    def of(self, event: events.Event) -> list[StyledLine] | None:
         """The lines of the next event; None for an event that a quiet face doesn't show."""
         if self._quiet and not isinstance(event, MUST_BE_KNOWN):
             return None
         match event:
-            case CellStarted(cell=cell, code=code):
+            case events.CellStarted(cell=cell, code=code):
                 self._notes = ""
                 return [StyledLine("heading", f"── cell {cell}"), StyledLine("code", safe(code))] if self._code else []
-            case OutputAdded(cell=cell, output=output) | LateOutputAdded(cell=cell, output=output):
+            case events.OutputAdded(cell=cell, output=output) | events.LateOutputAdded(cell=cell, output=output):
                 return list(self._output(cell, output))
-            case CellFinished():
+            case events.CellFinished():
                 return [StyledLine("end"), *self._finished(event)]
-            case StateLost(reason=reason) | StateRestored(text=reason):
+            case events.StateLost(reason=reason) | events.StateRestored(text=reason):
                 self._notes = f"{self._notes} {reason}".strip()
                 return [StyledLine("warning", safe(reason))]
-            case ApprovalAsked(id=name, kind=kind, what=what):
+            case events.ApprovalAsked(id=name, kind=kind, what=what):
                 if kind not in ("install", "names"):  # which tell of their failure themselves
                     self._wanted[name] = what
                 return []
-            case ApprovalGiven():
+            case events.ApprovalGiven():
                 return list(self._given(event))
         style, text = _of_model(event) or _of_tools(event) or _of_surroundings(event) or ("told", "")
         return [StyledLine(style, safe(text))] if text else []
 
-    def _output(self, cell: int, output: Output) -> Iterator[StyledLine]:
+    def _output(self, cell: int, output: events.Output) -> Iterator[StyledLine]:
         """A stream as it comes, a result as text, a figure as its file; an error is shown when the cell has ended."""
         kind = output["output_type"]
         if kind == "stream":
@@ -176,15 +136,15 @@ class LineRenderer:
         elif kind != "error":
             yield from self._figure(cell, output)
             if not any(mime in output["data"] for mime in TERMINAL_FIGURES):
-                yield self._kept("output", text_of([output]) + "\n")
+                yield self._kept("output", events.text_of([output]) + "\n")
 
-    def _figure(self, cell: int, output: Output) -> Iterator[StyledLine]:
-        for figure in figures(cell, [output], first=self._figures + 1):
+    def _figure(self, cell: int, output: events.Output) -> Iterator[StyledLine]:
+        for figure in events.figures(cell, [output], first=self._figures + 1):
             self._figures += 1
             if figure.mime_type in TERMINAL_FIGURES:
                 yield StyledLine("figure", figure.name, figure.content)
 
-    def _finished(self, event: CellFinished) -> Iterator[StyledLine]:
+    def _finished(self, event: events.CellFinished) -> Iterator[StyledLine]:
         for output in event.outputs:
             if output["output_type"] == "error" and output["ename"] == "SystemExit":
                 if not output["evalue"].lstrip("-").isdigit() and output["evalue"] not in ("", "None"):
@@ -197,7 +157,7 @@ class LineRenderer:
         if event.status in STOPPED:
             yield StyledLine("bad", f"cell {event.cell} {STOPPED[event.status]} after {event.duration:.1f} s")
 
-    def _given(self, event: ApprovalGiven) -> Iterator[StyledLine]:
+    def _given(self, event: events.ApprovalGiven) -> Iterator[StyledLine]:
         """The line of a rejection; an approved action is seen when it runs."""
         what = self._wanted.pop(event.id, "")
         if what and event.decision == "reject":
@@ -211,9 +171,7 @@ class LineRenderer:
 def own_frames(frames: list[str], *, hint: str = "; -v shows them") -> list[str]:
     """A traceback of IPython's without its heading and the frames of libraries; its last piece stays.
 
-    Args:
-        frames: Its pieces.
-        hint: What is said where frames are left out, after their number.
+    The hint is said where frames are left out, after their number.
     """
     found: list[str] = []
     left = 0
@@ -231,68 +189,68 @@ def own_frames(frames: list[str], *, hint: str = "; -v shows them") -> list[str]
     return [*found, *frames[-1:]]
 
 
-def _of_model(event: Event) -> tuple[Style, str] | None:
+def _of_model(event: events.Event) -> tuple[Style, str] | None:
     match event:
-        case Asked(model=model, replay=replay):
+        case events.Asked(model=model, replay=replay):
             return "told", f"model: {model}" + (" (recorded replies; everything else is live)" if replay else "")
-        case ModelReplied(text=text, tools=tools) if tools and text:
+        case events.ModelReplied(text=text, tools=tools) if tools and text:
             return "said", text
-        case ModelFailed(reason=reason, wait=seconds):
+        case events.ModelFailed(reason=reason, wait=seconds):
             return "warning", reason + (f" Asking again in {seconds:.0f} s." if seconds else "")
-        case CodeGenerated(confidence=confidence) if confidence < UNSURE_BELOW:
+        case events.CodeGenerated(confidence=confidence) if confidence < events.UNSURE_BELOW:
             return "warning", f"the model is not sure of this code: confidence {confidence:g}"
     return None
 
 
-def _of_tools(event: Event) -> tuple[Style, str] | None:
+def _of_tools(event: events.Event) -> tuple[Style, str] | None:
     match event:
-        case McpServerChanged(server=server, state="failed", reason=reason):
+        case events.McpServerChanged(server=server, state="failed", reason=reason):
             return "warning", f"MCP server {server}: {reason}"
-        case McpToolsChanged(server=server, changed=changed) if changed:
+        case events.McpToolsChanged(server=server, changed=changed) if changed:
             named = f"{server}: {', '.join(changed)}"
             return "warning", f"MCP tools that say something else of themselves than before: {named}"
-        case McpToolCalled(server=server, tool=tool, status=status):
+        case events.McpToolCalled(server=server, tool=tool, status=status):
             return "told", f"called {tool} of {server}: {status}"
-        case ToolStageEntered(tool=tool, version=version, stage="active"):
+        case events.ToolStageEntered(tool=tool, version=version, stage="active"):
             return "good", f"tool {tool}, version {version}: active"
-        case ToolStageEntered(stage="cleanup", reason=reason):
+        case events.ToolStageEntered(stage="cleanup", reason=reason):
             return "warning", f"tool put away: {reason}"
-        case ToolRefused(reason=reason):
+        case events.ToolRefused(reason=reason):
             return "warning", reason
     return None
 
 
-def _of_surroundings(event: Event) -> tuple[Style, str] | None:
+def _of_surroundings(event: events.Event) -> tuple[Style, str] | None:
     """The line of an event about packages, hosts, files or the session itself."""
     match event:
-        case PackagesInstalled(packages=packages):
+        case events.PackagesInstalled(packages=packages):
             return "good", "installed " + ", ".join(f"{each.name} {each.version}" for each in packages)
-        case InstallFailed(reason=reason):
+        case events.InstallFailed(reason=reason):
             return "warning", f"not installed: {reason}"
-        case HostAsked(host=host, port=port):
+        case events.HostAsked(host=host, port=port):
             return "warning", f"the code wants to reach {host}:{port}"
-        case HostDecided(allowed=False, reason=reason):
+        case events.HostDecided(allowed=False, reason=reason):
             return "warning", f"not reached: {reason}"
-        case FileSaved(path=path, cell=cell) if cell:
+        case events.FileSaved(path=path, cell=cell) if cell:
             return "file", f"file: {path}"
-        case FilesLeft(files=files):
+        case events.FilesLeft(files=files):
             return "warning", "\n".join(f"not delivered: {left.path}: {left.why}" for left in files)
-        case QuotaReached(limit=limit):
+        case events.QuotaReached(limit=limit):
             used = f"The {limit // 1024**2:,} MB that this session may keep on disk are used up (session_mb)."
             return "warning", used
-        case FilesChanged(files=files, more=more):
+        case events.FilesChanged(files=files, more=more):
             names = ", ".join(f"{each.path} ({size_of(each.size)})" for each in files)
             return "told", f"changed: {names}" + (f" and {more:,} more" if more else "")
-        case FileUploaded(path=path):
+        case events.FileUploaded(path=path):
             return "file", f"uploaded: {path}"
-        case FileDownloaded(to=to) if to:
+        case events.FileDownloaded(to=to) if to:
             return "file", f"file: {to}"
-        case DataLeftOut(text=text):
+        case events.DataLeftOut(text=text):
             return "warning", text
-        case SessionStarted(isolation=isolation) if isolation:
+        case events.SessionStarted(isolation=isolation) if isolation:
             return "warning", f"the kernel is {isolation}"
-        case CellWaits(cell=cell):
+        case events.CellWaits(cell=cell):
             return "told", f"cell {cell} waits: the kernel runs another client's cell"
-        case SessionResumed(note=note):
+        case events.SessionResumed(note=note):
             return "told", note
     return None

@@ -35,19 +35,13 @@ class Person:
     async def line(
         self, prompt: str, *, over: asyncio.Future[None], seconds: float | None = None, fresh: bool = True
     ) -> str | None:
-        """Ask for a line.
+        """Ask for a line; None at the end of input.
 
         Args:
             prompt: What is asked, without anything that the terminal would obey.
-            over: Is done when nobody waits for the answer any more.
+            over: Is done when nobody waits for the answer any more; then this raises `Over`.
             seconds: How long the answer is waited for; for ever by default.
             fresh: Drop what was typed before the prompt could be seen.
-
-        Returns:
-            The line; None at the end of input.
-
-        Raises:
-            Over: The answer came too late.
         """
         with self.view.prompt(prompt) as answered:
             typed = asyncio.ensure_future(self._keyboard.line(fresh=fresh))

@@ -36,14 +36,7 @@ MAX_STRING = 8192
 
 
 def attach(sandbox: Path) -> int:
-    """Open a shell in a sandbox on this process's terminal, or on pipes, until it ends.
-
-    Returns:
-        The shell's exit code, as shells tell it: 128 and more for a signal.
-
-    Raises:
-        SandboxError: The sandbox has ended, or permits no shell.
-    """
+    """Open a shell in a sandbox on this process's terminal, or on pipes; returns its exit code as shells tell it."""
     given = sys.stdin.fileno()
     if not os.isatty(given):
         # A terminal would turn the end of a file into a key that is pressed, which programs take as they like.

@@ -154,11 +154,7 @@ class View:
 
     @contextlib.contextmanager
     def prompt(self, text: str) -> Iterator[Callable[[], None]]:
-        """Show a question, and keep it below all else that is shown meanwhile.
-
-        Yields:
-            A function to be called once it was answered: then the cursor is on a new line already.
-        """
+        """Show a question below all else; yields what is to be called once it was answered, on a new line."""
         outer, self._prompt = self._prompt, text
         self.idle()
         self._end_line()

@@ -73,11 +73,9 @@ class _Metadata(msgspec.Struct):
 
 
 def check(channel: ReadChannel, parts: list[bytes]) -> None:
-    """Hold the lengths of a message's parts against their bounds, before any work is spent on them.
+    """Hold the lengths of a message's parts, from its signature to its buffers, against their bounds.
 
-    Args:
-        channel: From which it comes.
-        parts: The signature, the header, the parent's header, the metadata, the content, and buffers.
+    This comes before any work is spent on them.
 
     Raises:
         ValueError: One is out of bounds, or missing.

@@ -149,11 +149,7 @@ class Stock:
         return shelf is not None and shelf.has_fresh(ttl=self._ttl)
 
     async def give(self, kernel: Kernel) -> bool:
-        """Hand a warm sandbox over to a kernel that was not started; returns False if there is none.
-
-        Raises:
-            DataError: The data can't be copied into it.
-        """
+        """Hand a warm sandbox over to a kernel that was not started; returns False if there is none."""
         shelf = self._shelves[key_for(kernel.engine, kernel.spec)]
         while (found := shelf.take(ttl=self._ttl)) is not None:
             try:

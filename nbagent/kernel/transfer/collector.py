@@ -81,12 +81,9 @@ class Collected:
 class Collector:
     """Collects the files that one session's cells save: each file once, and again after it has changed.
 
+    See `FileWatch` for the folders inside; `folder` is where results go on the host.
+
     Args:
-        kernel: The session's kernel.
-        folder: Where the results go on the host.
-        source: The output folder, by its path inside.
-        work: The working folder, by its path inside; None if nothing is collected from it.
-        others: Folders whose changed files are only named: the paths inside, by the names for people.
         quota: Counts the bytes that are kept on the host.
         past: What the session put into the folder before, for one that was resumed.
 

@@ -70,7 +70,6 @@ class FileWatch:
     """Looks at the folders of a kernel, and reports each file once, and again when it has changed.
 
     Args:
-        kernel: The session's kernel.
         output: The output folder, by its path inside.
         bound: How many files of the output folder, and of the working folder, one look reports; the next look reports
             the others.
@@ -113,11 +112,9 @@ class FileWatch:
         return {METADATA_KEY: asked}
 
     async def look(self, *, after: float = 0.0, report: str = "") -> Look:
-        """What is new or changed since the last look.
+        """What is new or changed since the last look, on which a part of the seconds that the cell took may be spent.
 
-        Args:
-            after: Seconds that the cell took; a part of them may be spent on this look.
-            report: The report in the reply to the cell; if it makes no sense, the kernel is asked.
+        If the report in the reply to the cell makes no sense, the kernel is asked.
         """
         trees = self._trees(_parse_report(report)) or self._trees(
             await self._ask(min(after * SEARCH_SHARE, MAX_SEARCH_SECONDS))

@@ -54,11 +54,7 @@ def is_memory(path: Path) -> bool:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """Open a plain file outside of the sandbox, or sealed memory; a pipe is refused, never waited for.
-
-    Raises:
-        DataError: It isn't there, can't be read, or is no plain file.
-    """
+    """Open a plain file outside of the sandbox, or sealed memory; a pipe is refused, never waited for."""
     name = display(str(path))
     try:
         descriptor = os.open(path if is_memory(path) else named(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -132,9 +132,7 @@ class Audit:
     the type `GAP`, which stays in the log.
 
     Args:
-        folder: The session's folder.
         root: The folder of all state, which has the heads.
-        session: The session's id.
         key: With a key, the hashes are HMACs.
         count: Called with the bytes of each line that is written.
 

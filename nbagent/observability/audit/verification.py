@@ -30,7 +30,6 @@ class AuditCheck:
     """What was found in an audit log, and in the session's log beside it.
 
     Attributes:
-        path: The file.
         session: The session's id in the first line; empty if that can't be read.
         lines: The number of whole lines.
         cells: The number of cells that have ended.

@@ -34,7 +34,6 @@ class Telemetry:
     """The telemetry of one session. It must be given each event.
 
     Args:
-        session: The session's id.
         level: The lowest level that is logged: `debug`, `info`, `warning` or `error`; None for no log.
         format: `console` or `json`.
 

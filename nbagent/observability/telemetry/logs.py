@@ -70,12 +70,7 @@ class Log:
 
 
 def entries(record: events.Record, *, sandbox: str = "") -> Iterator[LogEntry]:
-    """The entries of an event. Pure.
-
-    Args:
-        record: The event.
-        sandbox: The engine's name of the running sandbox.
-    """
+    """The entries of an event; `sandbox` is the engine's name of the running one. Pure."""
     match record.event:
         case events.SessionStarted() as event:
             yield "info", "Sandbox created", _creation(event)

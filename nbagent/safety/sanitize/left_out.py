@@ -13,11 +13,7 @@ _DATA_IMAGE = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp|bmp|avif)[;,][^<>
 
 
 class LeftOut:
-    """Counts removed things by name.
-
-    Args:
-        rest: The end of the note, a sentence: where they can be found.
-    """
+    """Counts removed things by name; the note on them ends with `rest`, a sentence on where they can be found."""
 
     def __init__(self, rest: str = IN_LOG) -> None:
         self.rest = rest

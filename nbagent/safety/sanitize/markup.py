@@ -112,11 +112,9 @@ _OF_PROGRAMS = re.compile(
 
 
 def clean_html(markup: str, rest: str = IN_LOG) -> str:
-    """Clean HTML, a fragment or a page: it loads nothing and stays within its own box. A note says what was removed.
+    """Clean HTML, a fragment or a page: it loads nothing and stays within its own box.
 
-    Args:
-        markup: The HTML.
-        rest: The end of the note, a sentence: where what was removed can be found.
+    A note says what was removed; it ends with `rest`, a sentence on where that can be found.
     """
     found = LeftOut(rest)
     body = _clean(markup, found)

@@ -32,9 +32,7 @@ _OF_CELL = ("nbagent", "tags", "jupyter", "collapsed", "scrolled", "name", "dele
 def clean_notebook(notebook: Notebook, *, rest: str) -> Notebook:
     """Clean a notebook of which nothing was written by a person: all that `clean_shown` does, its text and metadata.
 
-    Args:
-        notebook: A notebook of nbformat 4.
-        rest: The end of the note on what was removed, a sentence: where it can be found.
+    The note on what was removed ends with `rest`, a sentence on where that can be found.
     """
     shown = clean_shown(notebook, rest=rest)
     metadata = _only(shown["metadata"], _OF_NOTEBOOK)

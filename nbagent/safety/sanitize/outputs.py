@@ -31,12 +31,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*+(?:=++\s*+)?")
 
 
 def clean_output(output: Output, *, widgets: Container[str] = (), rest: str = IN_LOG) -> Output:
-    """Clean an nbformat output; a note in it, and in its metadata, says what was removed.
+    """Clean a valid nbformat 4 output; of widgets, only views of models whose state the notebook has stay.
 
-    Args:
-        output: A valid nbformat 4 output.
-        widgets: The ids of widget models whose state the notebook has; views of others are removed.
-        rest: The end of the note, a sentence: where what was removed can be found.
+    A note in it, and in its metadata, says what was removed; it ends with `rest`, a sentence on where that is.
     """
     kind = output.get("output_type")
     if kind in _TEXTUAL:

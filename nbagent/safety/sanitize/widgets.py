@@ -34,11 +34,9 @@ State = dict[str, Any]
 
 
 def clean_widgets(state: State, clean_outputs: Callable[[list[Any]], list[Any]]) -> State:
-    """Clean a notebook's widget state; widgets that could load something are removed.
+    """Clean a notebook's widget state, of the type `application/vnd.jupyter.widget-state+json`.
 
-    Args:
-        state: The value of `metadata.widgets["application/vnd.jupyter.widget-state+json"]`.
-        clean_outputs: Cleans the outputs in an Output widget.
+    Widgets that could load something are removed; `clean_outputs` cleans what is in an Output widget.
     """
     models = {}
     for name, model in state.get("state", {}).items():

@@ -33,11 +33,7 @@ DESCRIPTOR, BYTES = b"d", b"b"
 
 
 class SealedMemory:
-    """Memory that is filled, and then sealed.
-
-    Args:
-        descriptor: Of memory that is there already; by default, it is new and empty.
-    """
+    """Memory that is filled, and then sealed: that of a descriptor, or new memory."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
@@ -99,11 +95,7 @@ class SealedMemory:
 
 
 class ByteStream:
-    """A Unix socket in a folder that a sandbox sees read-only. It takes one connection, and `close` removes it.
-
-    Args:
-        folder: The folder on the host.
-        inside: The same folder, as the sandbox sees it.
+    """A Unix socket in a folder that a sandbox sees read-only, there as `inside`. It takes one connection.
 
     Attributes:
         address: Where code inside connects to.
@@ -188,12 +180,7 @@ class ByteStream:
         (await self._connected()).shutdown(socket.SHUT_WR)
 
     async def receive(self, size: int, take: Callable[[bytes], object], *, seconds: float) -> None:
-        """Take the bytes of a file, and give them to `take`; fewer come if it has fewer.
-
-        Args:
-            size: The bytes; further ones are not read.
-            take: Gets the pieces.
-            seconds: How long each may take.
+        """Take the bytes of a file up to its size, and give them to `take`; each piece may take some seconds.
 
         Raises:
             TimeoutError: One took longer.

@@ -32,10 +32,9 @@ class BreachError(Exception):
 
 
 def hello(socket_type: str) -> bytes:
-    """The greeting that a client sends at once. It must not send messages before the other end is ready.
+    """The greeting that a client sends at once, as a `DEALER` or a `SUB`, which receives what it subscribes to.
 
-    Args:
-        socket_type: `DEALER`, which sends and receives, or `SUB`, which receives what it subscribes to.
+    It must not send messages before the other end is ready.
     """
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
     kind = socket_type.encode()

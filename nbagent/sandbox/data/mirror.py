@@ -116,9 +116,7 @@ class Mirror:
 def obstacle(mounts: Sequence[Mount], *, scratch: Path) -> str:
     """Why data can't be shown to a sandbox that runs already, as a clause; empty if it probably can. Blocking.
 
-    Args:
-        mounts: What the sandbox shall see.
-        scratch: A folder on the file system of its mirror.
+    The scratch folder is on the file system of the sandbox's mirror.
     """
     found = tree.read(mounts, opening=os.getuid() == 0)
     if found.missing:

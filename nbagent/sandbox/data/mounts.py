@@ -37,7 +37,7 @@ def for_client(folder: Path) -> list[Mount]:
     # Other programs start kernels too, and most of them have no other use for what this imports.
     from nbagent.core import settings
 
-    known = folders.recall_exports(folders.state_root(settings.load().state_dir), folder)
+    known = folders.recall_exports(settings.state_root(), folder)
     known = {path: str(source) for path, source in packaged_for(folder).items()} | known
     exported = [Mount(Path(source), path) for path, source in known.items() if is_still_there(Path(source))]
     if is_private(folder):

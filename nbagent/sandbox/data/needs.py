@@ -60,13 +60,9 @@ class _Notebook(msgspec.Struct):
 
 
 def digest(path: Path, *, ended: Callable[[], bool] = lambda: False) -> str:
-    """The SHA-256 of a file, or of a folder's files and names, in hexadecimal.
+    """The SHA-256 of a file, or of a folder's files and names; empty for what can't be read or is too large.
 
-    It is empty for what can't be read or is too large.
-
-    Args:
-        path: The file or folder.
-        ended: Asked between two pieces of a file whether nobody waits for the digest any more, which is empty then.
+    It is empty too once nobody waits for it any more, as `ended` says between two pieces of a file.
     """
     try:
         if path.is_dir():

@@ -41,11 +41,7 @@ def arguments(
     files: Mapping[str, int],
     variables: Iterable[tuple[str, str | None]] = (),
 ) -> list[str]:
-    """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name.
-
-    Raises:
-        DataError: They are more than bwrap takes.
-    """
+    """All arguments for a sandbox; `files` are descriptors of files of /etc that are made for it, by name."""
     full = trust.network is Network.FULL
     found = [*namespaces(network=full), "--new-session", "--as-pid-1", "--clearenv"]
     all_of = environment_variables(shared_library=made.shared_library, trust=trust, variables=variables)
@@ -72,11 +68,7 @@ def arguments(
     for folder in ("/dev/shm", "/tmp", WORKSPACE, HOME):  # noqa: S108 - inside
         found += ["--perms", "1777", "--size", size, "--tmpfs", folder]
     found += [*_python(Path(made.base), made.python), *_libpython(), "--remount-ro", "/usr/local"]
-    for source, target in (
-        (made.folder, paths.KERNEL),
-        (str(site), paths.SITE),
-        (str(shared), RUN),
-    ):
+    for source, target in ((made.folder, paths.KERNEL), (str(site), paths.SITE), (str(shared), RUN)):
         found += ["--ro-bind", source, target]
     found += _data(data)
     if trust.read_only_root:

@@ -266,9 +266,7 @@ class Container(Instance):
         labels = self._image["Config"].get("Labels") or {}
         try:
             return Target(
-                python=labels["nbagent.python"],
-                platform=labels["nbagent.platform"],
-                pins=environment.requirements(),
+                python=labels["nbagent.python"], platform=labels["nbagent.platform"], pins=environment.requirements()
             )
         except KeyError as error:
             raise EnvironmentMissing(

@@ -38,11 +38,7 @@ def _silent(error: Exception) -> EngineUnavailable:
 
 
 def connect(*, timeout: int = 60) -> APIClient:
-    """A client of the daemon that DOCKER_HOST names, or of the usual socket; one request may take `timeout` seconds.
-
-    Raises:
-        EngineUnavailable: None answers.
-    """
+    """A client of the daemon that DOCKER_HOST names, or of the usual socket; one request may take `timeout` seconds."""
     host = os.environ.get("DOCKER_HOST", USUAL)
     # The SDK takes a while to import, which is a waste where there is no daemon.
     socket = Path(host.removeprefix("unix://"))
@@ -69,11 +65,7 @@ def failing() -> Iterator[None]:
 
 
 def shared(*, timeout: int = 60) -> APIClient:
-    """The client for short requests, each of at most `timeout` seconds, which the whole process shares.
-
-    Raises:
-        EngineUnavailable: None answers.
-    """
+    """The client for short requests, each of at most `timeout` seconds, which the whole process shares."""
     return _client(_address(), timeout)
 
 
@@ -105,9 +97,6 @@ def cached_info() -> dict[str, Any]:
 
     It is asked again when the socket is another one, after a request that failed (`forget`), and after `SURE_SECONDS`:
     a daemon whose socket systemd holds may be restarted behind it, with other options.
-
-    Raises:
-        EngineUnavailable: The daemon doesn't answer.
     """
     address = _address()
     asked, said = _KNOWN.get(address, (-SURE_SECONDS, {}))
@@ -165,11 +154,7 @@ KERNELS = {
 
 
 def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
-    """The runtime of that name, or the daemon's default.
-
-    Raises:
-        EngineUnavailable: The daemon has none of that name.
-    """
+    """The runtime of that name, or the daemon's default."""
     runtimes = known.get("Runtimes") or {}
     name = wanted or known.get("DefaultRuntime") or "runc"
     if wanted and wanted not in runtimes:
@@ -184,22 +169,13 @@ def runtime(known: dict[str, Any], wanted: str | None) -> Runtime:
 
 
 def remaps_users() -> bool:
-    """Whether the daemon's containers have a user namespace, and so 65,536 users only.
-
-    Raises:
-        EngineUnavailable: The daemon doesn't answer.
-    """
+    """Whether the daemon's containers have a user namespace, and so 65,536 users only."""
     options = cached_info().get("SecurityOptions") or ()
     return any(each.startswith(("name=userns", "name=rootless")) for each in options)
 
 
 def inspect(client: APIClient, tag: str) -> dict[str, Any]:
-    """What the daemon knows of an image.
-
-    Raises:
-        EnvironmentMissing: The image isn't there.
-        EngineUnavailable: The daemon doesn't answer any more.
-    """
+    """What the daemon knows of an image."""
     from docker.errors import DockerException, ImageNotFound
 
     try:
@@ -213,11 +189,7 @@ def inspect(client: APIClient, tag: str) -> dict[str, Any]:
 
 
 def info(client: APIClient) -> dict[str, Any]:
-    """What the daemon says of itself and of this machine.
-
-    Raises:
-        EngineUnavailable: The daemon doesn't answer any more.
-    """
+    """What the daemon says of itself and of this machine."""
     from docker.errors import DockerException
 
     try:

@@ -128,11 +128,7 @@ class ExistingKernel(Sandbox):
     # -- its life -----------------------------------------------------------------------------------------------
 
     async def start(self, spec: SandboxSpec) -> None:
-        """Connect to its heartbeat; again, once its owner has restarted it.
-
-        Raises:
-            SandboxError: It doesn't run, or its connection file is gone or not the person's own any more.
-        """
+        """Connect to its heartbeat; again, once its owner has restarted it."""
         if (again := self._address is not None) and not Path(spec.kernel).exists():
             # Who restarts a kernel leaves its file there; who shuts it down removes it.
             raise SandboxError(
@@ -219,11 +215,7 @@ class ExistingKernel(Sandbox):
         )
 
     def learn(self, said: object) -> None:
-        """Take in its Python and its packages.
-
-        Raises:
-            SandboxError: It says something else.
-        """
+        """Take in its Python and its packages."""
         try:
             self._said = msgspec.convert(said, KernelFacts)
         except msgspec.ValidationError:

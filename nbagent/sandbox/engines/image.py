@@ -41,12 +41,7 @@ def default_tag() -> str:
 async def build(
     *, base: str = DEFAULT_BASE, tag: str | None = None, force: bool = False, say: Callable[[str], object] = print
 ) -> str:
-    """Build the kernel image if it isn't there; returns its tag.
-
-    Raises:
-        EngineUnavailable: No daemon answers.
-        EnvironmentMissing: The base can't be had or is unfit, or the build fails.
-    """
+    """Build the kernel image if it isn't there; returns its tag."""
     wanted = tag or default_tag()
     with contextlib.closing(daemon.connect(timeout=1800)) as client:
         python, platform, prefix = _ask(client, base)

@@ -49,7 +49,6 @@ class LeaseTerms(msgspec.Struct, kw_only=True):
     """What a lease says, as written to `lease.json`.
 
     Attributes:
-        engine: The engine's name.
         spec: What the sandbox is to be.
         key: The kernel connection's signing key.
         created: Seconds since the epoch.
@@ -105,12 +104,7 @@ def _cannot_write(path: Path, error: OSError) -> SandboxError:
 
 
 class Lease:
-    """A lease that this process holds, from `take` or `take_over` until `release` or the process's end.
-
-    Attributes:
-        folder: The private folder.
-        terms: What the lease says.
-    """
+    """A lease that this process holds, from `take` or `take_over` until `release` or the process's end."""
 
     def __init__(self, folder: Path, terms: LeaseTerms, file: IO[bytes]) -> None:
         self.folder = folder
@@ -127,11 +121,7 @@ class Lease:
 
     @classmethod
     def take(cls, engine: str, spec: SandboxSpec, *, key: str = "", prefix: str = PREFIX) -> Lease:
-        """Make a lease: a new folder that is locked and has its terms before anybody can see it.
-
-        Raises:
-            SandboxError: It can't be made.
-        """
+        """Make a lease: a new folder that is locked and has its terms before anybody can see it."""
         root = runtime_root()
         terms = LeaseTerms(
             engine=engine, spec=_spec_to_write(spec), key=key, created=time.time(), origin=PathOrigin.here()
@@ -170,11 +160,7 @@ class Lease:
         return cls(folder, terms, file)
 
     def write(self, **changes: Any) -> None:
-        """Change some of the terms, and write all of them: whole, or not at all.
-
-        Raises:
-            SandboxError: They can't be written.
-        """
+        """Change some of the terms, and write all of them: whole, or not at all."""
         for name, value in changes.items():
             setattr(self.terms, name, value)
         try:

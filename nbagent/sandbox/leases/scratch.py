@@ -22,11 +22,7 @@ def root() -> Path:
 
 
 def make() -> Path:
-    """Make a scratch folder.
-
-    Raises:
-        SandboxError: It can't be made.
-    """
+    """Make a scratch folder."""
     folder = root()
     try:
         folder.mkdir(parents=True, exist_ok=True)

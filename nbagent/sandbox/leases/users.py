@@ -45,11 +45,7 @@ LOCK_SECONDS = 10.0
 
 
 def mapped() -> range:
-    """The users that this process's user namespace has for sandboxes.
-
-    Raises:
-        SandboxError: It has none.
-    """
+    """The users that this process's user namespace has for sandboxes."""
     for users in (WIDE, NARROW):
         if all(_maps(Path(f"/proc/self/{name}"), users) for name in ("uid_map", "gid_map")):
             return users
@@ -75,9 +71,6 @@ def reserve(lease: Path, *, among: range) -> int:
 
     It is a random one: a process that can't see what is reserved here, such as in a container with a folder /run of its
     own, will hardly ever take the same.
-
-    Raises:
-        SandboxError: None is left, or there is no room to write it down.
     """
     start = secrets.randbelow(len(among))
     try:
@@ -114,8 +107,7 @@ def free(uid: int, lease: Path) -> None:
 def sweep(runtime: Path) -> list[int]:
     """Free the users whose lease is gone, unless a process still runs as one; returns the freed ones.
 
-    Args:
-        runtime: The folder of leases, beside which they are noted where nothing can be written to /run.
+    They are noted beside the folder of leases, `runtime`, where nothing can be written to /run.
     """
     freed: list[int] = []
     for each in _folders(runtime):

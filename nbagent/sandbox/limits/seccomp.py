@@ -10,65 +10,19 @@ The system call numbers come from libseccomp, through pyseccomp.
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
 import platform
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from nbagent.core.errors import EngineUnavailable
+from nbagent.sandbox.limits import system_calls
 from nbagent.sandbox.limits.socket_options import HARMLESS, IGNORED, IPPROTO_TCP, REFUSED, SOL_SOCKET, others
-from nbagent.sandbox.limits.system_calls import (
-    AF_NETLINK,
-    AF_UNIX,
-    AS_IF_DONE,
-    ATTRIBUTES,
-    CLONE_FILES,
-    CLONE_THREAD,
-    CLOSE_RANGE_UNSHARE,
-    CORE,
-    DENIED,
-    EINVAL,
-    ENOENT,
-    ENOMEM,
-    ENOPROTOOPT,
-    ENOSYS,
-    EOPNOTSUPP,
-    EPERM,
-    EPROTONOSUPPORT,
-    FADV_DONTNEED,
-    FLUSHES,
-    FORWARDER,
-    HUGE_PAGES,
-    INTERNET,
-    LAST_PROTOCOL,
-    LAST_REVIEWED,
-    LINE_DISCIPLINE,
-    LOCKS,
-    LOW_BITS,
-    MADV_MERGEABLE,
-    MOST_AWAITED,
-    MS_SYNC,
-    NEW_NAMESPACES,
-    NOTHING,
-    ONLY_ONESELF,
-    ONLY_ONESELF_BY_KIND,
-    OTHERS_FILES,
-    OUT_OF_BAND,
-    OWNERLESS_LOCKS,
-    OWNERS,
-    PR_SET_DUMPABLE,
-    PROCESS_OPTIONS,
-    PROTOCOLS,
-    RWF_NOWAIT,
-    SIGNALS,
-    SOCKET_FILTERS,
-    TCP_ULP,
-    TERMINAL_INJECTION,
-    WAITS,
-)
 
 
 @functools.cache
@@ -95,13 +49,13 @@ def allowed() -> tuple[str, ...]:
     """The names of the calls that the outer filter allows whatever their arguments."""
     library = _library()
     names = []
-    for number in range(LAST_REVIEWED + 1):
+    for number in range(system_calls.LAST_REVIEWED + 1):
         try:
             name = library.resolve_syscall(library.Arch.NATIVE, number)
         except ValueError:
             continue
         text = name.decode() if isinstance(name, bytes) else str(name)
-        if text not in DENIED and text not in ("clone", "socket", "socketpair"):
+        if text not in system_calls.DENIED and text not in ("clone", "socket", "socketpair"):
             names.append(text)
     return tuple(names)
 
@@ -110,11 +64,11 @@ def allowed() -> tuple[str, ...]:
 def outer_program() -> bytes:
     """The outer filter as a BPF program, for `bwrap --seccomp`."""
     library = _library()
-    filter_ = library.SyscallFilter(library.ERRNO(ENOSYS))
+    filter_ = library.SyscallFilter(library.ERRNO(errno.ENOSYS))
     for name in allowed():
         filter_.add_rule(library.ALLOW, name)
-    filter_.add_rule(library.ALLOW, "clone", library.Arg(0, library.MASKED_EQ, NEW_NAMESPACES, 0))
-    filter_.add_rule(library.ALLOW, "socketpair", library.Arg(0, library.EQ, AF_UNIX))
+    filter_.add_rule(library.ALLOW, "clone", library.Arg(0, library.MASKED_EQ, system_calls.NEW_NAMESPACES, 0))
+    filter_.add_rule(library.ALLOW, "socketpair", library.Arg(0, library.EQ, socket.AF_UNIX))
     compare = {"SCMP_CMP_EQ": library.EQ, "SCMP_CMP_GT": library.GT}
     for error, arguments in _sockets():
         action = library.ALLOW if error is None else library.ERRNO(error)
@@ -131,13 +85,13 @@ def _sockets() -> list[tuple[int | None, list[dict[str, Any]]]]:
     on after this error alone, which it knows from Windows's Linux.
     """
     rules: list[tuple[int | None, list[dict[str, Any]]]] = [
-        (None, [_equal(0, AF_UNIX)]),
-        (EOPNOTSUPP, [_equal(0, AF_NETLINK)]),
+        (None, [_equal(0, socket.AF_UNIX)]),
+        (errno.EOPNOTSUPP, [_equal(0, socket.AF_NETLINK)]),
     ]
-    for family in INTERNET:
-        rules += [(None, [_equal(0, family), _equal(2, protocol)]) for protocol in PROTOCOLS]
-        above = {"index": 2, "value": LAST_PROTOCOL, "valueTwo": 0, "op": "SCMP_CMP_GT"}
-        rules.append((EPROTONOSUPPORT, [_equal(0, family), above]))
+    for family in system_calls.INTERNET:
+        rules += [(None, [_equal(0, family), _equal(2, protocol)]) for protocol in system_calls.PROTOCOLS]
+        above = {"index": 2, "value": system_calls.LAST_PROTOCOL, "valueTwo": 0, "op": "SCMP_CMP_GT"}
+        rules.append((errno.EPROTONOSUPPORT, [_equal(0, family), above]))
     return rules
 
 
@@ -148,20 +102,20 @@ def outer_profile() -> str:
     architecture = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}.get(machine)
     if architecture is None:
         raise EngineUnavailable(f"nbagent has no system call filter for the architecture {machine}.")
-    no_namespaces = {"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+    no_namespaces = {"index": 0, "value": system_calls.NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
     calls: list[dict[str, Any]] = [
         {"names": list(allowed()), "action": "SCMP_ACT_ALLOW"},
         {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [no_namespaces]},
         # A Docker before 23 ignores `defaultErrnoRet`, and on EPERM the C library doesn't fall back to clone.
-        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS},
     ]
     for error, arguments in _sockets():
         action = {"action": "SCMP_ACT_ALLOW"} if error is None else {"action": "SCMP_ACT_ERRNO", "errnoRet": error}
         calls.append({"names": ["socket"], **action, "args": arguments})
-    calls.append({"names": ["socketpair"], "action": "SCMP_ACT_ALLOW", "args": [_equal(0, AF_UNIX)]})
+    calls.append({"names": ["socketpair"], "action": "SCMP_ACT_ALLOW", "args": [_equal(0, socket.AF_UNIX)]})
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
-        "defaultErrnoRet": ENOSYS,
+        "defaultErrnoRet": errno.ENOSYS,
         "architectures": [architecture],
         "syscalls": calls,
     }
@@ -184,14 +138,14 @@ def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = F
     """
     library = _library()
     filter_ = library.SyscallFilter(library.ALLOW)
-    denied = library.ERRNO(EPERM)
-    for request in TERMINAL_INJECTION:
+    denied = library.ERRNO(errno.EPERM)
+    for request in system_calls.TERMINAL_INJECTION:
         filter_.add_rule(denied, "ioctl", _low(1, request))
-    filter_.add_rule(library.ERRNO(EINVAL), "ioctl", _low(1, LINE_DISCIPLINE))
-    filter_.add_rule(library.ERRNO(ENOENT), "setsockopt", _low(1, IPPROTO_TCP), _low(2, TCP_ULP))
-    for command in OTHERS_FILES:
+    filter_.add_rule(library.ERRNO(errno.EINVAL), "ioctl", _low(1, system_calls.LINE_DISCIPLINE))
+    filter_.add_rule(library.ERRNO(errno.ENOENT), "setsockopt", _low(1, IPPROTO_TCP), _low(2, system_calls.TCP_ULP))
+    for command in system_calls.OTHERS_FILES:
         filter_.add_rule(denied, "fcntl", _low(1, command))
-    for name, argument in OUT_OF_BAND.items():
+    for name, argument in system_calls.OUT_OF_BAND.items():
         filter_.add_rule(denied, name, library.Arg(argument, library.MASKED_EQ, 1, 1))
     _spare_process_1(filter_, forwarder=forwarder)
     _spare_others_files(filter_)
@@ -200,73 +154,77 @@ def inner_program(*, subprocess: bool, sockets: bool = True, forwarder: bool = F
     if not subprocess:
         for name in ("execve", "execveat", "fork", "vfork"):
             filter_.add_rule(denied, name)
-        filter_.add_rule(denied, "clone", library.Arg(0, library.MASKED_EQ, CLONE_THREAD, 0))
+        filter_.add_rule(denied, "clone", library.Arg(0, library.MASKED_EQ, system_calls.CLONE_THREAD, 0))
     if not sockets:
-        for family in INTERNET:
+        for family in system_calls.INTERNET:
             filter_.add_rule(denied, "socket", library.Arg(0, library.EQ, family))
     return _export(filter_)
 
 
 def _low(argument: int, value: int) -> Any:
     """The condition that an argument has a value, in the low 32 bits, which are all that Linux reads."""
-    return _library().Arg(argument, _library().MASKED_EQ, LOW_BITS, value & LOW_BITS)
+    return _library().Arg(argument, _library().MASKED_EQ, system_calls.LOW_BITS, value & system_calls.LOW_BITS)
 
 
 def _spare_process_1(filter_: Any, *, forwarder: bool) -> None:
     """Deny what would reach process 1, the forwarder or a program of the host's: signals, priority, limits, hiding."""
     library = _library()
-    denied = library.ERRNO(EPERM)
+    denied = library.ERRNO(errno.EPERM)
     # Its first argument may be any open folder below /proc, also that of process 1.
     filter_.add_rule(denied, "pidfd_send_signal")
-    for name in SIGNALS:
-        for process in (1, FORWARDER) if forwarder else (1,):
+    for name in system_calls.SIGNALS:
+        for process in (1, system_calls.FORWARDER) if forwarder else (1,):
             filter_.add_rule(denied, name, _low(0, process))
     if forwarder:
         # Its group, and all processes, which never include process 1.
-        for group in (-FORWARDER, -1):
+        for group in (-system_calls.FORWARDER, -1):
             filter_.add_rule(denied, "kill", _low(0, group))
-    for name, commands in OWNERS.items():
+    for name, commands in system_calls.OWNERS.items():
         for command in commands:
             filter_.add_rule(denied, name, _low(1, command))
-    for name in ONLY_ONESELF:
+    for name in system_calls.ONLY_ONESELF:
         filter_.add_rule(denied, name, library.Arg(0, library.NE, 0))
-    for name in AS_IF_DONE:
+    for name in system_calls.AS_IF_DONE:
         filter_.add_rule(denied, name, library.Arg(0, library.EQ, 1))
-        filter_.add_rule(library.ERRNO(NOTHING), name, library.Arg(0, library.GT, 1))
-    for name, process in ONLY_ONESELF_BY_KIND.items():
+        filter_.add_rule(library.ERRNO(system_calls.NOTHING), name, library.Arg(0, library.GT, 1))
+    for name, process in system_calls.ONLY_ONESELF_BY_KIND.items():
         filter_.add_rule(denied, name, library.Arg(0, library.NE, process))
         filter_.add_rule(denied, name, library.Arg(1, library.NE, 0))
     # Limits of others can be read: the third argument is the new one.
     filter_.add_rule(denied, "prlimit64", library.Arg(0, library.NE, 0), library.Arg(2, library.NE, 0))
-    filter_.add_rule(library.ERRNO(NOTHING), "setrlimit", _low(0, CORE))
-    given = library.Arg(0, library.EQ, 0), _low(1, CORE), library.Arg(2, library.NE, 0)
-    filter_.add_rule(library.ERRNO(NOTHING), "prlimit64", *given)
+    filter_.add_rule(library.ERRNO(system_calls.NOTHING), "setrlimit", _low(0, system_calls.CORE))
+    given = library.Arg(0, library.EQ, 0), _low(1, system_calls.CORE), library.Arg(2, library.NE, 0)
+    filter_.add_rule(library.ERRNO(system_calls.NOTHING), "prlimit64", *given)
     # Process 1 reads the memory of processes that want to execute a program.
-    filter_.add_rule(denied, "prctl", _low(0, PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
+    filter_.add_rule(denied, "prctl", _low(0, system_calls.PR_SET_DUMPABLE), library.Arg(1, library.EQ, 0))
 
 
 def _spare_others_files(filter_: Any) -> None:
     """Keep code from flushing the host's disk, and from seeing or changing which files are in memory."""
     library = _library()
-    done = library.ERRNO(NOTHING)
-    for name in FLUSHES:
+    done = library.ERRNO(system_calls.NOTHING)
+    for name in system_calls.FLUSHES:
         filter_.add_rule(done, name)
-    filter_.add_rule(done, "msync", library.Arg(2, library.MASKED_EQ, MS_SYNC, MS_SYNC))
-    filter_.add_rule(done, "fadvise64", _low(3, FADV_DONTNEED))
-    filter_.add_rule(library.ERRNO(EOPNOTSUPP), "preadv2", library.Arg(5, library.MASKED_EQ, RWF_NOWAIT, RWF_NOWAIT))
+    filter_.add_rule(done, "msync", library.Arg(2, library.MASKED_EQ, system_calls.MS_SYNC, system_calls.MS_SYNC))
+    filter_.add_rule(done, "fadvise64", _low(3, system_calls.FADV_DONTNEED))
+    filter_.add_rule(
+        library.ERRNO(errno.EOPNOTSUPP),
+        "preadv2",
+        library.Arg(5, library.MASKED_EQ, system_calls.RWF_NOWAIT, system_calls.RWF_NOWAIT),
+    )
 
 
 def _bound_socket_options(filter_: Any) -> None:
     """Deny the options of sockets but those that are known to cost nothing (`socket_options.py`)."""
     library = _library()
-    unknown = library.ERRNO(ENOPROTOOPT)
+    unknown = library.ERRNO(errno.ENOPROTOOPT)
     for level, options in IGNORED.items():
         for option in options:
-            filter_.add_rule(library.ERRNO(NOTHING), "setsockopt", _low(1, level), _low(2, option))
+            filter_.add_rule(library.ERRNO(system_calls.NOTHING), "setsockopt", _low(1, level), _low(2, option))
     for option in REFUSED:
         filter_.add_rule(unknown, "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
     for level, harmless in HARMLESS.items():
-        decided = {*IGNORED.get(level, ()), *((TCP_ULP,) if level == IPPROTO_TCP else ())}
+        decided = {*IGNORED.get(level, ()), *((system_calls.TCP_ULP,) if level == IPPROTO_TCP else ())}
         for mask, value in others(harmless | decided):
             filter_.add_rule(unknown, "setsockopt", _low(1, level), library.Arg(2, library.MASKED_EQ, mask, value))
 
@@ -274,34 +232,38 @@ def _bound_socket_options(filter_: Any) -> None:
 def _bound_kernel_memory(filter_: Any, *, locks: bool) -> None:
     """Deny what takes memory that Linux charges to no control group; without `locks`, no file is really locked."""
     library = _library()
-    for name, (argument, flag) in HUGE_PAGES.items():
+    for name, (argument, flag) in system_calls.HUGE_PAGES.items():
         # As on a machine that has none.
-        filter_.add_rule(library.ERRNO(ENOMEM), name, library.Arg(argument, library.MASKED_EQ, flag, flag))
-    for name in ATTRIBUTES:
+        filter_.add_rule(library.ERRNO(errno.ENOMEM), name, library.Arg(argument, library.MASKED_EQ, flag, flag))
+    for name in system_calls.ATTRIBUTES:
         # As on a file system that has none, which programs that copy files know.
-        filter_.add_rule(library.ERRNO(EOPNOTSUPP), name)
-    for name, argument in WAITS.items():
+        filter_.add_rule(library.ERRNO(errno.EOPNOTSUPP), name)
+    for name, argument in system_calls.WAITS.items():
         # As beyond the limit on open files.
-        filter_.add_rule(library.ERRNO(EINVAL), name, library.Arg(argument, library.GT, MOST_AWAITED))
-    for option in SOCKET_FILTERS:
-        filter_.add_rule(library.ERRNO(EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
+        filter_.add_rule(
+            library.ERRNO(errno.EINVAL), name, library.Arg(argument, library.GT, system_calls.MOST_AWAITED)
+        )
+    for option in system_calls.SOCKET_FILTERS:
+        filter_.add_rule(library.ERRNO(errno.EPERM), "setsockopt", _low(1, SOL_SOCKET), _low(2, option))
     # As on a Linux without filters, which programs can handle.
-    filter_.add_rule(library.ERRNO(ENOSYS), "seccomp")
-    for mask, value in others(PROCESS_OPTIONS):
-        filter_.add_rule(library.ERRNO(EINVAL), "prctl", library.Arg(0, library.MASKED_EQ, mask, value))
-    filter_.add_rule(library.ERRNO(EINVAL), "madvise", _low(2, MADV_MERGEABLE))
+    filter_.add_rule(library.ERRNO(errno.ENOSYS), "seccomp")
+    for mask, value in others(system_calls.PROCESS_OPTIONS):
+        filter_.add_rule(library.ERRNO(errno.EINVAL), "prctl", library.Arg(0, library.MASKED_EQ, mask, value))
+    filter_.add_rule(library.ERRNO(errno.EINVAL), "madvise", _low(2, system_calls.MADV_MERGEABLE))
     # A thread with a table of open files of its own would have as many as a process.
-    separate = library.Arg(0, library.MASKED_EQ, CLONE_THREAD | CLONE_FILES, CLONE_THREAD)
-    filter_.add_rule(library.ERRNO(EPERM), "clone", separate)
+    separate = library.Arg(
+        0, library.MASKED_EQ, system_calls.CLONE_THREAD | system_calls.CLONE_FILES, system_calls.CLONE_THREAD
+    )
+    filter_.add_rule(library.ERRNO(errno.EPERM), "clone", separate)
     # Another way to a table of its own; glibc and Python close ranges without this flag.
-    shared = library.Arg(2, library.MASKED_EQ, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE)
-    filter_.add_rule(library.ERRNO(EINVAL), "close_range", shared)
-    for command in OWNERLESS_LOCKS:
-        filter_.add_rule(library.ERRNO(EINVAL if locks else NOTHING), "fcntl", _low(1, command))
+    shared = library.Arg(2, library.MASKED_EQ, system_calls.CLOSE_RANGE_UNSHARE, system_calls.CLOSE_RANGE_UNSHARE)
+    filter_.add_rule(library.ERRNO(errno.EINVAL), "close_range", shared)
+    for command in system_calls.OWNERLESS_LOCKS:
+        filter_.add_rule(library.ERRNO(errno.EINVAL if locks else system_calls.NOTHING), "fcntl", _low(1, command))
     if not locks:
-        filter_.add_rule(library.ERRNO(NOTHING), "flock")
-        for command in LOCKS:
-            filter_.add_rule(library.ERRNO(NOTHING), "fcntl", _low(1, command))
+        filter_.add_rule(library.ERRNO(system_calls.NOTHING), "flock")
+        for command in system_calls.LOCKS:
+            filter_.add_rule(library.ERRNO(system_calls.NOTHING), "fcntl", _low(1, command))
 
 
 @functools.cache

@@ -48,10 +48,7 @@ REFUSED = (37, 65, 60)
 def others(numbers: frozenset[int], *, bits: int = NUMBER_BITS, value: int = 0) -> Iterator[tuple[int, int]]:
     """All numbers but these, as few pairs of a mask and a value that `number & mask` has.
 
-    Args:
-        numbers: The numbers to leave out.
-        bits: How many of the lowest bits are open.
-        value: The bits above these.
+    Of the numbers, the lowest bits are open, and those above have a value.
     """
     inside = {each for each in numbers if each >> bits == value >> bits}
     if not inside:

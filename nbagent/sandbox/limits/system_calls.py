@@ -29,11 +29,8 @@ NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWTIME, from linux/sched.h."""
 CLONE_FILES, CLONE_THREAD = 0x400, 0x00010000
 CLOSE_RANGE_UNSHARE = 2
-EPERM, ENOENT, ENOMEM, EINVAL, ENOSYS, ENOPROTOOPT, EPROTONOSUPPORT, EOPNOTSUPP = 1, 2, 12, 22, 38, 92, 93, 95
-"""Numbers of errors, by which programs recognize calls that they can do without."""
 NOTHING = 0
 """As the number of an error: Linux doesn't make the call, and reports success."""
-AF_UNIX, AF_NETLINK = 1, 16
 INTERNET = (2, 10)
 """AF_INET and AF_INET6. Beside these only AF_UNIX is allowed: AF_VSOCK reaches the hypervisor, and unread answers of
 AF_NETLINK fill memory that Linux charges to nobody."""

@@ -119,11 +119,7 @@ class Handoff:
         self._start(message, listening)
 
     def take_over(self) -> None:
-        """Take over a sandbox that another process started, and serve it.
-
-        Raises:
-            SandboxError: It has ended.
-        """
+        """Take over a sandbox that another process started, and serve it."""
         self.close()
         self.lease.held = supervisor.hold(self.folder)
         self._start({}, [])
@@ -154,11 +150,7 @@ class Handoff:
         self.lease.remove(keep_scratch=keep_scratch)
 
     def hold(self, *, keep: float) -> None:
-        """Connect to process 1 anew, and change for how many seconds the sandbox lives on without a controller.
-
-        Raises:
-            SandboxError: It has ended.
-        """
+        """Connect to process 1 anew, and change for how many seconds the sandbox lives on without a controller."""
         held = supervisor.hold(self.folder, keep=keep)
         self.lease.let_go()
         self.lease.held = held

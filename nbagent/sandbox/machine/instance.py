@@ -50,10 +50,8 @@ class InstancePlan:
         spec: What the sandbox is to be.
         lease: Its lease. The instance writes to the lease's parts what others must know to end it if this process dies.
         shared: The folder that it sees read-only at /run/nbagent.
-        scratch: Its scratch folder.
         mounts: The data that it sees, all read-only.
         uid: The user that code runs as, on the host.
-        gid: The group.
     """
 
     spec: SandboxSpec
@@ -147,11 +145,7 @@ class Instance(abc.ABC):
         return users.mapped()
 
     def user(self, own: int | None) -> tuple[int, int]:
-        """The user and the group that code runs as, on the host.
-
-        Args:
-            own: The user that was reserved for the sandbox, if one was; its group has the same number.
-        """
+        """The user and the group that code runs as on the host: those of the user that was reserved, if one was."""
         return own or os.getuid(), own or os.getgid()
 
     def folders(self, scratch: Path) -> tuple[str, str]:  # noqa: ARG002 - for engines that isolate nothing

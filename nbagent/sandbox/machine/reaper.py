@@ -36,7 +36,6 @@ class Removed:
 
     Attributes:
         kind: What it is: `sandbox`, `host`, `folder`, or what an engine calls its own.
-        name: Its name.
         session: The session that it belonged to; empty if unknown or none.
         age: Seconds since it was made.
     """

@@ -82,11 +82,9 @@ class Landed:
 
 
 class ResultFolder:
-    """One session's files in a folder of results.
+    """One session's files in a folder of results, which is made when the first one comes.
 
-    Args:
-        folder: The folder; made when the first file comes.
-        past: What the session put there before, for one that was resumed.
+    A session that was resumed has put `past` there before.
     """
 
     def __init__(self, folder: Path, *, past: Iterable[FileSaved] = ()) -> None:

@@ -18,11 +18,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 def write_spec(folder: Path, spec: SandboxSpec) -> None:
-    """Write down what a session's sandbox is to be.
-
-    Raises:
-        StoreError: It can't be written.
-    """
+    """Write down what a session's sandbox is to be."""
     save(folder / SPEC_FILE, lease.ENCODER.encode(spec))
 
 
@@ -37,6 +33,5 @@ def read_spec(session: SessionInfo) -> SandboxSpec:
             return msgspec.json.decode(file.read(MAX_BYTES), type=SandboxSpec, dec_hook=lease.decode)
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
-            f"The session {session.id} can't be resumed: {error}.",
-            mend=f"Its log is intact, in {session.folder}.",
+            f"The session {session.id} can't be resumed: {error}.", mend=f"Its log is intact, in {session.folder}."
         ) from error

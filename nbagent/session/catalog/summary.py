@@ -10,22 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from nbagent.core import fileio
-from nbagent.core.events import (
-    NO_USAGE,
-    Answered,
-    Asked,
-    CellStarted,
-    ModelFailed,
-    ModelReplied,
-    Record,
-    Reflected,
-    Renamed,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-    Usage,
-)
+from nbagent.core import events, fileio
 from nbagent.core.session_log import read_log
 
 SUMMARY_FILE = "summary.json"
@@ -33,7 +18,14 @@ MAX_BYTES = 1024 * 1024
 """Bytes of a summary that is read; of a larger one nobody knows who wrote it."""
 TITLE_CHARACTERS = 120
 """Characters of a title."""
-_WRITTEN_AFTER = (SessionStarted, SessionResumed, Asked, Answered, Renamed, SessionEnded)
+_WRITTEN_AFTER = (
+    events.SessionStarted,
+    events.SessionResumed,
+    events.Asked,
+    events.Answered,
+    events.Renamed,
+    events.SessionEnded,
+)
 """Events after which the file is written; cells are too short for that, and are counted with the next of these."""
 
 
@@ -45,10 +37,6 @@ class Summary(msgspec.Struct, kw_only=True):
         about: The first question, else the first line of code.
         started: Seconds since the epoch.
         changed: When the last event happened before this was written, in seconds since the epoch.
-        engine: The engine's name.
-        trust: The trust level's name.
-        questions: Questions asked.
-        cells: Cells run.
         usage: What models used for its questions, those that have not ended included.
         has_ended: Whether it was stopped, rather than detached from or killed.
     """
@@ -61,7 +49,7 @@ class Summary(msgspec.Struct, kw_only=True):
     trust: str = ""
     questions: int = 0
     cells: int = 0
-    usage: Usage = NO_USAGE
+    usage: events.Usage = events.NO_USAGE
     has_ended: bool = False
 
     @property
@@ -69,24 +57,26 @@ class Summary(msgspec.Struct, kw_only=True):
         """The person's title, or else what the session is about."""
         return self.named or self.about
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Take the next event of the log."""
         event = record.event
         self.started = self.started or record.at
         self.changed = record.at
-        self.has_ended = isinstance(event, SessionEnded) or (self.has_ended and isinstance(event, Renamed))
+        self.has_ended = isinstance(event, events.SessionEnded) or (
+            self.has_ended and isinstance(event, events.Renamed)
+        )
         match event:
-            case SessionStarted(engine=engine, trust=trust):
+            case events.SessionStarted(engine=engine, trust=trust):
                 self.engine, self.trust = engine, trust
-            case Asked(question=question):
+            case events.Asked(question=question):
                 self.about = self.about if self.questions else line_of(question)
                 self.questions += 1
-            case CellStarted(code=code):
+            case events.CellStarted(code=code):
                 self.about = self.about or line_of(code)
                 self.cells += 1
-            case Renamed(title=title):
+            case events.Renamed(title=title):
                 self.named = title
-            case ModelReplied(usage=usage) | ModelFailed(usage=usage) | Reflected(usage=usage):
+            case events.ModelReplied(usage=usage) | events.ModelFailed(usage=usage) | events.Reflected(usage=usage):
                 self.usage += usage
 
 
@@ -104,7 +94,7 @@ class SummaryKeeper:
         self._summary = summary
         self.save()
 
-    def on_event(self, record: Record) -> None:
+    def on_event(self, record: events.Record) -> None:
         """Take the next record."""
         self._summary.on_event(record)
         if isinstance(record.event, _WRITTEN_AFTER):
@@ -137,11 +127,7 @@ def read(folder: Path) -> Summary | None:
 
 
 def of_log(folder: Path) -> Summary | None:
-    """The summary of a session, made of its log; None if the log is empty.
-
-    Raises:
-        StoreError: The log can't be read.
-    """
+    """The summary of a session, made of its log; None if the log is empty."""
     found = Summary()
     for record in read_log(folder):
         found.on_event(record)

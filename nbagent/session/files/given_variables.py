@@ -31,7 +31,6 @@ class Given:
 
     Args:
         bound: Bytes of all together, beyond which the oldest are dropped when another one is hashed.
-        emit: Gets the events.
     """
 
     def __init__(self, bound: int, emit: Callable[[Event], object]) -> None:
@@ -94,12 +93,7 @@ class Given:
             self._wanted.clear()
 
     def missing(self, cells: Mapping[int, str], given: Iterable[str]) -> list[int]:
-        """The cells that read a variable that is no longer held.
-
-        Args:
-            cells: The code of each by its number.
-            given: The paths of all variables that were given.
-        """
+        """The cells, of these by their numbers, that read a variable which was given and is no longer held."""
         gone = {*given} - self._held.keys()
         return [number for number, code in cells.items() if gone & {*_READ.findall(code)}]
 

@@ -23,22 +23,12 @@ from nbagent.session.files.given_variables import Given
 class KeptFiles:
     """Takes a session's uploaded files and given variables over into the sandbox that replaces another.
 
-    Args:
-        kernel: The session's; when it replaces a lost sandbox by itself, the variables are put back.
-        given: The variables that notebooks gave.
-        recording: The session so far.
-        watch: Told of the files that are put back, which no cell has made.
-        emit: Gets the events.
+    When the kernel replaces a lost sandbox by itself, the variables are put back. The watch is told of the files, which
+    no cell has made.
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        given: Given,
-        *,
-        recording: Recording,
-        watch: FileWatch,
-        emit: Callable[[Event], object],
+        self, kernel: Kernel, given: Given, *, recording: Recording, watch: FileWatch, emit: Callable[[Event], object]
     ) -> None:
         self._kernel = kernel
         self._given = given
@@ -48,11 +38,7 @@ class KeptFiles:
         kernel.prepare_replay(self._put_back_given)
 
     def check_rerun(self, cells: Mapping[int, str]) -> None:
-        """Refuse to run cells again that read a variable of a notebook's that is no longer held.
-
-        Raises:
-            UsageError: There are such cells.
-        """
+        """Refuse to run cells again that read a variable of a notebook's that is no longer held."""
         # Only what was not copied into the sandbox is hashed after its upload.
         uncopied = [
             each.path for each in self._recording.uploads if not each.sha256 or each.path in self._recording.hashes

@@ -12,20 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nbagent.core import fileio
+from nbagent.core import events, fileio
 from nbagent.core.errors import TransferError, TransferLimit, UsageError
-from nbagent.core.events import (
-    Cell,
-    Event,
-    FileDownloaded,
-    FileLeft,
-    FileSaved,
-    FilesChanged,
-    FilesLeft,
-    FileUploaded,
-    Output,
-    left_output,
-)
 from nbagent.core.policy import MIB
 from nbagent.core.quota import Quota
 from nbagent.kernel import inside_calls
@@ -55,16 +43,7 @@ Attachment = UploadSource | tuple[str, UploadSource]
 class SessionFiles:
     """The files of one session, behind `AnySession.upload`, `download` and `files`.
 
-    Each call waits until the running cell has ended, as a cell would.
-
-    Args:
-        kernel: The session's, started.
-        output: The host's folder for what cells leave in /tmp/output and /workspace.
-        data: What the sandbox sees read-only.
-        emit: Gets the events.
-        alone: Held while a cell runs, and while files move.
-        quota: What may be kept.
-        recording: The session so far.
+    Each call waits until the running cell has ended, as a cell would: `alone` is held while a cell runs or files move.
 
     Attributes:
         given: The variables that notebooks gave.
@@ -77,7 +56,7 @@ class SessionFiles:
         output: Path,
         *,
         data: Sequence[Mount],
-        emit: Callable[[Event], object],
+        emit: Callable[[events.Event], object],
         alone: asyncio.Lock,
         quota: Quota,
         recording: Recording,
@@ -121,14 +100,11 @@ class SessionFiles:
         """Don't collect what is there by now: in a kernel that others use, too, it is no result of a cell to come."""
         await self._collector.watch.look()
 
-    async def collect(self, cell: Cell) -> tuple[Cell, list[Path]]:
+    async def collect(self, cell: events.Cell) -> tuple[events.Cell, list[Path]]:
         """Collect the files of a cell that has just ended, and note which others it changed; the caller holds the lock.
 
         Returns:
             The cell with its files and notes, and the paths of the collected files.
-
-        Raises:
-            StoreError: The host's folder can't be written.
         """
         lost = self._collector.lose() if cell.state_lost else []
         try:
@@ -137,7 +113,7 @@ class SessionFiles:
             raise fileio.cannot_write(self._output, error) from error
         notes = self._tell(found, cell.cell, lost)
         if found.changed:
-            self._emit(FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
+            self._emit(events.FilesChanged(cell=cell.cell, files=found.changed, more=found.more))
         cell = msgspec.structs.replace(
             cell,
             outputs=[*cell.outputs, *notes],
@@ -148,17 +124,17 @@ class SessionFiles:
         )
         return cell, [one.path for one in found.saved]
 
-    def _tell(self, found: Collected, cell: int, lost: Sequence[FileLeft] = ()) -> list[Output]:
+    def _tell(self, found: Collected, cell: int, lost: Sequence[events.FileLeft] = ()) -> list[events.Output]:
         """Emit the events of the files; returns the output that tells in the cell which ones were not collected."""
         for one in found.saved:
             path = os.fsencode(one.path).decode("utf-8", "replace")
-            self._emit(FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
+            self._emit(events.FileSaved(path=path, size=one.size, sha256=one.sha256, cell=cell, source=one.source))
         if not (left := [*lost, *found.left]):
             return []
         self._told |= {each.path for each in left}
-        event = FilesLeft(cell=cell, files=left)
+        event = events.FilesLeft(cell=cell, files=left)
         self._emit(event)
-        return [left_output(event)]
+        return [events.left_output(event)]
 
     async def deliver(self) -> dict[str, str]:
         """See `AnySession.deliver`."""
@@ -169,8 +145,8 @@ class SessionFiles:
             except OSError as error:
                 raise fileio.cannot_write(self._output, error) from error
         left = self._collector.left
-        if untold := [FileLeft(path, why) for path, why in left.items() if path not in self._told]:
-            self._emit(FilesLeft(cell=self._kernel.last_cell, files=untold))
+        if untold := [events.FileLeft(path, why) for path, why in left.items() if path not in self._told]:
+            self._emit(events.FilesLeft(cell=self._kernel.last_cell, files=untold))
         return dict(left)
 
     async def upload(self, source: UploadSource, name: str | None = None, *, to: str, unpack: bool) -> Uploaded:
@@ -199,7 +175,7 @@ class SessionFiles:
         if origin is not None:
             origin = origin.resolve()
             self._uploaded[place.path] = (origin, carried.size, carried.changed)
-        event = FileUploaded(
+        event = events.FileUploaded(
             path=display(place.path),
             name=display((place.path if to == VARIABLES else name).rpartition("/")[2]),
             size=carried.size,
@@ -225,18 +201,13 @@ class SessionFiles:
                     self._quota.add(-memory.size)
                     why = f"it can't be kept for a re-run: {error.strerror or error}"
                 else:
-                    self._emit(FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
+                    self._emit(events.FileDownloaded(path=each.path, size=each.size, sha256=each.sha256, to=str(place)))
                     continue
             if each.path not in self._told:
-                self._tell(Collected(), self._kernel.last_cell, [FileLeft(each.path, why)])
+                self._tell(Collected(), self._kernel.last_cell, [events.FileLeft(each.path, why)])
 
     async def download(
-        self,
-        path: str,
-        to: str | Path | None = None,
-        *,
-        overwrite: bool = False,
-        bound: int | None = None,
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
     ) -> bytes | Path:
         """See `AnySession.download`."""
         place = file_at(path, self._kernel.about)
@@ -255,7 +226,7 @@ class SessionFiles:
     async def _download_bytes(self, place: SandboxPath, *, bound: int) -> bytes:
         content = bytearray()
         carried = await self._transfer.download(place, content.extend, bound=bound)
-        self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256))
+        self._emit(events.FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256))
         return bytes(content)
 
     async def _download_to(self, place: SandboxPath, target: Path, *, overwrite: bool, bound: int | None) -> Path:
@@ -269,7 +240,7 @@ class SessionFiles:
         except OSError as error:
             raise fileio.cannot_write(target, error, mend="Choose another place.") from error
         shown = os.fsencode(target).decode("utf-8", "replace")
-        self._emit(FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
+        self._emit(events.FileDownloaded(path=display(place.path), size=carried.size, sha256=carried.sha256, to=shown))
         return target
 
     async def pull(self, name: str, to: Path) -> Pulled:
@@ -287,7 +258,7 @@ class SessionFiles:
         except OSError as error:
             raise fileio.cannot_write(to, error, mend="Choose another place.") from error
         shown = "" if outside.is_memory(to) else os.fsencode(to).decode("utf-8", "replace")
-        self._emit(FileDownloaded(path=display(f"{VARIABLES}/{name}"), size=size, sha256="", to=shown))
+        self._emit(events.FileDownloaded(path=display(f"{VARIABLES}/{name}"), size=size, sha256="", to=shown))
         return Pulled(kind=kind, size=size)
 
     async def files(self, folder: str | None = None, *, limit: int = DEFAULT_LISTED_FILES) -> Listing:
@@ -318,11 +289,7 @@ class SessionFiles:
         return [display(name) for name in names[:limit]], len(names) + listing.total - len(listing)
 
     async def count(self, path: str, text: str) -> int:
-        """How often a text stands in a text file of the sandbox.
-
-        Raises:
-            TransferError: There is no such file, it is no text, or it can't be read.
-        """
+        """How often a text stands in a text file of the sandbox."""
         place = file_at(path, self._kernel.about)
         arguments = [place.inside, text]
         found = await self._one_at_a_time(

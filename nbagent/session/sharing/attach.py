@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
-from nbagent.core import fileio, folders
+from nbagent.core import fileio
 from nbagent.core.errors import OwnerGone, UsageError, contained
 from nbagent.core.events import (
     Answer,
@@ -102,7 +102,9 @@ class Attached:
     outlasts_login = True
 
     def __init__(self, session: str, *, state_dir: str | Path | None = None) -> None:
-        self.folder = lookup.find(folders.state_root(state_dir or own_state_dir()), session)
+        from nbagent.core import settings
+
+        self.folder = lookup.find(settings.state_root(state_dir), session)
         self.id = self.folder.name
         self.last = self.turns = 0
         self.engine = self.trust = self.isolation = ""
@@ -350,10 +352,3 @@ def attach(session: str, *, state_dir: str | Path | None = None) -> Attached:
         UsageError: There is no session of that id.
     """
     return Attached(session, state_dir=state_dir)
-
-
-def own_state_dir() -> str | None:
-    """Where this person's settings say that sessions are kept."""
-    from nbagent.core import settings
-
-    return settings.load().state_dir

@@ -25,7 +25,6 @@ class OwnerConnection:
     """The connection to the process that owns a session.
 
     Args:
-        folder: The session's folder.
         on_growth: Called when the log has grown, and before each call returns, since what it did is in the log.
         on_words: Called with the words of a reply that isn't whole yet, as `WordFeed.say` is.
     """

@@ -89,7 +89,6 @@ class RemoteCall(msgspec.Struct, frozen=True, tag=True):
     Attributes:
         number: By which the answer is known.
         name: One of `CALLS`.
-        arguments: By their names.
     """
 
     number: int
@@ -102,7 +101,6 @@ class Failure(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: Its class in `nbagent.core.errors`.
-        message: What happened.
         mend: What can be done about it.
     """
 
@@ -127,7 +125,6 @@ class Returned(msgspec.Struct, frozen=True, tag=True):
     """What a call returned, or raised.
 
     Attributes:
-        number: The request's.
         value: What the call returned, as JSON.
         failure: What it raised, if it did.
     """
@@ -151,8 +148,6 @@ class SpokenWords(msgspec.Struct, frozen=True, tag=True):
     """Words of a reply that a model is writing.
 
     Attributes:
-        turn: The question's number.
-        text: The words.
         after: The number of the log's last record at the time.
     """
 

@@ -63,11 +63,7 @@ def execute(
 
 @app.command(short_help="See it work, without a key.")
 @flags.takes(*SANDBOX, "approvals", "agent", only=lambda name, _: name not in DEMO_NAMES)
-def demo(
-    *,
-    given: dict[str, Any],
-    wanted: flags.CommandFlags,
-) -> int:
+def demo(*, given: dict[str, Any], wanted: flags.CommandFlags) -> int:
     """Ask a real question of real data, without a key: the model's replies are recorded, everything else is live."""
     from nbagent.faces.cli import ask
 

@@ -50,11 +50,7 @@ def image_build(base: flags.Base = None, tag: flags.Tag = None, force: flags.Reb
 
 
 @audit_app.command("verify")
-def audit_verify(
-    session: flags.AuditLog,
-    key_file: flags.KeyFile = None,
-    as_json: flags.Json = False,
-) -> int:
+def audit_verify(session: flags.AuditLog, key_file: flags.KeyFile = None, as_json: flags.Json = False) -> int:
     """Check that nobody changed an audit log: the exit code is 0 if it is whole, 1 if not."""
     from nbagent.faces.cli import audit
 
@@ -62,10 +58,7 @@ def audit_verify(
 
 
 @audit_app.command("show")
-def audit_show(
-    session: flags.AuditLog,
-    key_file: flags.KeyFile = None,
-) -> int:
+def audit_show(session: flags.AuditLog, key_file: flags.KeyFile = None) -> int:
     """Show an audit log as text."""
     from nbagent.faces.cli import audit
 
@@ -73,11 +66,7 @@ def audit_show(
 
 
 @audit_app.command("sent")
-def audit_sent(
-    session: flags.AuditLog,
-    key_file: flags.KeyFile = None,
-    as_json: flags.Json = False,
-) -> int:
+def audit_sent(session: flags.AuditLog, key_file: flags.KeyFile = None, as_json: flags.Json = False) -> int:
     """Show what was sent to models: which bytes of which outputs, to whom."""
     from nbagent.faces.cli import audit
 

@@ -132,8 +132,7 @@ def host(
     session: Annotated[
         str | None,
         typer.Argument(
-            autocompletion=flags.session_ids,
-            help="A session to resume, whose process has ended; a new one by default.",
+            autocompletion=flags.session_ids, help="A session to resume, whose process has ended; a new one by default."
         ),
     ] = None,
     *,

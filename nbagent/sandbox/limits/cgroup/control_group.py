@@ -25,7 +25,6 @@ class ControlGroup(abc.ABC):
     """The control group of one sandbox: a command that is started with `prefix` before it runs in the group.
 
     Attributes:
-        usage: What the sandbox uses.
         prefix: The words before a command that put it into the group.
         environment: Variables that `prefix` needs.
     """
