@@ -19,13 +19,15 @@ from typing import NamedTuple, TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
 from nbagent.agent.operands import Group, Operand, Shown, phrases_of
+from nbagent.agent.prose import contradicts_itself
 
 T = TypeVar("T")
 
 MAX_TRIED, MAX_AGAIN = 100_000, 3
 """Results and pairs that are tried for one answer, and sentences in which one number is looked for."""
 CHANCE = 0.05
-"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
+"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried for all
+numbers of an answer together."""
 AROUND = 3
 """By which factor numbers of about the same size are smaller or larger."""
 MAX_SPANS = 40
@@ -100,14 +102,20 @@ class _Result(NamedTuple):
 
 
 class _Search:
-    """What was tried for one number: whether it came out, and how many others of its size and digits would have."""
+    """What was tried for one number: whether it came out, and how many others of its size and digits would have.
 
-    def __init__(self, readings: Sequence[Numeral]) -> None:
+    Args:
+        readings: The number, as it may be read.
+        most: The part of these that may come out.
+    """
+
+    def __init__(self, readings: Sequence[Numeral], most: float) -> None:
+        self.most = most
         self.unit = next((each for each in readings if each.percent > 1), readings[0])
         same = [each for each in readings if each.percent == self.unit.percent and not each.is_scaled]
         sizes = [(abs(float(each.value)), float(each.step)) for each in same]
         # With few digits, whatever comes out is another one by chance.
-        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * CHANCE > 1]
+        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * most > 1]
         self._hit = set[tuple[int, int]]()
         self.chance = 0.0 if self._sizes else 1.0
 
@@ -157,7 +165,10 @@ def derived(
                 number, unit = whole.get(text, (None, ""))
                 start = sentence.find(text)
                 near = sentence[max(0, start - NEAR) : start + NEAR]
-                claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit, budget)
+                if contradicts_itself(near):
+                    continue
+                search = _Search([number] if number else numbers[at], CHANCE / len(missing))
+                claim = _Claim(search, near, lead, text, unit, budget)
                 levels = itertools.chain(
                     [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
                 )
@@ -184,14 +195,14 @@ def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterato
     for level in levels:
         found = None
         for result, _ in zip(level, budget, strict=False):
-            if search.chance > CHANCE:
+            if search.chance > search.most:
                 return None
             if search.take(result.value) and found is None:
                 found = result
-        if found is not None and search.chance <= CHANCE:
-            return found
-        if search.chance > CHANCE:
+        if search.chance > search.most:
             return None
+        if found is not None:
+            return found
     return None
 
 
@@ -306,6 +317,8 @@ class _Claim:
         if self._number.percent > 1 or RATIO in self._asked:
             return
         total = _total(group)
+        if not group.are_alike:
+            return
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:
@@ -321,7 +334,7 @@ class _Claim:
     def _parts(self, parts: Sequence[Operand], group: Group) -> Iterator[_Result]:
         """What parts of a whole are, and what they leave of it."""
         total = _total(group)
-        for part in parts if len(group.operands) > 2 else ():
+        for part in parts if len(group.operands) > 2 and group.are_alike else ():
             if SHARE in self._asked and total.value:
                 share = float(self._number.percent) * abs(part.value) / total.value
                 yield _Result(share, f"{{}} / ({total.form})", [part, *total.operands])

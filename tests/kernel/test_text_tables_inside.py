@@ -801,6 +801,42 @@ def test_columns_at_places_without_a_separator_are_found_by_their_gaps(tmp_path:
     assert (table["rows"], table["raw"][1]) == (10, "COUNTRY         YEAR OPEC      POP     SR")
 
 
+@pytest.mark.parametrize(
+    "note",
+    [
+        "   Bytes Format Units  Label  Explanations\n  1-  2 I2 ---   year   add 1900\n  3-  4 I2 ---   month\n"
+        "      6 A1 ---   flag   I or P\n  7- 13 F7.4 s   UT1    Bull. A\n",
+        "Columns:\n 1-2    year\n 3-4    month\n 6      flag   (I or P)\n 7-13   UT1\n\n7 years\n",
+        "col 1-2: year\ncol 3-4: month\ncol 6: flag\ncol 7-13: UT1\n",
+    ],
+)
+def test_columns_at_the_places_that_a_note_tells_have_their_names(tmp_path: Path, note: str) -> None:
+    """Also where rows end with spaces, two columns touch each other, and a sign stands before a number."""
+    (tmp_path / "ReadMe.finals").write_text(note)
+    rows = "".join(f"{at % 97:2}{at % 12 + 1:2} I{(-1) ** at * at / 7:7.4f}    \n" for at in range(1, 40))
+    table = profiled(tmp_path / "finals.txt", rows)
+    assert "colspecs=[(0, 2), (2, 4), (5, 6), (6, 13)]" in table["call"]
+    assert table["frame"].columns == ["year", "month", "flag", "UT1"]
+    assert table["frame"].row(1) == (2, 3, "I", 0.2857)
+
+
+def test_a_list_of_ages_lays_out_nothing(tmp_path: Path) -> None:
+    """It says of no file where columns stand."""
+    (tmp_path / "README.txt").write_text("Groups\n 1-4 toddlers\n 5-9 children\n 10-14 others\n")
+    path = tmp_path / "x.txt"
+    path.write_text("It was one day.\nWhat a day\nit was, and so on\n" * 9)
+    assert not one(str(path), Clock(monotonic() + 9, MIB)).get("tables")
+
+
+def test_units_between_names_and_a_rule_are_no_row(tmp_path: Path) -> None:
+    """They say something of their columns."""
+    head, rule, *rows = FIXED.splitlines()[1:]
+    text = "\n".join([head, f"{'':16}{'':4} {'':4} {'thous.':>8} {'percent':>6}", rule, *rows])
+    table = profiled(tmp_path / "x.txt", text)
+    assert (table["frame"].height, table["frame"]["POP"].dtype) == (10, pl.Int64)
+    assert table["columns"][3]["label"] == "thous."
+
+
 def test_prose_has_no_columns(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("It was 1 of 20 days.\nOn the 3rd, all went.\nWhat a day it was, 40 years ago\nand so on.\n" * 9)

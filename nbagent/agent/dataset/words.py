@@ -166,6 +166,15 @@ def _is_form(one: str, other: str) -> bool:
     return alike >= min(len(one), len(other), max(SAME_LETTERS, 0.7 * max(len(one), len(other))))
 
 
+def asked_values(column: Column, asked: Collection[str]) -> list[str]:
+    """Those of a column's values that are known and have words of a question, the most first."""
+    known = dict.fromkeys([*column.values, *column.names, *column.top]) if asked else {}
+    text = "\n".join(known).lower()
+    likely = [each for each in asked if each in text]
+    found = {each: len(words(each).intersection(likely)) for each in known if likely}
+    return sorted((each for each in found if found[each]), key=lambda each: -found[each])
+
+
 def touch_file(question: set[str], family: Family) -> float:
     """How much a question's words touch the names and the text of files."""
     text = words(" ".join(f"{each.path} {each.text[:2000]}" for each in family.files[:20]))
