@@ -26,8 +26,7 @@ T = TypeVar("T")
 MAX_TRIED, MAX_AGAIN = 100_000, 3
 """Results and pairs that are tried for one answer, and sentences in which one number is looked for."""
 CHANCE = 0.05
-"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried for all
-numbers of an answer together."""
+"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
 AROUND = 3
 """By which factor numbers of about the same size are smaller or larger."""
 MAX_SPANS = 40
@@ -102,20 +101,14 @@ class _Result(NamedTuple):
 
 
 class _Search:
-    """What was tried for one number: whether it came out, and how many others of its size and digits would have.
+    """What was tried for one number: whether it came out, and how many others of its size and digits would have."""
 
-    Args:
-        readings: The number, as it may be read.
-        most: The part of these that may come out.
-    """
-
-    def __init__(self, readings: Sequence[Numeral], most: float) -> None:
-        self.most = most
+    def __init__(self, readings: Sequence[Numeral]) -> None:
         self.unit = next((each for each in readings if each.percent > 1), readings[0])
         same = [each for each in readings if each.percent == self.unit.percent and not each.is_scaled]
         sizes = [(abs(float(each.value)), float(each.step)) for each in same]
         # With few digits, whatever comes out is another one by chance.
-        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * most > 1]
+        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * CHANCE > 1]
         self._hit = set[tuple[int, int]]()
         self.chance = 0.0 if self._sizes else 1.0
 
@@ -150,6 +143,7 @@ def derived(
     found: dict[str, Derivation] = {}
     budget = iter(range(MAX_TRIED))
     tried = Counter[str]()
+    chances: dict[str, float] = {}
     for sentence, lead in itertools.islice(_sentences(prose), MAX_SENTENCES):
         numbers = quantities(sentence)
         texts = [readings[0].text for readings in numbers]
@@ -161,20 +155,28 @@ def derived(
             if text in missing and text not in found and tried[text] < MAX_AGAIN:
                 tried[text] += 1
                 if next(budget, None) is None:
-                    return found
+                    return _unlikely(found, chances)
                 number, unit = whole.get(text, (None, ""))
                 start = sentence.find(text)
                 near = sentence[max(0, start - NEAR) : start + NEAR]
                 if contradicts_itself(near):
                     continue
-                search = _Search([number] if number else numbers[at], CHANCE / len(missing))
-                claim = _Claim(search, near, lead, text, unit, budget)
+                claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit, budget)
                 levels = itertools.chain(
                     [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
                 )
                 if (result := _first(claim.search, levels, budget)) is not None:
                     found[text] = result.told()
-    return found
+                chances[text] = min(claim.search.chance, chances.get(text, 1.0), CHANCE)
+    return _unlikely(found, chances)
+
+
+def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dict[str, Derivation]:
+    """Those that hardly came out by chance, though several numbers were tried: or all, if that many hardly would."""
+    by_chance = sum(chances.values())
+    if len(found) * CHANCE >= by_chance:
+        return found
+    return {text: how for text, how in found.items() if chances[text] * len(chances) <= CHANCE}
 
 
 def _sentences(prose: str) -> Iterator[tuple[str, str]]:
@@ -195,11 +197,11 @@ def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterato
     for level in levels:
         found = None
         for result, _ in zip(level, budget, strict=False):
-            if search.chance > search.most:
+            if search.chance > CHANCE:
                 return None
             if search.take(result.value) and found is None:
                 found = result
-        if search.chance > search.most:
+        if search.chance > CHANCE:
             return None
         if found is not None:
             return found

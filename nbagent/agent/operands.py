@@ -144,9 +144,9 @@ def _row(line: str, cell: int) -> list[Operand]:
 
 
 def _are_alike(numbers: Sequence[Numeral]) -> bool:
-    """Whether numbers of a row may be of one kind: with as many digits behind the point, and no year beside others."""
+    """Whether numbers of a row may be of one kind: with as many digits behind the point, and no year before others."""
     is_year = [number.step == 1 and YEARS[0] <= number.value <= YEARS[1] for number in numbers]
-    return len({(each.step, each.percent) for each in numbers}) == 1 and all(is_year) == any(is_year)
+    return len({(each.step, each.percent) for each in numbers}) == 1 and not (is_year[0] and not all(is_year))
 
 
 def _groups(rows: Sequence[Sequence[Operand]]) -> Iterator[tuple[Sequence[Operand], bool]]:
