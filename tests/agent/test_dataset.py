@@ -955,8 +955,10 @@ def test_a_column_that_has_the_words_of_the_question_shows_its_values() -> None:
     others = [Column(f"column {letter}", dtype="String", distinct=3, sample=["a"]) for letter in "abcdef"]
     file = FileProfile("/tmp/data/a.csv", kind="CSV", tables=[Table(rows=40, width=8, columns=[*others, few, many])])
     [group] = DataView(Profiles([file])).groups
-    told = table_lines(group, BRIEF, asked={"vorstädtisch", "vorstädtische"})
+    told = table_lines(group, BRIEF, asked={"vorstädtisch", "vorstädtische", "bahnhof"})
     assert '    "line": String, "S-Bahnhof / Vorstädtisch" ×2, "long distance" ×9, "feeder" ×8' in told
+    assert '    "kind": String, e.g. "kind 1", all different, among them "Vorstädtische Bahn"' not in told
+    told = table_lines(group, BRIEF, asked={"vorstädtisch", "vorstädtische", "bahn"})
     assert '    "kind": String, e.g. "kind 1", all different, among them "Vorstädtische Bahn"' in told
 
 
@@ -971,6 +973,45 @@ def test_definitions_come_first_in_a_long_note_and_rules_are_left_out() -> None:
         assert "length of day" in said
         assert "founded in the year 1912" in said
         assert not re.search("={4}|-{4}", said)
+
+
+def test_files_of_a_family_are_read_in_one_way() -> None:
+    """Where one has many points of thousands, the few of another one are such; but not where it has a fraction."""
+    files = []
+    reads = "pl.read_csv({!r}, separator=';', null_values=['–']{})"
+    takes = ").with_columns(pl.col('n').str.replace_all('.', '', literal=True).cast(pl.Int64)"
+    for at, column in enumerate((
+        Column("n", dtype="Int64", form="written with thousands points", distinct=40, low=3, high=22_008),
+        Column("n", dtype="Float64", distinct=40, low=4.756, high=947.0, pointed=[12, 4_756]),
+        Column("n", dtype="Int64", distinct=40, low=0, high=22),
+        Column("n", dtype="String", values={"–": 33, "2": 8}),
+    )):  # fmt: skip
+        path = f"/tmp/data/p_{at}.csv"
+        converts = ", schema_overrides={'n': pl.String}" + takes if at == 0 else ""
+        files.append(table(path, "state", "n", call=reads.format(path, converts)))
+        files[-1].tables[0].columns[1] = column
+    fraction = Column("n", dtype="Float64", low=0.5, high=7.25)
+    for more, is_one in (([], True), ([fraction], False)):
+        for at, column in enumerate(more, 9):
+            files.append(table(f"/tmp/data/p_{at}.csv", "state", "n", call=reads.format(f"/tmp/data/p_{at}.csv", "")))
+            files[-1].tables[0].columns[1] = column
+        told = section(files)
+        assert (told.count("    read") == 1) is is_one
+        assert "null_values=['–'], schema_overrides={'n': pl.String}).with_columns(" in told
+        assert ('"n": Int64 (written with thousands points), 0 to 22008' in told) is is_one
+
+
+def test_words_for_missing_values_are_counted_in_all_files() -> None:
+    """Also where most values are missing, so that the word is one of the column's values."""
+    files = []
+    for at, column in enumerate((
+        Column("weeks", dtype="Int64", values={"52": 48, "–": 3}, others={"–": 3}),
+        Column("weeks", dtype="String", values={"–": 33, "2": 8}),
+        Column("weeks", dtype="Int64", values={"52": 51}),
+    )):  # fmt: skip
+        files.append(table(f"/tmp/data/p_{at}.csv", "state", "weeks"))
+        files[-1].tables[0].columns[1] = column
+    assert '"–" ×36' in section(files)
 
 
 def test_the_few_long_values_of_a_column_are_whole() -> None:

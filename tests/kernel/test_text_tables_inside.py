@@ -774,6 +774,15 @@ def test_commas_and_points_of_a_table_are_read_in_one_way(
             assert "others" not in column
 
 
+@pytest.mark.parametrize(("last", "pointed"), [("947", [12, 4756]), ("947.5", None)])
+def test_few_points_that_may_be_ones_of_thousands_are_told_of(
+    tmp_path: Path, last: str, pointed: list[int] | None
+) -> None:
+    """By other files of a family they may be known."""
+    table = profiled(tmp_path / "x.csv", "town;n\na;12\nb;4.756\nc;1.028\nd;" + last + "\n")
+    assert table["columns"][1].get("pointed") == pointed
+
+
 def test_a_comma_that_nothing_explains_is_told_with_both_readings(tmp_path: Path) -> None:
     table = profiled(tmp_path / "x.tsv", "town\tseats\n" + "".join(f"t{n}\t{n},{n}\n" for n in range(100, 120)))
     column = table["columns"][1]

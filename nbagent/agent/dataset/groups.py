@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from nbagent.agent.dataset.one_way import read_in_one_way
 from nbagent.kernel.profile import MAX_NAMES, MAX_VALUES, Column, FileProfile, Sketch, Table
 
 SURELY_FEWER = 0.85
@@ -162,6 +163,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 if not group.families or group.families[-1] is not family:
                     group.families.append(family)
     for group in found.values():
+        read_in_one_way(group.tables)
         group.sides = _sides([table.columns for _, table in group.tables])
         group.columns = [with_alike(merged(columns), columns) for columns in group.sides]
         for column, side in zip(group.columns, group.sides, strict=True):
@@ -204,6 +206,10 @@ def merged(columns: Sequence[Column]) -> Column:
         for each in columns:
             for value, count in getattr(each, name).items():
                 counts[value] = counts.get(value, 0) + count
+        if name in ("missing", "others"):  # where most values are missing, the word for it is one of the values
+            for each in columns:
+                told = each.missing.keys() | each.others.keys()
+                counts |= {value: counts[value] + each.values.get(value, 0) for value in counts.keys() - told}
         setattr(whole, name, dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))))
     if len(whole.values) > MAX_VALUES or any(each.distinct and not each.values for each in columns):
         top = dict(whole.values)

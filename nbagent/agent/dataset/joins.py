@@ -28,7 +28,7 @@ def key_lines(groups: Sequence[Group], found: Iterable[Key]) -> list[str]:
         more = f" ↔ and {len(places) - SAME} more" if len(places) > SAME else ""
         by_share: dict[str, list[Key]] = {}
         for key in pairs:
-            by_share.setdefault(_share(key), []).append(key)
+            by_share.setdefault(_share(groups, key), []).append(key)
         most = max(by_share, key=lambda each: (len(by_share[each]), by_share[each][0].exact))
         usual = {end for key in by_share.pop(most) for end in key.ends}
         others = [next((end for end in key.ends if end not in usual), key.ends[1]) for [key, *_] in by_share.values()]
@@ -44,10 +44,13 @@ def _place(groups: Sequence[Group], at: int, name: str) -> str:
     return f"{quote(base_name(groups[at].name), limit=80)} {quote(name, limit=NAME)}"
 
 
-def _share(key: Key) -> str:
+def _share(groups: Sequence[Group], key: Key) -> str:
     folded = max(key.exact, key.folded)
     share = f"{key.exact:.0%} of {key.values:,}"
-    return f"{share}, {folded:.0%} without case, spaces and leading zeros" if folded > key.exact + 0.005 else share
+    columns = [each for at, name in key.ends for each in groups[at].columns if each.name == name]
+    are_times = any(each.dtype.startswith("Date") or each.form.startswith(("%", "dates")) for each in columns)
+    how = "as dates" if are_times else "without case, spaces and leading zeros"
+    return f"{share}, {folded:.0%} {how}" if folded > key.exact + 0.005 else share
 
 
 def _unmatched(groups: Sequence[Group], key: Key) -> list[str]:

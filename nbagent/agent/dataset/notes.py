@@ -188,15 +188,22 @@ def note_lines(
         # The next one is told, too, if the question touches it hardly less.
         most = min(ASIDE if is_aside else ONE_NOTE, left)
         following = notes[at + 1 :][:1]
-        if following and fitting[id(following[0])] > CLOSE * fitting[id(family)]:
-            most = min(most, max(left // 2, ASIDE))
-        text = passages(_ADDRESS.sub("]", _RULE.sub("", file.text).strip()), asked, most)
+        if following:
+            is_close = fitting[id(following[0])] > CLOSE * fitting[id(family)]
+            need = left // 2 if is_close else min(len(_plain(following[0].files[0].text)) + ASIDE // 2, left * 2 // 5)
+            most = min(most, max(left - need, ASIDE))
+        text = passages(_plain(file.text), asked, most)
         if not text:
             continue
         line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most + 8)}"
         lines.append(line)
         left -= len(line.encode()) + 1
     return lines
+
+
+def _plain(text: str) -> str:
+    """A note without rules, and without where its links lead."""
+    return _ADDRESS.sub("]", _RULE.sub("", text.replace("\r\n", "\n")).strip())
 
 
 def passages(text: str, question: set[str], room: int) -> str:

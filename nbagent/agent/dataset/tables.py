@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty, is_nameless
 from nbagent.agent.dataset.keys import ROW_NUMBERS
+from nbagent.agent.dataset.one_way import NULLS
 from nbagent.agent.dataset.words import asked_values, common, words
 from nbagent.core.text import share, visible
 from nbagent.kernel.profile import Column, FileProfile, Table
@@ -63,8 +64,6 @@ _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
 """Where in its file a call reads a table."""
-_NULLS = re.compile(rf", null_values=\[{_QUOTED.pattern}(?:, {_QUOTED.pattern})*\]")
-"""The words that a call reads as null."""
 
 
 def many(family: Family) -> str:
@@ -225,8 +224,8 @@ def _calls(group: Group) -> list[str]:
         if (table.name and table.name != group.tables[0][1].name) or len({each.name for _, each in group.tables}) > 1:
             call = call.replace(repr(table.name), "name")
         # What means a missing value in one file may stand in the others, too: one call reads them all.
-        if words := _NULLS.search(call):
-            call = _NULLS.sub("", call)
+        if words := NULLS.search(call):
+            call = NULLS.sub("", call)
             nulls.setdefault(call, set()).update(_QUOTED.findall(words[0]))
             places[call] = words.start()
         found.setdefault(call, []).append(file)

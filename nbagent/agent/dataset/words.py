@@ -167,12 +167,14 @@ def _is_form(one: str, other: str) -> bool:
 
 
 def asked_values(column: Column, asked: Collection[str]) -> list[str]:
-    """Those of a column's values that are known and have words of a question, the most first."""
+    """Those of a column's values that have several words of a question, or hardly others; the most first."""
     known = dict.fromkeys([*column.values, *column.names, *column.top]) if asked else {}
     text = "\n".join(known).lower()
     likely = [each for each in asked if each in text]
-    found = {each: len(words(each).intersection(likely)) for each in known if likely}
-    return sorted((each for each in found if found[each]), key=lambda each: -found[each])
+    parts = {each: words(each) for each in known if likely}
+    found = {each: len(own.intersection(likely)) for each, own in parts.items()}
+    fitting = (each for each, count in found.items() if count > 1 or 2 * count > len(parts[each]))
+    return sorted(fitting, key=lambda each: -found[each])
 
 
 def touch_file(question: set[str], family: Family) -> float:

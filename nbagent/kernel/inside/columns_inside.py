@@ -112,6 +112,9 @@ class Tally(ColumnValues):
                 self.numbers, self.is_grouped = self.numbers - self.in_thousands, True
                 self._write(THOUSANDS_POINTS, pl.Series(ends) * 1000)
             else:
+                if not self.fractions and not any(isinstance(each, str) for each in self.bounds):
+                    several = [*self.bounds, *(round(each * 1000) for each in ends)]
+                    self.may_be_grouped = [min(several), max(several)]
                 self._bound(pl.Series(ends))
 
     def words(self) -> dict[str, int]:
@@ -157,6 +160,7 @@ class Tally(ColumnValues):
             "sample": [shown(each, dtype) for each in self.sample],
             "rows": [shown(each) for each in self.rows] if len(self.rows) <= MAX_ROWS else [],
             "padded": self.padded,
+            "pointed": [shown(each, "Int64") for each in self.may_be_grouped],
         }
         if self.values is not None and self.values and not self.is_measure(dtype):
             found["values"] = {brief(value): count for value, count in ordered(self.values)}
