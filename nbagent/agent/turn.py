@@ -71,7 +71,8 @@ def numbers_to_check(
         for part in each if each is not parts or not named else ():
             if looked == PARAGRAPHS:
                 break
-            names = _named(shown, part if not looked or _LISTED.fullmatch(part) else " … ".join(_main(part)))
+            is_main = not looked or all(map(_ITEM.match, filter(str.strip, part.splitlines())))
+            names = _named(shown, part if is_main else " … ".join(_main(part)))
             there = [claim for text, claim in shown.items() if text in names]
             for claim in there:
                 if claim.text.lstrip(_SIGNS) not in {each.text.lstrip(_SIGNS) for each in named}:
@@ -129,8 +130,8 @@ _SAID = re.compile(
     r"([-+\u2212]?\d[^\s;]{0,20}(?: ?%)?)(?=[.;]?\s*$|[.;]\s)"
 )
 """What is in bold, or what something is, at the end of a sentence."""
-_LISTED = re.compile(r"(?:\s*(?:(?:[-*+|]|\d+[.)])\s|[^:.\n]{1,40}: [-+\u2212]?\d)[^\n]*(?:\n|$))+")
-"""Lines that are items or rows, or a label with its number."""
+_ITEM = re.compile(r"\s{0,9}(?:(?:[-*+|]|\d{1,3}[.)])\s|[^:.\n]{1,40}: [-+\u2212]?\d)")
+"""The begin of a line that is an item or a row, or of a label with its number."""
 _WORD, _THINGS = re.compile(r"[^\W\d_]{3,}"), re.compile(r"\d ([^\W\d_]{3,})")
 _EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|for instance|z\.\s?B\.)[^();\n]{0,200}")
 """What only shows how something is written or meant."""
