@@ -914,7 +914,7 @@ def test_of_columns_that_have_nearly_the_same_the_one_with_other_names_is_told()
     lines = section(files).splitlines()
     at = lines.index(
         '- "a.csv" "state" ↔ "b.csv" "state" ↔ "c.csv" "state": 100% of 51; '
-        '"c.csv" "state" 0% of 51, 98% without case, spaces and leading zeros'
+        '"c.csv" "state": 0%, 98% without case, spaces and leading zeros'
     )
     assert lines[at + 1] == '    without a match in "a.csv": "District of Columbia"; in "c.csv": "D.C."'
 

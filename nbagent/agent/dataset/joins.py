@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from nbagent.agent.dataset.groups import Group, base_name
 from nbagent.agent.dataset.keys import Key, alike
@@ -30,10 +30,11 @@ def key_lines(groups: Sequence[Group], found: Iterable[Key]) -> list[str]:
         for key in pairs:
             by_share.setdefault(_share(groups, key), []).append(key)
         most = max(by_share, key=lambda each: (len(by_share[each]), by_share[each][0].exact))
+        values = min(key.values for key in by_share[most])
         usual = {end for key in by_share.pop(most) for end in key.ends}
-        others = [next((end for end in key.ends if end not in usual), key.ends[1]) for [key, *_] in by_share.values()]
-        worse = [f"; {_place(groups, *end)} {share}" for end, share in zip(others, by_share, strict=True)]
+        worse = [f"; {_beside(groups, several[0], usual)}: {share}" for share, several in by_share.items()]
         rest = f"; {len(worse) - WORSE} more have fewer" if len(worse) > WORSE else ""
+        most = most.replace("%", f"% of {values:,}", 1)
         lines.append(f"- {' ↔ '.join(named)}{more}: {most}{''.join(worse[:WORSE])}{rest}")
         partly = (key for key in pairs if LEAST_MATCHED <= max(key.exact, key.folded) < 1)
         lines += list(dict.fromkeys(line for key in partly for line in _unmatched(groups, key)))[:WORSE]
@@ -44,13 +45,19 @@ def _place(groups: Sequence[Group], at: int, name: str) -> str:
     return f"{quote(base_name(groups[at].name), limit=80)} {quote(name, limit=NAME)}"
 
 
+def _beside(groups: Sequence[Group], key: Key, usual: Collection[tuple[int, str]]) -> str:
+    """The column of two that has fewer values in common with others, or both if none of them is one of the others."""
+    ends = [end for end in key.ends if end not in usual] or [key.ends[1]]
+    return " ↔ ".join(_place(groups, *end) for end in ends)
+
+
 def _share(groups: Sequence[Group], key: Key) -> str:
+    """How many values two columns have in common."""
     folded = max(key.exact, key.folded)
-    share = f"{key.exact:.0%} of {key.values:,}"
     columns = [each for at, name in key.ends for each in groups[at].columns if each.name == name]
     are_times = any(each.dtype.startswith("Date") or each.form.startswith(("%", "dates")) for each in columns)
     how = "as dates" if are_times else "without case, spaces and leading zeros"
-    return f"{share}, {folded:.0%} {how}" if folded > key.exact + 0.005 else share
+    return f"{key.exact:.0%}, {folded:.0%} {how}" if folded > key.exact + 0.005 else f"{key.exact:.0%}"
 
 
 def _unmatched(groups: Sequence[Group], key: Key) -> list[str]:
