@@ -198,12 +198,22 @@ async def test_a_check_that_corrects_itself_needs_no_more_words() -> None:
         )
     )
     model: Any = None
-    for last, status, is_found in (("51", "ok", True), ("52", "ok", False), ("51", "error", False)):
+    reads = "print(pl.read_csv('a.csv').height)"
+    for last, status, code, is_found in (
+        ("51", "ok", reads, True),
+        ("52", "ok", reads, False),
+        ("51", "error", reads, False),
+        ("51", "ok", "print(rows)", False),
+        ("51", "ok", f"{reads}\nprint(50, 51)", False),
+    ):
         printed[3] = last
         turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
         turn.begin_check("They are 51.", numbers=["51"])
         failed = [{"output_type": "error", "ename": "AssertionError", "evalue": "50"}]
-        turn.cells += [Cell(cell=2, status=status, outputs=failed if status == "error" else []), Cell(cell=3)]
+        turn.cells += [
+            Cell(cell=2, status=status, outputs=failed if status == "error" else []),
+            Cell(cell=3, code=code),
+        ]
         assert await Evaluation(model, Numbers(session).checkable)._is_found_again(turn) is is_found
 
 

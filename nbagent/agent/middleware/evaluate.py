@@ -24,6 +24,7 @@ from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.names import reused
+from nbagent.agent.numerals import numerals
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
@@ -252,14 +253,14 @@ class Evaluation(Middleware):
         return numbers if await self._checks(turn) else []
 
     async def _is_found_again(self, turn: Turn) -> bool:
-        """Whether the last cell shows all numbers, perhaps after one that it corrects, or that failed at once.
+        """Whether the last cell shows all numbers, perhaps after some that it corrects, or that showed nothing.
 
-        Where an earlier one failed after it had compared something, the model says which holds.
+        Of others, the model says which holds, as of an assertion that failed.
         """
         ran = turn.check_cells
         if turn.draft is None or not ran or not ran[-1].success:
             return False
-        if not all(each.success or _has_nothing(each) for each in ran):
+        if not all(map(_has_nothing, ran[:-1])) and not _corrects(ran, turn.draft.numbers):
             return False
         # Its outputs may show more of the answer's numbers than it was asked for, such as a parameter of the code.
         found = {each.text for each in await self._claims(turn.draft.text, turn) if each.again == ran[-1].cell}
@@ -283,6 +284,15 @@ def _has_nothing(cell: Cell) -> bool:
     return not cell.success and all(
         each.get("output_type") == "error" and each.get("ename") in _MISTAKES for each in cell.outputs
     )
+
+
+def _corrects(ran: Sequence[Cell], numbers: Sequence[str]) -> bool:
+    """Whether the last of several cells has computed numbers anew: it reads files, and has none of the numbers itself."""
+    code = ran[-1].code
+    written = {each.value for each in numerals(code)}
+    asked = {each.value for text in numbers for each in numerals(text)}
+    is_anew = _READS.search(code) is not None and asked.isdisjoint(written)
+    return is_anew and all(each.success or _has_nothing(each) for each in ran)
 
 
 def _told(missing: Sequence[Claim]) -> str:
