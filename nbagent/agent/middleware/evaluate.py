@@ -287,7 +287,7 @@ def _has_nothing(cell: Cell) -> bool:
 
 
 def _corrects(ran: Sequence[Cell], numbers: Sequence[str]) -> bool:
-    """Whether the last of several cells has computed numbers anew: it reads files, and has none of the numbers itself."""
+    """Whether the last of several cells computes numbers anew: it reads files, and has none of them in its code."""
     code = ran[-1].code
     written = {each.value for each in numerals(code)}
     asked = {each.value for text in numbers for each in numerals(text)}
