@@ -108,11 +108,11 @@ def test_hardly_a_number_that_was_made_up_follows_by_chance() -> None:
 def test_of_many_numbers_that_were_made_up_hardly_one_follows() -> None:
     """What may come out by chance is shared among all that are missing."""
     random = Random(21)  # noqa: S311 - the same numbers each time
-    rows = "\n".join(f"k{at}  " + "  ".join(str(random.randint(100, 99_999)) for _ in range(8)) for at in range(20))
     derived = 0
     for _ in range(30):
-        said = (f"k{at} is {random.uniform(3, 95):.1f} % more." for at in range(20))
-        found = claims("\n".join(said), printed(rows), code={1: "print(frame)"})
+        pairs = [(random.choice(["North", "West"]), random.choice(["South", "East"])) for _ in range(20)]
+        said = (f"{one} is {random.randint(10, 99)} % higher than {other}." for one, other in pairs)
+        found = claims("\n".join(said), printed(TABLE), code={1: "print(frame)"})
         derived += sum(bool(each.derived) for each in found)
     assert derived <= 30 * 0.05
 
