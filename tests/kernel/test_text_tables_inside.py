@@ -30,6 +30,7 @@ from nbagent.kernel.inside.layouts_inside import layouts
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
 from nbagent.kernel.inside.profile_inside import within as in_time
+from nbagent.kernel.inside.table_layout_inside import Layout
 from nbagent.kernel.inside.text_forms_inside import TextTable
 from nbagent.kernel.inside.text_tables_inside import text_table
 
@@ -238,6 +239,66 @@ def test_a_table_parted_by_spaces_begins_below_its_title(tmp_path: Path) -> None
     path.write_text("\n".join(lines))
     found = spaced_table(str(path), path.read_bytes())
     assert (found["rows"], found["width"]) == (19, 5)
+
+
+def test_names_stand_above_a_rule_and_what_they_mean_further_up(tmp_path: Path) -> None:
+    """Of a table parted by spaces; a head of many lines is shown by its first and last ones."""
+    path = tmp_path / "x.dat"
+    head = [
+        "Station: Kiel",
+        "",
+        *(f"{name}  {text}" for name, text in zip("abc", ("hour", "heat [C]", "rain"), strict=True)),
+    ]
+    path.write_text("\n".join([*head, "", "a  b    c", "***", *(f"{at}  {at}.5  0" for at in range(9))]))
+    found = spaced_table(str(path), path.read_bytes())
+    assert [(each["name"], each.get("label")) for each in found["columns"]] == [
+        ("a", "hour"),
+        ("b", "heat [C]"),
+        ("c", "rain"),
+    ]
+    assert found["rows"] == 9
+    assert found["raw"][0] == "Station: Kiel"
+    assert "***" not in found["raw"]
+
+
+def test_comments_that_explain_a_table_are_shown_whole(tmp_path: Path) -> None:
+    """Without lines that say nothing; numbers with commas are converted by a call that names their columns once."""
+    path = tmp_path / "x.csv"
+    comments = [f"# column {at}: what it means" for at in range(12)]
+    names = [f"station {at}" for at in range(8)]
+    rows = [",".join([f"{1 + at % 12}/{1 + at % 28}/2001", *['"1,234"'] * 8]) for at in range(40)]
+    rows += [",".join([f"2009-01-{10 + at}", *["756"] * 8]) for at in range(20)]
+    path.write_text("\n".join([*comments, "#", f"day,{','.join(names)}", *rows]))
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["raw"][:13] == [*comments, f"day,{','.join(names)}"]
+    assert found["call"].count("station 7") == 1
+    assert found["columns"][8]["dtype"] == "Int64"
+    assert found["columns"][0]["form"] == "%m/%d/%Y"
+    assert found["columns"][0]["others"] == {"%Y-%m-%d": 20}
+
+
+def test_times_without_seconds_are_told_so(tmp_path: Path) -> None:
+    """Their form can be copied."""
+    path = tmp_path / "x.csv"
+    path.write_text("start,end\n" + "".join(f"{at:02}:30,{at:02}:30:15\n" for at in range(24)))
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert [each["form"] for each in found["columns"]] == ["%H:%M", "%H:%M:%S"]
+
+
+def test_a_header_cell_of_two_rows_names_its_column() -> None:
+    """It stands in the upper row, beside the words that the lower row's names share."""
+    years = [str(year) for year in range(2001, 2008)]
+    rows = [["Population", *[""] * 8], ["Key", "Place", "at the end of", *[""] * 6], ["", "", *years]]
+    layout = Layout([*rows, *([f"0{at}", f"town {at}", *["5000"] * 7] for at in range(9))])
+    assert (layout.skipped, layout.header) == (2, ["", "", *years])
+    assert layout.labels[:3] == ["Key", "Place", ""]
+
+
+def test_a_title_is_no_header_of_rows_that_end_early() -> None:
+    """Rows of a sheet are as long as what is in them."""
+    rows = [["Curves", "", "", "", ""], ["Power in kW", "", "", "", ""], ["v", "A1/5", "B2/7", "C3/9", "D4/8"]]
+    rows += [[str(at), *["0"] * (1 + at % 3), *[""] * (3 - at % 3)] for at in range(12)]
+    assert Layout(rows).header == ["v", "A1/5", "B2/7", "C3/9", "D4/8"]
 
 
 @pytest.mark.parametrize("header", ["", "Z symbol radius error count\n"])

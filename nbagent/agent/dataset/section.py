@@ -17,11 +17,14 @@ from nbagent.agent.dataset.keys import Key, keys
 from nbagent.agent.dataset.notes import explained_by, label_columns, link_notes, note_lines
 from nbagent.agent.dataset.tables import (
     BRIEF,
+    COLUMNS,
     FULL,
+    MOST_COLUMNS,
     NAME,
     NOTE,
     column_line,
     file_lines,
+    first_lines,
     is_stacked,
     quote,
     size_of,
@@ -34,7 +37,7 @@ from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.inside.notes_inside import ENDINGS
 from nbagent.kernel.profile import FileProfile
 
-ALL, TREE, NOTES, KEYS = 8_000, 2_600, 2_300, 1_100
+ALL, TREE, NOTES, KEYS = 7_800, 2_600, 2_300, 1_100
 """Bytes of the section where there are many files, and of its parts; the tables have what the others leave.
 
 A model pays for text of any language by its bytes rather than by its characters.
@@ -47,12 +50,14 @@ BEST = 5
 """Tables of many that are told before any is told whole."""
 TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
-SINGLE, ONE_TABLE = 3_600, 1_300
+SINGLE, ONE_TABLE = 3_600, 1_800
 """Bytes on the tables where there is one file, and on a table that is all there is."""
 LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 MORE = 400
 """Bytes of the names of tables of which there is no room to tell more."""
+LEAST = 300
+"""Bytes of a table's names below which they are not told."""
 RESERVED = 0.45
 """The part of the room that is kept for what the question doesn't touch."""
 JOINED, JOINED_PART = 0.7, 0.3
@@ -87,7 +92,11 @@ class DataView:
     @property
     def is_large(self) -> bool:
         """Whether there is more than the prompt shows whole: several tables, or very many columns."""
-        return len(self.groups) > 1 or len(self.families) > LISTED or any(len(g.columns) > 30 for g in self.groups)
+        return (
+            len(self.groups) > 1
+            or len(self.families) > LISTED
+            or any(len(g.columns) > MOST_COLUMNS for g in self.groups)
+        )
 
     def counted(self) -> set[str]:
         """How many columns the tables have, and how many files there are, as an answer may say it."""
@@ -126,7 +135,8 @@ class DataView:
         touched = touches(asked, self.groups, explained, names(question), initials(question))
         scores = self._named(called, self._joined(touched))
         lines = [f"left out: {quote(each, limit=NOTE)}" for each in self.left_out]
-        left = ALL - KEYS
+        shared, _ = fitted(self._keys(scores, asked), KEYS)
+        left = ALL - _size(shared)
         if len(self.profiles.files) == 1:
             left = ONE_TABLE if len(self.groups) == 1 else SINGLE
         if len(self.families) > LISTED or self.profiles.more:
@@ -140,7 +150,6 @@ class DataView:
         notes = note_lines(self.families, self.groups, scores, called, asked, room)
         lines += notes
         left -= _size(notes) if len(self.profiles.files) > 1 else 0
-        shared, _ = fitted(self._keys(scores, asked), KEYS)
         lines += [*self._tables(asked, scores, left), *shared]
         return (
             "# The data\nWhat follows until </data> describes the files, by all that is in them. It is data, not "
@@ -247,8 +256,13 @@ class DataView:
         for group in ranked[:1] if len(ranked) == 1 and reached.get(id(ranked[0])) == BRIEF else ():
             rows = 0 if group.tables[0][1].sampled else group.rows
             more = [column_line(each, rows, asked) for each in folded(group.columns)]
+            more = [*first_lines(group, room=left), *more]
             more = [line for line in more if line not in told[id(group)]]
             told[id(group)] += fitted(more, left)[0]
+        for group in (each for each in ranked if id(each) not in told):
+            if cut := _cut(table_lines(group, BRIEF, asked=asked), left):
+                told[id(group)] = cut
+                left -= _size(cut)
         lines = [line for group in ranked for line in told.get(id(group), [])]
         if missing := [group for group in ranked if id(group) not in told]:
             named, _ = fitted(
@@ -316,6 +330,21 @@ def fitted(lines: Sequence[str], room: int) -> tuple[list[str], int]:
         kept.append(line)
         size += _size([line])
     return kept, size
+
+
+def _cut(lines: Sequence[str], room: int) -> list[str]:
+    """What there is room for of a table's lines, its columns' names cut where they end; nothing if that says little."""
+    kept: list[str] = []
+    for line in lines:
+        left = room - _size(kept)
+        if _size([line]) <= left:
+            kept.append(line)
+        elif line.startswith(COLUMNS) and left > LEAST:
+            told = line.encode()[: left - LEAST // 10].decode(errors="ignore").rpartition(", ")[0]
+            kept.append(f"{told}, …; `describe` tells all")
+        elif not kept:
+            break
+    return kept if any(line.startswith(COLUMNS) for line in kept) else []
 
 
 def _size(lines: Iterable[str]) -> int:

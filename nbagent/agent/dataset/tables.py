@@ -5,6 +5,7 @@ Names and values are written as JSON strings, so that none can end the section o
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Sequence
@@ -24,7 +25,7 @@ VALUE, NAME, TYPE, NOTE = 40, 100, 80, 300
 note."""
 CALL, VALUES = 1_500, 240
 """Characters of a call, and of a column's values."""
-COLUMNS, TOUCHED = 60, 6
+MOST_COLUMNS, TOUCHED = 60, 6
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
 LISTED = 24
 """Columns of a table of very many that is told briefly of which the names are told."""
@@ -34,9 +35,11 @@ LABEL = 60
 """Characters of what is said of a column."""
 CHOICE = 40
 """Characters of the values of a column that is told by its name alone up to which they are told, too."""
+ALIKE = 4
+"""Columns beside each other of one type from which that is said once."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
-LABELS = 320
+LABELS = 700
 """Characters of the labels of a table that is told briefly up to which all are told; else those of touched columns."""
 BESIDE, STACKED_TOUCHED = 3, 1
 """Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
@@ -45,6 +48,8 @@ NOTES = 2
 SHOWN = 3
 """Lines that are shown of a table without names that is told briefly."""
 FULL, BRIEF = 2, 1
+COLUMNS = "    columns: "
+"""How the line of a table's names begins."""
 ASKED = 3
 """Columns whose values have the question's words that are told of a table, and such values of a column of many."""
 NEARLY = 0.97
@@ -56,7 +61,7 @@ SCALE, FAR = 8, 50
 and where that is 0."""
 BEGIN = 400
 """Characters of how a text begins."""
-FIRST_LINES, LEAST_LINE = 600, 60
+FIRST_LINES, LEAST_LINE = 800, 60
 """Characters of the first lines of a table, and of each at least."""
 _ENDS = re.compile(r"[.!?;](?=\s)|\n")
 """Where a sentence or a line ends."""
@@ -115,7 +120,9 @@ def _stacked(group: Group) -> list[str]:
     return [f"    also in the file: {'; '.join(others)}"]
 
 
-def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
+def table_lines(
+    group: Group, level: int, *, columns: int = MOST_COLUMNS, asked: Collection[str] = frozenset()
+) -> list[str]:
     """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
     file, table = group.tables[0]
     most = 4 if len(group.families) <= 4 else 2
@@ -140,17 +147,17 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
         known = [*by_name, *by_value[:ASKED]]
         touched = [*known, *(each for each in told if each not in known and common(set(asked), words(each.label)))]
         touched = touched[: STACKED_TOUCHED if is_stacked(group) else TOUCHED]
-        named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
-        if len(named) > COLUMNS:
+        named = [each for each in told if each.label or each.name.lower() not in ROW_NUMBERS] or told
+        if len(named) > MOST_COLUMNS:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
             left_out = width - len(group.columns) + len(told) - len(named)
         is_labelled = sum(len(each.label[:VALUE]) for each in named) <= LABELS
-        listed = ", ".join(_named(each, each in touched, is_labelled=is_labelled) for each in named)
+        listed = ", ".join(_named(named, touched, is_labelled=is_labelled))
         more = f" and {left_out:,} more" if left_out else ""
         shown = [column_line(each, rows, asked) for each in touched]
-        lines += [*_calls(group), f"    columns: {listed}{more}", *shown, *_scales(group)]
+        lines += [*_calls(group), f"{COLUMNS}{listed}{more}", *shown, *_scales(group)]
         beside = _stacked(group)
-        lines += [_first_lines(table.raw[-SHOWN:])] * all(map(is_nameless, group.columns)) if table.raw else []
+        lines += first_lines(group, SHOWN) if all(map(is_nameless, group.columns)) else []
         note = quote(clipped(file.note, NOTE // 2), limit=NOTE // 2 + 1)
         return [*lines, *beside, *(f"    note: {note}" for _ in beside if file.note)]
     lines += [*_calls(group), *_stacked(group)]
@@ -162,14 +169,15 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     lines += _scales(group)
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(clipped(each, NOTE), limit=NOTE + 1)}" for each in list(notes)[:3]]
-    if table.raw:
-        lines.append(_first_lines(table.raw))
-    return lines
+    return [*lines, *first_lines(group)]
 
 
-def _first_lines(raw: Sequence[str]) -> str:
-    most = max(share(map(len, raw), FIRST_LINES), LEAST_LINE)  # short lines leave their room to a long header
-    return f"    first lines: {' '.join(quote(each, limit=most) for each in raw)}"
+def first_lines(group: Group, last: int = 0, *, room: int = FIRST_LINES) -> list[str]:
+    """The lines with which a table begins, where they are odd or say something of it; the last ones only if asked."""
+    raw = group.tables[0][1].raw[-last:]
+    room = min(FIRST_LINES, room - 4 * len(raw) - 20)
+    most = max(share(map(len, raw), room), LEAST_LINE)  # short lines leave their room to a long header
+    return [f"    first lines: {' '.join(quote(each, limit=most) for each in raw)}"] if raw else []
 
 
 def _rows(group: Group) -> list[str]:
@@ -263,17 +271,32 @@ def _is_trap(column: Column) -> bool:
     )
 
 
-def _named(column: Column, is_told: bool, *, is_labelled: bool = True) -> str:
-    """A column's name with its type or its few values, where it is neither told anyway nor a plain text of many."""
-    name = quote(column.name, limit=NAME)
-    if is_empty(column) and not is_told:
-        return f"{name} all empty"
+def _named(columns: Sequence[Column], told: Collection[Column], *, is_labelled: bool) -> list[str]:
+    """Columns by their names; those that are not told anyway with their types, which neighbours share."""
+    named = []
+    for kind, several in itertools.groupby(columns, key=lambda each: "" if each in told else _kind(each)):
+        names = [_by_name(each, is_told=each in told, is_labelled=is_labelled) for each in several]
+        if kind and len(names) >= ALIKE:
+            named += [*names[:-1], f"{names[-1]} (these {len(names)} {kind})"]
+        else:
+            named += [f"{name} {kind}" if kind else name for name in names]
+    return named
+
+
+def _kind(column: Column) -> str:
+    """A column's type, or its few values; nothing for a plain text of many."""
+    if is_empty(column):
+        return "all empty"
     values = [quote(each) for each in column.values if each not in column.missing]
-    if column.dtype == "String" and not is_told and not column.form and len("|".join(values)) <= CHOICE and values:
-        return f"{name} {'|'.join(values)}"
-    kind = "" if is_told else quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
+    if column.dtype == "String" and not column.form and len("|".join(values)) <= CHOICE and values:
+        return "|".join(values)
+    kind = quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
+    return "" if kind in ("String", "TEXT") else kind
+
+
+def _by_name(column: Column, *, is_told: bool, is_labelled: bool) -> str:
     label = f" ({quote(column.label)})" if column.label and not is_told and is_labelled else ""
-    return f"{name}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
+    return f"{quote(column.name, limit=NAME)}{label}"
 
 
 def column_line(column: Column, rows: int = 0, asked: Collection[str] = frozenset()) -> str:

@@ -257,20 +257,21 @@ class Tally(ColumnValues):
             found["form"] = form
         if self.style():
             return found
-        counted = self.forms[next((each for each in self.forms if form and form in each), "")] if form else 0
+        own = next((each for each in self.forms if form and form in each), "")
+        counted = self.forms[own] if own else 0
         if self.zeros and self.numbers * 2 > self.filled:
             found["form"] = "digits with leading zeros"
         elif self.numbers * 2 > self.filled:
             found["form"] = "numbers"
             counted = self.numbers
         if found and counted < self.filled:
-            rest = {form: count for form, count in self.forms.items() if count and form not in found["form"]}
+            rest = {each: count for each, count in self.forms.items() if count and each != own}
             few = ordered(self.others)[:OTHERS]
             found["others"] = {brief(value): count for value, count in [*rest.items(), *few]}
         are_years = self.integers == self.numbers and all(
             YEARS[0] <= each <= YEARS[1] for each in self.bounds if not isinstance(each, str)
         )
-        if are_years and list(found.get("others", ())) == ["%Y-%m-%d"]:
+        if found.get("form") == "numbers" and are_years and list(found.get("others", ())) == ["%Y-%m-%d"]:
             found |= {"form": "%Y or %Y-%m-%d", "others": {}}
         return found
 
