@@ -126,7 +126,7 @@ def claims(
     literals = Literals(code or {}, data=data, told=heard, failed=failed)
     noted = _Places(_Place(each, 0, -1) for text in notes for each in room.read(text))
     denied: set[Decimal] = set()
-    made_up: list[Numeral] = []
+    made_up: list[_Place] = []
     places = _read(outputs, literals, heard, denied, made_up)
     shown = _Places(each for each in places if within is None or each.cell in within)
     pairs = [*_BOUNDED.findall(answer[:MAX_ANSWER]), *_BETWEEN.findall(answer[:MAX_ANSWER])]
@@ -139,7 +139,7 @@ def claims(
     # Of a quantile 0.9, 10 % are above.
     parameters = room.read("\n".join(map(str, named | {1 - each for each in named if 0 < each < 1})))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
-    written = _Places(_Place(each, 0, -1) for each in made_up)
+    written = _Places(reversed(made_up))
     found: dict[str, Claim] = {}
     looked: set[str] = set()
     stated: dict[str, Operand] = {}
@@ -160,8 +160,11 @@ def claims(
             if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
                 is_noted = noted.find_any(readings) is not None
                 if not (is_noted and _YEAR_ALONE.fullmatch(text)):
-                    is_written = not is_noted and written.find_any(readings) is not None
-                    found[text] = Claim(text=text, noted=is_noted, written=is_written)
+                    made = None if is_noted else written.find_any(readings)
+                    found[text] = Claim(text=text, noted=is_noted)
+                    if made is not None:
+                        literal = literals.said(made.number.value)
+                        found[text] = Claim(text=text, written=True, shown=literal, sources=(made.cell,))
         if place is not None:
             found[text] = Claim(text=text, cell=place.cell, output=place.output, shown=place.number.text)
             stated[text] = Operand(place.number, place.cell)
@@ -293,7 +296,7 @@ def _read(
     literals: Literals,
     known: set[Decimal],
     denied: set[Decimal],
-    made_up: list[Numeral],
+    made_up: list[_Place],
 ) -> Iterator[_Place]:
     """The numbers of all outputs with their places, the latest first, without those that code has made up.
 
@@ -312,24 +315,33 @@ def _read(
             read.append((cell, index, [list(room.read(each)) for each in ways(text)]))
     found: list[list[_Place]] = []
     for cell, several in itertools.groupby(reversed(read), key=lambda each: each[0]):
-        counts = literals.shown(cell)
+        counts, texts = literals.shown(cell), literals.texts(cell)
         written = _Written(counts or {})
         for _, index, readings in several:
             places: list[_Place] = []
+            whole = _Written(_in_texts(texts, _text(outputs[cell][index])) if texts else {})
             for numbers in readings:
                 written.begin()
+                whole.begin()
                 # Each stands there once for having been written out; any more of them were found out.
-                for number in numbers:
-                    if counts is None:
-                        made_up.append(number)
-                    elif written.take(number):
-                        denied.add(abs(number.value))
-                        made_up.append(number)
+                for place in (_Place(number, cell, index) for number in numbers):
+                    if counts is None or written.take(place.number) or whole.take(place.number):
+                        made_up.append(place)
+                        denied.update(() if counts is None else (abs(place.number.value),))
                     else:
-                        places.append(_Place(number, cell, index))
+                        places.append(place)
             found.append(places)
             known.update(abs(place.number.value) for place in places)
     yield from itertools.chain.from_iterable(reversed(found))
+
+
+def _in_texts(texts: Mapping[str, Sequence[Decimal]], output: str) -> Counter[Decimal]:
+    """How often an output has the numbers of some texts because it has the whole text."""
+    found = Counter[Decimal]()
+    for text, numbers in texts.items():
+        if numbers and (count := output.count(text, 0, MAX_READ)):
+            found.update({n: count * often for n, often in Counter(numbers).items()})
+    return found
 
 
 class _Written:

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
 from nbagent.agent.operands import Group, Operand, Shown, phrases_of
+from nbagent.agent.prose import contradicts_itself
 
 T = TypeVar("T")
 
@@ -142,6 +143,7 @@ def derived(
     found: dict[str, Derivation] = {}
     budget = iter(range(MAX_TRIED))
     tried = Counter[str]()
+    chances: dict[str, float] = {}
     for sentence, lead in itertools.islice(_sentences(prose), MAX_SENTENCES):
         numbers = quantities(sentence)
         texts = [readings[0].text for readings in numbers]
@@ -153,17 +155,28 @@ def derived(
             if text in missing and text not in found and tried[text] < MAX_AGAIN:
                 tried[text] += 1
                 if next(budget, None) is None:
-                    return found
+                    return _unlikely(found, chances)
                 number, unit = whole.get(text, (None, ""))
                 start = sentence.find(text)
                 near = sentence[max(0, start - NEAR) : start + NEAR]
+                if contradicts_itself(near):
+                    continue
                 claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit, budget)
                 levels = itertools.chain(
                     [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
                 )
                 if (result := _first(claim.search, levels, budget)) is not None:
                     found[text] = result.told()
-    return found
+                chances[text] = min(claim.search.chance, chances.get(text, 1.0), CHANCE)
+    return _unlikely(found, chances)
+
+
+def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dict[str, Derivation]:
+    """Those that hardly came out by chance, though several numbers were tried: or all, if that many hardly would."""
+    by_chance = sum(chances.values())
+    if len(found) * CHANCE >= by_chance:
+        return found
+    return {text: how for text, how in found.items() if chances[text] * len(chances) <= CHANCE}
 
 
 def _sentences(prose: str) -> Iterator[tuple[str, str]]:
@@ -188,10 +201,10 @@ def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterato
                 return None
             if search.take(result.value) and found is None:
                 found = result
-        if found is not None and search.chance <= CHANCE:
-            return found
         if search.chance > CHANCE:
             return None
+        if found is not None:
+            return found
     return None
 
 
@@ -306,6 +319,8 @@ class _Claim:
         if self._number.percent > 1 or RATIO in self._asked:
             return
         total = _total(group)
+        if not group.are_alike:
+            return
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:
@@ -321,7 +336,7 @@ class _Claim:
     def _parts(self, parts: Sequence[Operand], group: Group) -> Iterator[_Result]:
         """What parts of a whole are, and what they leave of it."""
         total = _total(group)
-        for part in parts if len(group.operands) > 2 else ():
+        for part in parts if len(group.operands) > 2 and group.are_alike else ():
             if SHARE in self._asked and total.value:
                 share = float(self._number.percent) * abs(part.value) / total.value
                 yield _Result(share, f"{{}} / ({total.form})", [part, *total.operands])

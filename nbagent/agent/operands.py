@@ -14,6 +14,8 @@ MAX_OUTPUTS, MAX_TEXT, MAX_OPERANDS = 30, 20_000, 4_000
 """Outputs that are read, characters of each, and numbers of all, of the first ones first."""
 MAX_NAME = 60
 """Characters of a name in an output."""
+YEARS = 1500, 2199
+"""Whole numbers that are years rather than numbers of things, beside others."""
 MAX_WORDS = 5
 """Words of such a name."""
 _PARTS = re.compile(r"[^\w\s.&/+-]|\s{2,}|\t")
@@ -63,12 +65,14 @@ class Group:
 
     Attributes:
         operands: The numbers, two or more.
+        are_alike: Whether they may be numbers of one kind, which can be added up: so they are in a column.
         total: Their sum.
         extremes: The largest and the smallest of them.
     """
 
-    def __init__(self, operands: Sequence[Operand]) -> None:
+    def __init__(self, operands: Sequence[Operand], *, is_row: bool = False) -> None:
         self.operands = operands
+        self.are_alike = not is_row or _are_alike([each.number for each in operands])
         self.total = sum(each.value for each in operands)
         self.extremes = [pick(operands, key=lambda each: each.value) for pick in (max, min)]
 
@@ -110,9 +114,9 @@ def read(outputs: Iterable[tuple[int, str, Callable[[Decimal], bool]]]) -> Itera
             row = _row(line, cell)[:room]
             room -= len(row)
             rows.append(row)
-        groups = [[each for each in group if counts(each.number.value)] for group in _groups(rows)]
+        groups = [([each for each in group if counts(each.number.value)], is_row) for group, is_row in _groups(rows)]
         operands = [each for row in rows for each in row if counts(each.number.value)]
-        yield Shown([Group(each) for each in groups if len(each) > 1], operands)
+        yield Shown([Group(each, is_row=is_row) for each, is_row in groups if len(each) > 1], operands)
         if room <= 0:
             return
 
@@ -139,13 +143,22 @@ def _row(line: str, cell: int) -> list[Operand]:
     return found
 
 
-def _groups(rows: Sequence[Sequence[Operand]]) -> Iterator[Sequence[Operand]]:
-    """The columns of rows with as many numbers, without one that only counts the rows or orders them, and the rows."""
+def _are_alike(numbers: Sequence[Numeral]) -> bool:
+    """Whether numbers of a row may be of one kind: with as many digits behind the point, and no year before others."""
+    is_year = [number.step == 1 and YEARS[0] <= number.value <= YEARS[1] for number in numbers]
+    return len({(each.step, each.percent) for each in numbers}) == 1 and not (is_year[0] and not all(is_year))
+
+
+def _groups(rows: Sequence[Sequence[Operand]]) -> Iterator[tuple[Sequence[Operand], bool]]:
+    """The columns of rows with as many numbers, without one that only counts the rows or orders them, and the rows.
+
+    Each with whether it is a row.
+    """
     for count, several in itertools.groupby(rows, key=len):
         block = list(several) if count else []
         columns = list(zip(*block, strict=True)) if len(block) > 1 else []
         has_keys = len(columns) > 1 and all(
             one.number.value + 1 == other.number.value for one, other in itertools.pairwise(columns[0])
         )
-        yield from columns[has_keys:]
-        yield from (row[has_keys:] for row in block)
+        yield from ((column, False) for column in columns[has_keys:])
+        yield from ((row[has_keys:], True) for row in block)

@@ -80,7 +80,7 @@ cell you run becomes a cell of a notebook that the person will read and run agai
 # Where your code runs
 {where}
 - {output}/ is for result files that the person should keep, such as tables (at most {files} files a run). They \
-are collected after each run; mention them by name only.
+are collected after each run.
 {scratch}- A cell may run {seconds:g} seconds. Split long work, and keep intermediate results in variables: variables, \
 imports and files stay between cells, unless you are told that state was lost.
 - It has Python {python}{versions}. Polars: `group_by`, `with_columns`, `pl.len()`, \

@@ -1,4 +1,4 @@
-"""An answer's text without the parts whose numbers claim nothing. Pure."""
+"""An answer's text: without the parts whose numbers claim nothing, and whether it contradicts itself. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Collection
 
-from nbagent.agent.numerals import SPACED, in_digits
+from nbagent.agent.numerals import SPACED, in_digits, numerals
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import occurrences, plain
 
@@ -76,6 +76,18 @@ _FACTORS = re.compile(
 """The hundred by which a share is made per cent: `100 × (ratio − 1)`."""
 
 
+_ROSE = re.compile(
+    r"\b(?:rose|ris(?:e[ns]?|ing)|gr[eo]w\w*|increas\w*|climb\w*|gain\w*|stieg\w*|gestiegen|wuchs|zunahm\w*)\b"
+)
+_FELL = re.compile(
+    r"\b(?:f[ae]ll(?:s|en|ing)?|dropp?\w*|declin\w*|decreas\w*|shr[aiu]nk\w*|lost|sank\w*|gesunken|gefallen|abnahm\w*)\b"
+)
+_FROM_TO = re.compile(
+    r"\b(?:from|von)\s([^.;\n]{0,12}?[-+\u2212]?\d[\d.,]*)[^;\n\d]{0,30}?\s(?:to|auf|nach)\s([^.;\n]{0,12}?[-+\u2212]?\d[\d.,]*)"
+)
+"""Words for a change, and its ends."""
+
+
 def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
@@ -126,3 +138,16 @@ def _is_code(language: str, block: str) -> bool:
     except UNREADABLE:
         return False
     return any(isinstance(each, ast.Assign | ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree))
+
+
+def contradicts_itself(sentence: str) -> bool:
+    """Whether a sentence says that something rose or fell, and its numbers from and to which say the opposite."""
+    said = sentence.casefold()
+    rose, fell = _ROSE.search(said) is not None, _FELL.search(said) is not None
+    if rose is fell:
+        return False
+    for found in _FROM_TO.finditer(sentence):
+        start, end = ([each.value for each in numerals(text)] for text in found.groups())
+        if start and end and start[0] != end[0]:
+            return (start[0] < end[0]) is fell
+    return False

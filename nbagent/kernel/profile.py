@@ -56,6 +56,7 @@ class Column(msgspec.Struct, omit_defaults=True):
         low, high: The least and the greatest value.
         form: How values are written: a date's format, numbers with decimal commas.
         names: All values of a column of text, if they are not very many and more than in `values`.
+        pointed: The least and the greatest value, if the points in its numbers may be ones of thousands.
         sums: What rows are called in it that have the sums of others, with their rows.
         others: Values that have another form than most, with their rows.
         sentinels: Numbers that often mean a missing value, with their rows.
@@ -81,6 +82,7 @@ class Column(msgspec.Struct, omit_defaults=True):
     high: Value = None
     form: str = ""
     names: list[str] = []
+    pointed: list[Value] = []
     sums: dict[str, Count] = {}
     others: dict[str, Count] = {}
     sentinels: dict[str, Count] = {}
@@ -153,7 +155,7 @@ def bounded(found: FileProfile, *, columns: int = MAX_COLUMNS) -> FileProfile:
         table.raw = table.raw[:MAX_RAW]
         for column in table.columns:
             column.sample, column.rows = column.sample[:MAX_SAMPLE], column.rows[:MAX_ROWS]
-            column.names = column.names[:MAX_NAMES]
+            column.names, column.pointed = column.names[:MAX_NAMES], column.pointed[:2]
             for name in ("values", "top", "missing", "others", "sentinels", "sums"):
                 setattr(column, name, dict(list(getattr(column, name).items())[:MAX_VALUES]))
     return found

@@ -587,7 +587,7 @@ def test_what_is_not_looked_for_is_said() -> None:
 def test_of_very_much_code_the_last_is_read() -> None:
     """Numbers in what comes before are no evidence."""
     code = {1: "x = 4217", 2: "# " + "a" * MAX_CODE, 3: "print(x)"}
-    assert claims("It is 4217.", {1: printed("4217")[1]}, code=code) == [Claim(text="4217", written=True)]
+    assert claims("It is 4217.", {1: printed("4217")[1]}, code=code) == [Claim("4217", written=True, sources=(1,))]
 
 
 def test_signs_that_are_no_numbers() -> None:
@@ -922,15 +922,72 @@ def test_code_that_was_written_to_be_read_costs_little() -> None:
         assert [(claim.text, claim.supported) for claim in found] == [("40", False), ("41", False)]
 
 
-@pytest.mark.parametrize(("read", "supported"), [("read_excel", True), ("from_dict", False)])
-def test_the_name_of_a_sheet_is_not_made_up(read: str, supported: bool) -> None:
-    """It was there to be read, so a number in it that data shows, too, is one of the data."""
-    code = (
-        "parts = [pl.%s('prices.xlsx', sheet_name=s).with_columns(sheet=pl.lit(s)) for s in ('86-98', '1999-2008')]\n"
-        "print(pl.concat(parts).group_by('year').agg(pl.col('usd').mean()).row(0))"
-    )
-    found = claims("It was highest in 2008.", printed("(2008, 99.67)"), code={1: code % read})
-    assert [each.supported for each in found] == [supported]
+PARTS = "df = df.with_columns(part=pl.when(pl.col('y') < 99).then(pl.lit('%s')).otherwise(pl.lit('other')))\n"
+SHOWS = "print(df.group_by('part').len())\nprint(df.sort('usd').row(0))"
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        (
+            "(2008, 99.67)",
+            "parts = [pl.read_excel('p.xlsx', sheet_name=s).with_columns(sheet=pl.lit(s)) for s in ('x', '1-2008')]\n"
+            "print(pl.concat(parts).group_by('year').agg(pl.col('usd').mean()).row(0))",
+        ),
+        ("1999-2008 12\n(2008, 99.67)", PARTS % "1999-2008" + SHOWS),
+        ("up to 2008 12\n(2008, 99.67)", PARTS % "up to 2008" + SHOWS),
+        ("2008 99.67", "print(df.group_by('year').agg(pl.col('2008').mean()).sort('2008').row(0))"),
+        ("2008 99.67", "print(df.rename({'usd': 'usd of 2008'}).sort('year').row(0))"),
+        ("2008 99.67", "print(df.groupby('year')['usd'].mean().reindex(range(2008, 2019)))"),
+        ("2008 99.67", "print(con.execute('select year, max(usd_2008) from prices_2008 group by year').fetchone())"),
+        ("2008 99.67", "df = df.filter(pl.col('year') >= 2008)\nprint(df.sort('usd').row(0))"),
+        ("2008 99.67", "df = df[df['year'].isin([2007, 2008])]\nprint(df.loc[df['usd'].idxmax()])"),
+        (
+            "2008 99.67\n2009 9.1",
+            "for y in range(2008, 2010):\n    print(y, df.filter(pl.col('year') == y)['usd'].mean())",
+        ),
+        ("in 2008: 2008 99.67", "print(f'in 2008: {df[0]} {df[1]}')"),
+        ("2008 99.67", "print(pl.read_csv('a.csv', skip_rows=2008, n_rows=2008).row(0))"),
+        (
+            "2008 99.67",
+            "d = {k: pl.read_csv(f'p_{k}.csv') for k in ('2007-2008', '2009-2010')}\nprint(d['2007-2008'].row(0))",
+        ),
+        ("2008 99.67", PARTS % "1999-2008" + "df = df.with_columns(pl.col('usd').str.replace_all(',', '.'))\n" + SHOWS),
+    ],
+)
+def test_names_ranges_and_labels_in_code_make_no_number_of_data_up(output: str, code: str) -> None:
+    """A text of more than a number is shown as a whole or not at all; only there, the code has the number."""
+    found = claims("It was highest in 2008, with 99.67.", printed(output), code={1: code})
+    assert [(each.text, each.supported) for each in found if each.text != "2008"] == [("99.67", True)]
+    assert all(each.supported for each in found)
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        ("1999-2008 12", PARTS % "1999-2008" + SHOWS),
+        ("up to 2008 12", PARTS % "up to 2008" + SHOWS),
+        ("(2008, 12)", PARTS % "2008" + SHOWS),
+        ("(2008, 12)", PARTS % "of 2008" + "print(df.select(pl.col('part').str.extract(r'(\\d+)')).row(0))"),
+        ("(2008, 12)", PARTS % "of 2008" + "print(df.select(pl.col('part').str.replace('of ', '')).row(0))"),
+        ("(2008, 12)", PARTS % "of 2008" + "print(df['part'][0][3:], df.height)"),
+        ("(2008, 12)", PARTS % "2008 of" + "print(df['part'].map_elements(lambda each: each[:4]))"),
+        ("2008 12", "print(df.reindex(range(2008, 2009)))"),
+        ("2008 12", "print(df.select(pl.lit(2008), pl.len()))"),
+        ("2008 12", "print(con.execute('select 2008, count(*) from prices').fetchone())"),
+    ],
+)
+def test_a_text_of_the_code_is_no_evidence_where_it_is_shown_or_cut(output: str, code: str) -> None:
+    """Nor is a number that stands in the code alone, whatever data is beside it."""
+    [found] = claims("It was highest in 2008.", printed(output), code={1: code})
+    assert (found.supported, found.written, found.sources) == (False, True, (1,))
+
+
+def test_where_the_code_has_a_number_is_told() -> None:
+    """So that a model knows what it must not use."""
+    code = {1: PARTS % "2008" + SHOWS, 2: "print(df.row(0))"}
+    [found] = claims("It was in 2008.", printed("2008 3", "2008"), code=code)
+    assert (found.shown, found.sources) == ("2008", (2,))
 
 
 def test_a_number_in_a_row_of_a_file_is_known() -> None:

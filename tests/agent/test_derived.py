@@ -55,6 +55,33 @@ def test_what_does_not_follow_is_missing(answer: str) -> None:
     assert any(not each.supported for each in found)
 
 
+@pytest.mark.parametrize(
+    ("answer", "derived"),
+    [
+        ("It rose by 12.4 % from 40.20 to 45.19.", ["12.4 %"]),
+        ("It rose by 12.4 % from 45.19 to 40.20.", []),
+        ("It fell from 45.19 to 40.20, by 4.99.", ["4.99"]),
+        ("It fell from 40.20 to 45.19, by 4.99.", []),
+        ("It fell from 45.19 to 40.20, then rose by 12.4 %.", ["12.4 %"]),
+        ("Es sank von 40.20 auf 45.19, um 4.99.", []),
+    ],
+)
+def test_a_change_goes_as_the_sentence_says(answer: str, derived: list[str]) -> None:
+    found = claims(answer, printed("a 40.20 45.19\nb 17.3 11.9\n"), code={1: "print(frame)"})
+    assert [each.text for each in found if each.derived] == derived
+
+
+def test_unlike_numbers_of_a_row_are_not_added_up() -> None:
+    """A year, a count and a mean come to nothing together; the quarters of a year do."""
+    for row, total, is_derived in (
+        ("Ulm 2008 253 250", "2,511", False),
+        ("Ulm 253 250.5 17.25", "520.75", False),
+        ("Ulm 253 250 1048", "1,551", True),
+    ):
+        [found] = claims(f"All of Ulm come to {total} together.", printed(row), code={1: "print(frame)"})
+        assert bool(found.derived) is is_derived, row
+
+
 def test_a_number_that_code_has_made_up_is_nothing_to_reckon_with() -> None:
     """Neither alone nor with one of the data."""
     code = {1: "print(4821.7, 1133.2)", 2: "print(frame.x.sum())"}
@@ -76,6 +103,18 @@ def test_hardly_a_number_that_was_made_up_follows_by_chance() -> None:
         found = claims(said.format(value), printed(rows if number % 2 else TABLE), code={1: "print(frame)"})
         derived += sum(bool(each.derived) for each in found)
     assert derived <= 600 * 0.05
+
+
+def test_of_many_numbers_that_were_made_up_hardly_one_follows() -> None:
+    """What may come out by chance is shared among all that are missing."""
+    random = Random(21)  # noqa: S311 - the same numbers each time
+    derived = 0
+    for _ in range(30):
+        pairs = [(random.choice(["North", "West"]), random.choice(["South", "East"])) for _ in range(20)]
+        said = (f"{one} is {random.randint(10, 99)} % higher than {other}." for one, other in pairs)
+        found = claims("\n".join(said), printed(TABLE), code={1: "print(frame)"})
+        derived += sum(bool(each.derived) for each in found)
+    assert derived <= 30 * 0.05
 
 
 def test_a_span_of_several_units_follows_from_one_number() -> None:

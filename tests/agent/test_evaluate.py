@@ -95,6 +95,38 @@ async def test_only_twice(provider: Provider, kernel: Kernel) -> None:
     assert "143." in provider.requests[2]["messages"][-1]["content"]
 
 
+async def test_the_same_is_not_said_twice(provider: Provider, kernel: Kernel) -> None:
+    """Where nothing has changed, nothing would change the next time either."""
+    provider.say(Say(text="142 rows"), Say(text="It is 142 rows."))
+    text, _ = await ask(agent_of("openai:gpt-4.1", kernel, []))
+    assert text == "It is 142 rows."
+    assert len(provider.requests) == 2
+
+
+async def test_what_would_help_is_said_of_a_number_that_the_code_has(provider: Provider, kernel: Kernel) -> None:
+    """In which cell it was seen, and what the code has; another cell that shows it so is told, too."""
+    shown: dict[int, Any] = {1: [{"output_type": "stream", "text": "2008 3"}]}
+    code = {1: "print(df.select(pl.lit(2008), pl.len()))", 2: "year = 2008\nprint(year, df.height)"}
+
+    async def look(text: str, _: Turn) -> Sequence[Claim]:
+        return claims(text, shown, code={each: code[each] for each in shown})
+
+    model = open_model("openai:gpt-4.1")
+    evaluation, spending = Evaluation(model, look), Spending(Budget(steps=6))
+    agent = build_agent(model, kernel, system_prompt="You test.", spending=spending, evaluation=evaluation, claims=look)
+    provider.say(Say(text="In 2008, 77 of them."), Say(text="It was 2008."), Say(text="In 2008."))
+    asking = asyncio.create_task(ask(agent))
+    while len(provider.requests) < 2:
+        await asyncio.sleep(0.01)
+    shown[2] = shown[1]
+    await asking
+    first, second = (each["messages"][-1]["content"] for each in provider.requests[1:])
+    assert "These numbers stand in no output of a cell: 77. These stand" in first
+    assert "2008 (cell 1; code has '2008')" in first
+    assert "no output of a cell" not in second
+    assert "without such a literal in its code" in second
+
+
 async def test_each_question_has_its_own_look(provider: Provider, kernel: Kernel) -> None:
     """What was sent back in one turn doesn't count in the next."""
     agent = agent_of("openai:gpt-4.1", kernel, [])
@@ -133,6 +165,56 @@ async def test_a_checked_answer_need_not_be_written_again(provider: Provider, ke
     assert found.check is not None
     assert not found.check.changed
     assert "reply `The same.`" in provider.requests[1]["messages"][-1]["content"]
+
+
+async def test_a_check_without_a_cell_is_asked_for_once_more(provider: Provider, kernel: Kernel) -> None:
+    """A model may say that the same has come out of nothing; who insists has its way."""
+
+    async def always(_: Turn) -> bool:
+        return True
+
+    for insists in (False, True):
+        before = len(provider.requests)
+        agent = agent_of("openai:gpt-4.1", kernel, ["150"], checks=always)
+        provider.say(Say(text="There are 150 rows."), Say(text="The same."))
+        provider.say(*(() if insists else (Say(calls=(python("print(150)"),)),)), Say(text="The same."))
+        turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+        found = await agent.answer(QUESTION, turn=turn)
+        assert found.text == "There are 150 rows."
+        asked = provider.requests[before + 2]["messages"][-1]["content"]
+        assert "No cell has run" in asked
+        assert len(provider.requests) - before == 4 - insists
+
+
+async def test_a_check_that_corrects_itself_needs_no_more_words() -> None:
+    """Where its last cell shows all numbers; after an assertion that failed, the model says which holds."""
+    printed = {1: "51", 2: "50", 3: "51"}
+    session: Any = SimpleNamespace(
+        evidence=lambda: Evidence(
+            outputs={cell: [{"output_type": "stream", "text": each}] for cell, each in printed.items()},
+            given=(),
+            code={},
+            has_data=True,
+        )
+    )
+    model: Any = None
+    reads = "print(pl.read_csv('a.csv').height)"
+    for last, status, code, is_found in (
+        ("51", "ok", reads, True),
+        ("52", "ok", reads, False),
+        ("51", "error", reads, False),
+        ("51", "ok", "print(rows)", False),
+        ("51", "ok", f"{reads}\nprint(50, 51)", False),
+    ):
+        printed[3] = last
+        turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
+        turn.begin_check("They are 51.", numbers=["51"])
+        failed = [{"output_type": "error", "ename": "AssertionError", "evalue": "50"}]
+        turn.cells += [
+            Cell(cell=2, status=status, outputs=failed if status == "error" else []),
+            Cell(cell=3, code=code),
+        ]
+        assert await Evaluation(model, Numbers(session).checkable)._is_found_again(turn) is is_found
 
 
 @pytest.mark.parametrize("error", [None, SandboxError("The kernel is gone.")])
@@ -231,7 +313,13 @@ def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
         ("113 of 4,380.\n\nA-01: 16.\n\nIn passing: 97.", ["113", "4,380", "16"]),
         ("In 2013:\n\nIt were 1,205 flights.", ["1,205"]),
         ("1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 12, 16", ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5", "12"]),
-        ("To 113 (A: 16, B: 97).\n\nThe mean is 22.5 %.", ["113", "22.5 %", "16", "97"]),
+        ("To 113 (A: 16, B: 97).\n\nThe mean is 22.5 %.", ["113", "22.5 %"]),
+        ("To 113 (of 97 bats) or 406 (of 16 days).", ["113", "406", "97"]),
+        ("(113)", ["113"]),
+        ("It is 113.\n\n16 of them have 97 days from 406 on; all 170 files are read.", ["113"]),
+        ("It is 113.\n\nOf **16** days, 97.\n\n- 406", ["113", "16"]),
+        ("It is 113 of all 16 files.\n\n- North: 97\n- South: 4", ["113", "97", "4"]),
+        ("As said:\n- North: 97 (2 days)\n- South: 4, as 5 others", ["97", "4", "5"]),
         ("It is 113 (version 0009).", ["113"]),
         ('It is 113 of 4,380 (sheet "20 land", `97 m`); 60 - 69 and 80 and Over.', ["113", "4,380"]),
         ("113 fewer a year than 16: -113.", ["113", "16"]),

@@ -30,6 +30,7 @@ from nbagent.kernel.inside.layouts_inside import layouts
 from nbagent.kernel.inside.listing_inside import main as listing
 from nbagent.kernel.inside.profile_inside import one
 from nbagent.kernel.inside.profile_inside import within as in_time
+from nbagent.kernel.inside.table_layout_inside import Layout
 from nbagent.kernel.inside.text_forms_inside import TextTable
 from nbagent.kernel.inside.text_tables_inside import text_table
 
@@ -238,6 +239,66 @@ def test_a_table_parted_by_spaces_begins_below_its_title(tmp_path: Path) -> None
     path.write_text("\n".join(lines))
     found = spaced_table(str(path), path.read_bytes())
     assert (found["rows"], found["width"]) == (19, 5)
+
+
+def test_names_stand_above_a_rule_and_what_they_mean_further_up(tmp_path: Path) -> None:
+    """Of a table parted by spaces; a head of many lines is shown by its first and last ones."""
+    path = tmp_path / "x.dat"
+    head = [
+        "Station: Kiel",
+        "",
+        *(f"{name}  {text}" for name, text in zip("abc", ("hour", "heat [C]", "rain"), strict=True)),
+    ]
+    path.write_text("\n".join([*head, "", "a  b    c", "***", *(f"{at}  {at}.5  0" for at in range(9))]))
+    found = spaced_table(str(path), path.read_bytes())
+    assert [(each["name"], each.get("label")) for each in found["columns"]] == [
+        ("a", "hour"),
+        ("b", "heat [C]"),
+        ("c", "rain"),
+    ]
+    assert found["rows"] == 9
+    assert found["raw"][0] == "Station: Kiel"
+    assert "***" not in found["raw"]
+
+
+def test_comments_that_explain_a_table_are_shown_whole(tmp_path: Path) -> None:
+    """Without lines that say nothing; numbers with commas are converted by a call that names their columns once."""
+    path = tmp_path / "x.csv"
+    comments = [f"# column {at}: what it means" for at in range(12)]
+    names = [f"station {at}" for at in range(8)]
+    rows = [",".join([f"{1 + at % 12}/{1 + at % 28}/2001", *['"1,234"'] * 8]) for at in range(40)]
+    rows += [",".join([f"2009-01-{10 + at}", *["756"] * 8]) for at in range(20)]
+    path.write_text("\n".join([*comments, "#", f"day,{','.join(names)}", *rows]))
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert found["raw"][:13] == [*comments, f"day,{','.join(names)}"]
+    assert found["call"].count("station 7") == 1
+    assert found["columns"][8]["dtype"] == "Int64"
+    assert found["columns"][0]["form"] == "%m/%d/%Y"
+    assert found["columns"][0]["others"] == {"%Y-%m-%d": 20}
+
+
+def test_times_without_seconds_are_told_so(tmp_path: Path) -> None:
+    """Their form can be copied."""
+    path = tmp_path / "x.csv"
+    path.write_text("start,end\n" + "".join(f"{at:02}:30,{at:02}:30:15\n" for at in range(24)))
+    found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
+    assert [each["form"] for each in found["columns"]] == ["%H:%M", "%H:%M:%S"]
+
+
+def test_a_header_cell_of_two_rows_names_its_column() -> None:
+    """It stands in the upper row, beside the words that the lower row's names share."""
+    years = [str(year) for year in range(2001, 2008)]
+    rows = [["Population", *[""] * 8], ["Key", "Place", "at the end of", *[""] * 6], ["", "", *years]]
+    layout = Layout([*rows, *([f"0{at}", f"town {at}", *["5000"] * 7] for at in range(9))])
+    assert (layout.skipped, layout.header) == (2, ["", "", *years])
+    assert layout.labels[:3] == ["Key", "Place", ""]
+
+
+def test_a_title_is_no_header_of_rows_that_end_early() -> None:
+    """Rows of a sheet are as long as what is in them."""
+    rows = [["Curves", "", "", "", ""], ["Power in kW", "", "", "", ""], ["v", "A1/5", "B2/7", "C3/9", "D4/8"]]
+    rows += [[str(at), *["0"] * (1 + at % 3), *[""] * (3 - at % 3)] for at in range(12)]
+    assert Layout(rows).header == ["v", "A1/5", "B2/7", "C3/9", "D4/8"]
 
 
 @pytest.mark.parametrize("header", ["", "Z symbol radius error count\n"])
@@ -774,6 +835,15 @@ def test_commas_and_points_of_a_table_are_read_in_one_way(
             assert "others" not in column
 
 
+@pytest.mark.parametrize(("last", "pointed"), [("947", [12, 4756]), ("947.5", None)])
+def test_few_points_that_may_be_ones_of_thousands_are_told_of(
+    tmp_path: Path, last: str, pointed: list[int] | None
+) -> None:
+    """By other files of a family they may be known."""
+    table = profiled(tmp_path / "x.csv", "town;n\na;12\nb;4.756\nc;1.028\nd;" + last + "\n")
+    assert table["columns"][1].get("pointed") == pointed
+
+
 def test_a_comma_that_nothing_explains_is_told_with_both_readings(tmp_path: Path) -> None:
     table = profiled(tmp_path / "x.tsv", "town\tseats\n" + "".join(f"t{n}\t{n},{n}\n" for n in range(100, 120)))
     column = table["columns"][1]
@@ -799,6 +869,42 @@ def test_columns_at_places_without_a_separator_are_found_by_their_gaps(tmp_path:
     assert table["frame"].columns == ["COUNTRY", "YEAR", "OPEC", "POP", "SR"]
     assert table["frame"].row(5) == ("U.S.A.", 1960, "N", 180_671, None)
     assert (table["rows"], table["raw"][1]) == (10, "COUNTRY         YEAR OPEC      POP     SR")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "   Bytes Format Units  Label  Explanations\n  1-  2 I2 ---   year   add 1900\n  3-  4 I2 ---   month\n"
+        "      6 A1 ---   flag   I or P\n  7- 13 F7.4 s   UT1    Bull. A\n",
+        "Columns:\n 1-2    year\n 3-4    month\n 6      flag   (I or P)\n 7-13   UT1\n\n7 years\n",
+        "col 1-2: year\ncol 3-4: month\ncol 6: flag\ncol 7-13: UT1\n",
+    ],
+)
+def test_columns_at_the_places_that_a_note_tells_have_their_names(tmp_path: Path, note: str) -> None:
+    """Also where rows end with spaces, two columns touch each other, and a sign stands before a number."""
+    (tmp_path / "ReadMe.finals").write_text(note)
+    rows = "".join(f"{at % 97:2}{at % 12 + 1:2} I{(-1) ** at * at / 7:7.4f}    \n" for at in range(1, 40))
+    table = profiled(tmp_path / "finals.txt", rows)
+    assert "colspecs=[(0, 2), (2, 4), (5, 6), (6, 13)]" in table["call"]
+    assert table["frame"].columns == ["year", "month", "flag", "UT1"]
+    assert table["frame"].row(1) == (2, 3, "I", 0.2857)
+
+
+def test_a_list_of_ages_lays_out_nothing(tmp_path: Path) -> None:
+    """It says of no file where columns stand."""
+    (tmp_path / "README.txt").write_text("Groups\n 1-4 toddlers\n 5-9 children\n 10-14 others\n")
+    path = tmp_path / "x.txt"
+    path.write_text("It was one day.\nWhat a day\nit was, and so on\n" * 9)
+    assert not one(str(path), Clock(monotonic() + 9, MIB)).get("tables")
+
+
+def test_units_between_names_and_a_rule_are_no_row(tmp_path: Path) -> None:
+    """They say something of their columns."""
+    head, rule, *rows = FIXED.splitlines()[1:]
+    text = "\n".join([head, f"{'':16}{'':4} {'':4} {'thous.':>8} {'percent':>6}", rule, *rows])
+    table = profiled(tmp_path / "x.txt", text)
+    assert (table["frame"].height, table["frame"]["POP"].dtype) == (10, pl.Int64)
+    assert table["columns"][3]["label"] == "thous."
 
 
 def test_prose_has_no_columns(tmp_path: Path) -> None:

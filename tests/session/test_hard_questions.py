@@ -83,7 +83,7 @@ async def test_a_folder_of_many_files_can_be_asked_about(stub: Provider, tmp_pat
     assert "CFU per 100 ml" in system
     assert '"Level": Int64, "1" ×110, missing "null" ×110' in system
     told, hit, missed = (request["messages"][-1]["content"] for request in stub.requests[1:])
-    assert '"ck id": String, e.g. "k2-0", "k2-1", 60 different' in told
+    assert '"ck id": String, e.g. "k2-0", "k2-1", all different' in told
     assert 'hl-survey.csv": 1 times, first in line 35: "k17-33,33"' in hit
     assert 'No file\'s path has "nowhere.csv" in it.' in missed
 

@@ -6,10 +6,13 @@ import base64
 import itertools
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
+from nbagent.agent.dataset.one_way import read_in_one_way
 from nbagent.kernel.profile import MAX_NAMES, MAX_VALUES, Column, FileProfile, Sketch, Table
 
 SURELY_FEWER = 0.85
@@ -160,6 +163,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 if not group.families or group.families[-1] is not family:
                     group.families.append(family)
     for group in found.values():
+        read_in_one_way(group.tables)
         group.sides = _sides([table.columns for _, table in group.tables])
         group.columns = [with_alike(merged(columns), columns) for columns in group.sides]
         for column, side in zip(group.columns, group.sides, strict=True):
@@ -202,6 +206,10 @@ def merged(columns: Sequence[Column]) -> Column:
         for each in columns:
             for value, count in getattr(each, name).items():
                 counts[value] = counts.get(value, 0) + count
+        if name in ("missing", "others"):  # where most values are missing, the word for it is one of the values
+            for each in columns:
+                told = each.missing.keys() | each.others.keys()
+                counts |= {value: counts[value] + each.values.get(value, 0) for value in counts.keys() - told}
         setattr(whole, name, dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))))
     if len(whole.values) > MAX_VALUES or any(each.distinct and not each.values for each in columns):
         top = dict(whole.values)
@@ -214,11 +222,8 @@ def merged(columns: Sequence[Column]) -> Column:
     if all(each.names or each.values or not each.distinct for each in columns):
         whole.names = sorted({name for each in columns for name in each.names or each.values})[:MAX_NAMES]
     whole.missing = dict(list(whole.missing.items())[:MAX_VALUES])
-    level, known = union(each.sketch for each in columns)
-    counted = all(each.sketch or not each.distinct for each in columns)  # else nobody knows how many there are together
-    most = max([len(known) << level, *(each.distinct for each in columns)])
-    whole.distinct = len(whole.values) or (most if counted else 0)
-    whole.about = not whole.values
+    whole.distinct, is_exact = (len(whole.values), True) if whole.values else _distinct(columns)
+    whole.about = not is_exact
     whole.sample, whole.unit = first.sample, first.unit
     whole.label = first.label if len({each.label for each in columns}) == 1 else ""
     whole.form = " or ".join(dict.fromkeys(each.form for each in columns if each.form))
@@ -226,6 +231,31 @@ def merged(columns: Sequence[Column]) -> Column:
     if ends and (all(isinstance(end, int | float) for end in ends) or all(isinstance(end, str) for end in ends)):
         whole.low, whole.high = min(ends), max(ends)
     return whole
+
+
+def _distinct(columns: Sequence[Column]) -> tuple[int, bool]:
+    """How many different values several columns have together, and whether that is no estimate.
+
+    Of many values, a part of the hashes is known: as many of these as are the same, are of all. Columns whose values
+    lie behind those of the ones before have none in common. 0 if nobody knows.
+    """
+    there = [each for each in columns if each.distinct or each.sketch]
+    total = sum(each.distinct for each in there)
+    if not all(each.sketch for each in there):
+        return 0, False
+    is_exact = not any(each.about for each in there)
+    bounded = [(each.low, each.high) for each in there if each.dtype != "String" and not each.sentinels]
+    if is_exact and len(bounded) == len(there) and _are_apart(bounded):
+        return total, True
+    level, known = _counted(each.sketch for each in there)
+    least = max((each.distinct for each in there), default=0)
+    return max(least, round(total * len(known) / max(1, known.total()))), is_exact and level == 0
+
+
+def _are_apart(ends: Sequence[tuple[Any, Any]]) -> bool:
+    """Whether ranges of values, of which some may not be known, have none in common."""
+    types = {type(end) for pair in ends for end in pair}
+    return len(types) == 1 and None not in ends[0] and all(a < b for (_, a), (b, _) in itertools.pairwise(sorted(ends)))
 
 
 def folded(columns: Sequence[Column]) -> list[Column]:
@@ -276,14 +306,20 @@ def with_alike(column: Column, sides: Sequence[Column]) -> Column:
 
 def union(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, set[int]]:
     """The hashes of several sketches together, `most` of them: of all values, each in 2 ** level, and that level."""
+    level, found = _counted(sketches, most)
+    return level, set(found)
+
+
+def _counted(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, Counter[int]]:
+    """The same, each hash with the number of sketches that have it."""
     there = [each for each in sketches if each is not None]
     level = max((min(each.level, 31) for each in there), default=0)
-    found: set[int] = set()
+    found = Counter[int]()
     for sketch in there:
         found.update(each for each in _hashes(sketch) if each % 2**level == 0)
         while len(found) > most:  # of four bytes, two are left at most
             level += 1
-            found = {each for each in found if each % 2**level == 0}
+            found = Counter({each: count for each, count in found.items() if each % 2**level == 0})
     return level, found
 
 

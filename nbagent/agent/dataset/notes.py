@@ -25,6 +25,8 @@ ALIKE = 20
 LABEL, LABEL_LINES, LEAST_LABELS = 60, 2_000, 2
 """Characters of what a note says of a column, lines of a note in which that is looked for, and columns of a table that
 must be told of."""
+OTHERS = 0.35
+"""The part of a note's room that definitions leave to what the question touches."""
 BROKEN = 50
 """Characters of a line from which it may be broken because it is full."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
@@ -55,6 +57,17 @@ _ASIDE = re.compile(
     r"authors?|install\w*|setup|build\w*|versions?|changelog|release\w*)\b"
 )
 """Headings of what says little of the data."""
+
+
+_RULE = re.compile(r"(?m)^[^\S\n]*([=_*~#.-])\1{3,}[^\S\n]*(?:\n|\Z)")
+"""A line that only parts others."""
+_DEFINES = re.compile(
+    r"(?i)[#*\s]*(?:definitions?|notes?|terms|units?|missing values?|missing data|glossary|legend|abbreviations|"
+    r"remarks|what the columns mean|variables|columns|caveats|"
+    r"begriffe|definitionen|einheiten|fehlende werte|glossar|legende|"
+    r"abkürzungen|hinweise|anmerkungen|spalten)\b[^\n]{0,30}?[*:]*\s*(?:\n|\Z)"
+)
+"""The heading of what a question needs most: what words mean, in which units values are, how missing ones are told."""
 
 
 def explained_by(note: Family) -> set[str]:
@@ -175,9 +188,11 @@ def note_lines(
         # The next one is told, too, if the question touches it hardly less.
         most = min(ASIDE if is_aside else ONE_NOTE, left)
         following = notes[at + 1 :][:1]
-        if following and fitting[id(following[0])] > CLOSE * fitting[id(family)]:
-            most = min(most, max(left // 2, ASIDE))
-        text = passages(_ADDRESS.sub("]", file.text.strip()), asked, most)
+        if following:
+            is_close = fitting[id(following[0])] > CLOSE * fitting[id(family)]
+            need = left // 2 if is_close else min(len(_plain(following[0].files[0].text)) + ASIDE // 2, left * 2 // 5)
+            most = min(most, max(left - need, ASIDE))
+        text = passages(_plain(file.text), asked, most)
         if not text:
             continue
         line = f"{quote(file.path, limit=200)} says: {quote(text, limit=most + 8)}"
@@ -186,8 +201,13 @@ def note_lines(
     return lines
 
 
+def _plain(text: str) -> str:
+    """A note without rules, and without where its links lead."""
+    return _ADDRESS.sub("]", _RULE.sub("", text.replace("\r\n", "\n")).strip())
+
+
 def passages(text: str, question: set[str], room: int) -> str:
-    """A text that is longer than its room: how it begins, its headings, and the passages that a question touches."""
+    """A text that is longer than its room: how it begins, its headings, definitions, and what a question touches."""
     text = "\n\n".join(each for each in re.split(r"\n\s*\n", text) if each.strip() and not _OTHERS_SAY.search(each))
     if len(text) <= room:
         return text
@@ -197,13 +217,20 @@ def passages(text: str, question: set[str], room: int) -> str:
     headings = {at for at, each in enumerate(parts) if each.startswith("#") and "\n" not in each.strip()}
     above = [max((each for each in headings if each <= at), default=-1) for at in range(len(parts))]
     asides = {at for at, heading in enumerate(above) if heading >= 0 and _ASIDE.match(parts[heading])}
-    order = sorted(range(1, len(parts)), key=lambda at: (at in asides, -len(common(question, words(parts[at]))), at))
+    begun = {at for at, each in enumerate(parts) if _DEFINES.match(each)}
+    defined = {at for at in range(len(parts)) if {at, above[at]} & begun}
+    defined |= {at + 1 for at in begun - headings if _DEFINES.fullmatch(parts[at])}
+    defined -= {len(parts)}
+    touch = [len(common(question, words(each))) for each in parts]
+    order = sorted(range(1, len(parts)), key=lambda at: (at in asides, -touch[at], at))
     headings -= asides
     first = _lines(parts[0], question, room // 3)
     kept, left = {0: first}, room - len(first)
-    for at in [*sorted(headings - {0})[:20], *order]:
-        part = _lines(parts[at], question, min(max(room // 2, 400), max(left - 3, 0)))
-        if at not in kept and len(part) + 3 <= left:
+    for at in [*sorted(headings - {0})[:20], *sorted(defined - asides - {0}), *order]:
+        # Definitions are told nearly whole, but what follows them leaves room to what the question touches.
+        most = left - int(room * OTHERS) if at in defined and not touch[at] else max(room // 2, 400)
+        part = _lines(parts[at], question, max(min(most, left - 3), 0))
+        if at not in kept and part and len(part) + 3 <= left:
             kept[at] = part
             left -= len(part) + 3
     told = sorted(kept)

@@ -5,6 +5,7 @@ Names and values are written as JSON strings, so that none can end the section o
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Sequence
@@ -14,7 +15,8 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty, is_nameless
 from nbagent.agent.dataset.keys import ROW_NUMBERS
-from nbagent.agent.dataset.words import common, words
+from nbagent.agent.dataset.one_way import NULLS
+from nbagent.agent.dataset.words import asked_values, common, words
 from nbagent.core.text import share, visible
 from nbagent.kernel.profile import Column, FileProfile, Table
 
@@ -23,7 +25,7 @@ VALUE, NAME, TYPE, NOTE = 40, 100, 80, 300
 note."""
 CALL, VALUES = 1_500, 240
 """Characters of a call, and of a column's values."""
-COLUMNS, TOUCHED = 60, 6
+MOST_COLUMNS, TOUCHED = 60, 6
 """Columns of a table that are told, and those of a table that is told briefly whose names the question touches."""
 LISTED = 24
 """Columns of a table of very many that is told briefly of which the names are told."""
@@ -33,9 +35,11 @@ LABEL = 60
 """Characters of what is said of a column."""
 CHOICE = 40
 """Characters of the values of a column that is told by its name alone up to which they are told, too."""
+ALIKE = 4
+"""Columns beside each other of one type from which that is said once."""
 WIDE = 8
 """Columns up to which a table of few rows is told row by row."""
-LABELS = 320
+LABELS = 700
 """Characters of the labels of a table that is told briefly up to which all are told; else those of touched columns."""
 BESIDE, STACKED_TOUCHED = 3, 1
 """Columns that are named of a table that stands in a file with others, and those of the first that are told briefly."""
@@ -44,13 +48,20 @@ NOTES = 2
 SHOWN = 3
 """Lines that are shown of a table without names that is told briefly."""
 FULL, BRIEF = 2, 1
+COLUMNS = "    columns: "
+"""How the line of a table's names begins."""
+ASKED = 3
+"""Columns whose values have the question's words that are told of a table, and such values of a column of many."""
+NEARLY = 0.97
+"""The part of all values that are different by an estimate, from which all of them may be."""
 SCALED = 3
 """Columns with other scales that are told."""
-SCALE = 8
-"""How many times as great the greatest value of some files is where another unit is likely."""
+SCALE, FAR = 8, 50
+"""How many times as great the greatest value of some files is where another unit is likely, if their least one is, too;
+and where that is 0."""
 BEGIN = 400
 """Characters of how a text begins."""
-FIRST_LINES, LEAST_LINE = 600, 60
+FIRST_LINES, LEAST_LINE = 800, 60
 """Characters of the first lines of a table, and of each at least."""
 _ENDS = re.compile(r"[.!?;](?=\s)|\n")
 """Where a sentence or a line ends."""
@@ -58,8 +69,6 @@ _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
 """Where in its file a call reads a table."""
-_NULLS = re.compile(rf", null_values=\[{_QUOTED.pattern}(?:, {_QUOTED.pattern})*\]")
-"""The words that a call reads as null."""
 
 
 def many(family: Family) -> str:
@@ -111,7 +120,9 @@ def _stacked(group: Group) -> list[str]:
     return [f"    also in the file: {'; '.join(others)}"]
 
 
-def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Collection[str] = frozenset()) -> list[str]:
+def table_lines(
+    group: Group, level: int, *, columns: int = MOST_COLUMNS, asked: Collection[str] = frozenset()
+) -> list[str]:
     """A table, or several with the same columns; if it is told briefly, of those columns more that are asked for."""
     file, table = group.tables[0]
     most = 4 if len(group.families) <= 4 else 2
@@ -128,41 +139,45 @@ def table_lines(group: Group, level: int, *, columns: int = COLUMNS, asked: Coll
     lines = [f"- {', '.join(names)}{more}{many} ({', '.join(facts)})"]
     if group.notes:
         lines.append(f"    explained in: {', '.join(quote(base_name(each), limit=90) for each in group.notes[:NOTES])}")
-    told = folded(group.columns)
+    told, rows = folded(group.columns), 0 if table.sampled else group.rows
     left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
         by_name = [each for each in told if common(set(asked), words(each.name)) or _is_trap(each)]
-        touched = [*by_name, *(each for each in told if each not in by_name and common(set(asked), words(each.label)))]
+        by_value = [each for each in told if each not in by_name and asked_values(each, asked)]
+        known = [*by_name, *by_value[:ASKED]]
+        touched = [*known, *(each for each in told if each not in known and common(set(asked), words(each.label)))]
         touched = touched[: STACKED_TOUCHED if is_stacked(group) else TOUCHED]
-        named = [each for each in told if each.name.lower() not in ROW_NUMBERS] or told
-        if len(named) > COLUMNS:
+        named = [each for each in told if each.label or each.name.lower() not in ROW_NUMBERS] or told
+        if len(named) > MOST_COLUMNS:
             named = sorted(named, key=lambda each: each not in touched)[:LISTED]
             left_out = width - len(group.columns) + len(told) - len(named)
         is_labelled = sum(len(each.label[:VALUE]) for each in named) <= LABELS
-        listed = ", ".join(_named(each, each in touched, is_labelled=is_labelled) for each in named)
+        listed = ", ".join(_named(named, touched, is_labelled=is_labelled))
         more = f" and {left_out:,} more" if left_out else ""
-        lines += [*_calls(group), f"    columns: {listed}{more}", *map(column_line, touched), *_scales(group)]
+        shown = [column_line(each, rows, asked) for each in touched]
+        lines += [*_calls(group), f"{COLUMNS}{listed}{more}", *shown, *_scales(group)]
         beside = _stacked(group)
-        lines += [_first_lines(table.raw[-SHOWN:])] * all(map(is_nameless, group.columns)) if table.raw else []
+        lines += first_lines(group, SHOWN) if all(map(is_nameless, group.columns)) else []
         note = quote(clipped(file.note, NOTE // 2), limit=NOTE // 2 + 1)
         return [*lines, *beside, *(f"    note: {note}" for _ in beside if file.note)]
     lines += [*_calls(group), *_stacked(group)]
-    rows = _rows(group)
-    lines += [column_line(_without_values(each) if rows else each) for each in told[:columns]]
+    by_row = _rows(group)
+    lines += [column_line(_without_values(each) if by_row else each, rows, asked) for each in told[:columns]]
     if left_out:
         lines.append(f"    … and {left_out:,} more columns")
-    lines += rows
+    lines += by_row
     lines += _scales(group)
     notes = dict.fromkeys(each for file, table in group.tables for each in (file.note, table.note) if each)
     lines += [f"    note: {quote(clipped(each, NOTE), limit=NOTE + 1)}" for each in list(notes)[:3]]
-    if table.raw:
-        lines.append(_first_lines(table.raw))
-    return lines
+    return [*lines, *first_lines(group)]
 
 
-def _first_lines(raw: Sequence[str]) -> str:
-    most = max(share(map(len, raw), FIRST_LINES), LEAST_LINE)  # short lines leave their room to a long header
-    return f"    first lines: {' '.join(quote(each, limit=most) for each in raw)}"
+def first_lines(group: Group, last: int = 0, *, room: int = FIRST_LINES) -> list[str]:
+    """The lines with which a table begins, where they are odd or say something of it; the last ones only if asked."""
+    raw = group.tables[0][1].raw[-last:]
+    room = min(FIRST_LINES, room - 4 * len(raw) - 20)
+    most = max(share(map(len, raw), room), LEAST_LINE)  # short lines leave their room to a long header
+    return [f"    first lines: {' '.join(quote(each, limit=most) for each in raw)}"] if raw else []
 
 
 def _rows(group: Group) -> list[str]:
@@ -171,7 +186,7 @@ def _rows(group: Group) -> list[str]:
     whole = [each.rows for each in table.columns]
     if len(group.tables) > 1 or not 1 < table.width <= WIDE or any(len(each) != table.rows for each in whole):
         return []
-    return [f"    row: {', '.join(map(quote, each))}" for each in zip(*whole, strict=True)]
+    return [f"    row: {', '.join(quote(value, limit=NAME) for value in each)}" for each in zip(*whole, strict=True)]
 
 
 def _scales(group: Group) -> list[str]:
@@ -185,14 +200,22 @@ def _scales(group: Group) -> list[str]:
         ]
         ends.sort(key=lambda each: each[0])
         gap = max(range(1, len(ends)), key=lambda at: ends[at][0] / ends[at - 1][0], default=0)
-        if gap and ends[gap][0] > SCALE * ends[gap - 1][0]:
+        if gap and _are_scaled(ends[:gap], ends[gap:]):
             parts = [
                 f"{part[0][2]}{f' and {len(part) - 1} more' if len(part) > 1 else ''}: "
                 f"{_plain(min(low for _, low, _ in part))} to {_plain(part[-1][0])}"
                 for part in (ends[:gap], ends[gap:])
             ]
-            lines.append(f"    {quote(side[0].name, limit=NAME)} has other scales: {'; '.join(parts)}")
+            lines.append(f"    {quote(side[0].name, limit=NAME)} may be in two units: {'; '.join(parts)}")
     return lines if len(lines) <= SCALED else [*lines[:1], f"    and {len(lines) - 1} more columns in these files, too"]
+
+
+def _are_scaled(small: Sequence[tuple[float, float, str]], large: Sequence[tuple[float, float, str]]) -> bool:
+    """Whether values of some files, by their greatest and least, may be those of others in a smaller unit."""
+    ratio = large[0][0] / small[-1][0]
+    lows = [min(abs(low) for _, low, _ in part) for part in (small, large)]
+    # In smaller units the least value is a larger number, too. Where some are 0, that can't be seen.
+    return ratio > FAR if 0 in lows else ratio > SCALE and lows[1] > SCALE / 2 * lows[0]
 
 
 def _without_values(column: Column) -> Column:
@@ -209,8 +232,8 @@ def _calls(group: Group) -> list[str]:
         if (table.name and table.name != group.tables[0][1].name) or len({each.name for _, each in group.tables}) > 1:
             call = call.replace(repr(table.name), "name")
         # What means a missing value in one file may stand in the others, too: one call reads them all.
-        if words := _NULLS.search(call):
-            call = _NULLS.sub("", call)
+        if words := NULLS.search(call):
+            call = NULLS.sub("", call)
             nulls.setdefault(call, set()).update(_QUOTED.findall(words[0]))
             places[call] = words.start()
         found.setdefault(call, []).append(file)
@@ -248,21 +271,42 @@ def _is_trap(column: Column) -> bool:
     )
 
 
-def _named(column: Column, is_told: bool, *, is_labelled: bool = True) -> str:
-    """A column's name with its type or its few values, where it is neither told anyway nor a plain text of many."""
-    name = quote(column.name, limit=NAME)
-    if is_empty(column) and not is_told:
-        return f"{name} all empty"
+def _named(columns: Sequence[Column], told: Collection[Column], *, is_labelled: bool) -> list[str]:
+    """Columns by their names; those that are not told anyway with their types, which neighbours share."""
+    named = []
+    for kind, several in itertools.groupby(columns, key=lambda each: "" if each in told else _kind(each)):
+        names = [_by_name(each, is_told=each in told, is_labelled=is_labelled) for each in several]
+        if kind and len(names) >= ALIKE:
+            named += [*names[:-1], f"{names[-1]} (these {len(names)} {kind})"]
+        else:
+            named += [f"{name} {kind}" if kind else name for name in names]
+    return named
+
+
+def _kind(column: Column) -> str:
+    """A column's type, or its few values; nothing for a plain text of many."""
+    if is_empty(column):
+        return "all empty"
     values = [quote(each) for each in column.values if each not in column.missing]
-    if column.dtype == "String" and not is_told and not column.form and len("|".join(values)) <= CHOICE and values:
-        return f"{name} {'|'.join(values)}"
-    kind = "" if is_told else quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
+    if column.dtype == "String" and not column.form and len("|".join(values)) <= CHOICE and values:
+        return "|".join(values)
+    kind = quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
+    return "" if kind in ("String", "TEXT") else kind
+
+
+def _by_name(column: Column, *, is_told: bool, is_labelled: bool) -> str:
     label = f" ({quote(column.label)})" if column.label and not is_told and is_labelled else ""
-    return f"{name}{label}{'' if kind in ('String', 'TEXT', '') else f' {kind}'}"
+    return f"{quote(column.name, limit=NAME)}{label}"
 
 
-def column_line(column: Column) -> str:
-    """A column, with what is odd about its values."""
+def column_line(column: Column, rows: int = 0, asked: Collection[str] = frozenset()) -> str:
+    """A column, with what is odd about its values.
+
+    Args:
+        column: The column.
+        rows: The rows of its table, if they are known.
+        asked: The words of a question, of which values are told first that have them.
+    """
     if is_empty(column):
         return f"    {quote(column.name, limit=NAME)}: all empty" + (
             f", {_counted(column.missing)}" if column.missing else ""
@@ -277,8 +321,9 @@ def column_line(column: Column) -> str:
     is_number = column.dtype.startswith(("Int", "UInt"))
     spoken = {*column.missing, *column.others}
     values = {value: count for value, count in column.values.items() if value not in spoken}
+    fitting = asked_values(column, asked)
     if values and not (is_number and len(values) > 5):
-        facts.append(_counted(values))
+        facts.append(_counted({each: values[each] for each in fitting if each in values} | values))
     elif column.low is not None and (not column.dtype.startswith("String") or column.form in WRITTEN_NUMBERS):
         facts.append(f"{_plain(column.low)} to {_plain(column.high)}")
     if not column.values and column.distinct and not column.dtype.startswith(("Float", "Decimal", "Date")):
@@ -286,9 +331,11 @@ def column_line(column: Column) -> str:
             most = [f"{quote(value)} ×{count:,}" for value, count in column.top.items()]
             facts.append(f"most {', '.join(most)}" if most else f"e.g. {', '.join(map(quote, column.sample[:2]))}")
         if not (is_number and column.about):
-            facts.append(f"{'about ' if column.about else ''}{column.distinct:,} different")
+            facts.append(_different(column, rows))
             if column.alike:
                 facts[-1] += f", {column.alike:,} without case and spaces"
+        if fitting:
+            facts.append(f"among them {', '.join(map(quote, fitting[:ASKED]))}")
     is_null = "read as null" if column.dtype in ("Int64", "Float64") else "also"
     for what, counts in ((is_null, column.others), ("missing", column.missing), ("missing?", column.sentinels)):
         if counts:
@@ -302,11 +349,20 @@ def column_line(column: Column) -> str:
     return f"    {quote(column.name, limit=NAME)}: {', '.join(facts)}"
 
 
+def _different(column: Column, rows: int) -> str:
+    """How many different values a column has; of an estimate, its last digits say nothing."""
+    filled = rows - column.empty - sum(column.missing.values())
+    if not column.about:
+        return "all different" if column.distinct == filled else f"{column.distinct:,} different"
+    return "nearly all different" if column.distinct > NEARLY * filled > 0 else f"about {column.distinct:,} different"
+
+
 def _counted(counts: dict[str, int]) -> str:
     told: list[str] = []
     size = 0
+    limit = NAME if sum(map(len, counts)) <= VALUES else VALUE
     for value, count in counts.items():
-        entry = f"{quote(value)} ×{count:,}" if count > 1 else quote(value)
+        entry = f"{quote(value, limit=limit)} ×{count:,}" if count > 1 else quote(value, limit=limit)
         size += len(entry) + 2
         if size > VALUES and told:
             told.append(f"… {len(counts) - len(told)} more")

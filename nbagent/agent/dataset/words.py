@@ -166,6 +166,17 @@ def _is_form(one: str, other: str) -> bool:
     return alike >= min(len(one), len(other), max(SAME_LETTERS, 0.7 * max(len(one), len(other))))
 
 
+def asked_values(column: Column, asked: Collection[str]) -> list[str]:
+    """Those of a column's values that have several words of a question, or hardly others; the most first."""
+    known = dict.fromkeys([*column.values, *column.names, *column.top]) if asked else {}
+    text = "\n".join(known).lower()
+    likely = [each for each in asked if each in text]
+    parts = {each: words(each) for each in known if likely}
+    found = {each: len(own.intersection(likely)) for each, own in parts.items()}
+    fitting = (each for each, count in found.items() if count > 1 or 2 * count > len(parts[each]))
+    return sorted(fitting, key=lambda each: -found[each])
+
+
 def touch_file(question: set[str], family: Family) -> float:
     """How much a question's words touch the names and the text of files."""
     text = words(" ".join(f"{each.path} {each.text[:2000]}" for each in family.files[:20]))

@@ -16,9 +16,11 @@ from nbagent.agent.made_up.expressions import SHOWS, Expressions
 from nbagent.agent.made_up.scopes import NOTHING, Function
 from nbagent.agent.made_up.values import (
     CODE,
+    CUT,
     DATA,
     LISTS,
     MAKES,
+    NOWHERE,
     PURE_MODULES,
     VAGUE,
     Value,
@@ -49,6 +51,17 @@ _SAVES = re.compile(
     r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
 )
 _READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
+_NAMES = frozenset("col get_column over group_by groupby sort sort_values unpivot melt pivot drop explode".split())
+"""Calls that are given names of columns, and fail if there are none of these names."""
+_CUTS = re.compile(
+    r"extract|split|partition|findall|finditer|search|match|sub$|groups?$|strip|remove|slice|replace|translate|json|"
+    r"eval|decode"
+)
+"""Names of what may make another text of a part of one."""
+_PARTS = frozenset(("head", "tail", "get"))
+"""Names of what does so with texts, and chooses rows of tables."""
+_CLEANS = re.compile(r"(?:[^\w\\[\]()|*+?.{}^$-]|\\s\+?|\\?[.$])*")
+"""A text by which one is cut that takes no digits, letters or hyphens off it: spaces, points, signs of currencies."""
 _BOUNDS = frozenset("is_between between gt ge lt le eq".split())
 """Calls that compare data with what they are given."""
 _SELECTS = re.compile(
@@ -102,6 +115,8 @@ class Calls(Expressions):
         path = called.code or name
         self.pay(len(path) // 8)
         name = path.rpartition(".")[2]
+        if name in _PARTS and getattr(getattr(node.func, "value", None), "attr", "") == "str":
+            name = "slice"
         if name in SHOWS and _SHOWING.match(path):
             return self._shows(name, receiver, values, named)
         if receiver is None or called.code:
@@ -206,7 +221,8 @@ class Calls(Expressions):
             self._use(given, named=_SELECTS.match(name) is not None)
         is_constant = bool(given) and DATA not in self._sources([*receivers, *given])
         handed: list[Value] = []
-        for each in given if name not in _COMPARES else ():
+        passed = [each for key, each in named.items() if key.endswith("_name")] if name in _NAMES else given
+        for each in passed if name not in _COMPARES else ():
             is_name = (
                 each.constants
                 and isinstance(each.constants[0], str)
@@ -220,9 +236,19 @@ class Calls(Expressions):
         parts = [each if each.parts is None else self.vague(each) for each in receivers]
         is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.constants)
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
-        sources = self._sources(parts) | {DATA}
+        is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values)
+        sources = self._sources(parts) | {DATA} | ({CUT} if is_cut else NOWHERE)
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
         return Value(map(queried, self.joined(*parts).constants), sources)
+
+    def _cuts(self, name: str, receivers: Sequence[Value], values: Sequence[Value]) -> bool:
+        """Whether a call may make other texts of parts of the data's."""
+        if name == "join":  # of characters, and not of tables
+            return any(isinstance(one, str) for each in receivers if DATA not in each.sources for one in each.constants)
+        if not _CUTS.search(name) or ("strip" in name and not values):
+            return False
+        by = values[0].constants if values else ()
+        return not by or not all(isinstance(each, str) and _CLEANS.fullmatch(each) for each in by)
 
     def _given_functions(self, given: Iterable[Value]) -> list[Value]:
         """What functions come to that a call is given, which it calls with data."""

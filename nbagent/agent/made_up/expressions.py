@@ -12,7 +12,7 @@ from typing import Any
 
 from nbagent.agent.made_up.computing import FAILS, FIXED, PURE, computed, operation
 from nbagent.agent.made_up.scopes import NOTHING, Function, Scopes
-from nbagent.agent.made_up.values import DATA, NOWHERE, VAGUE, Value, absorbed, made
+from nbagent.agent.made_up.values import CUT, DATA, NOWHERE, VAGUE, Value, absorbed, made
 
 _CALLED = frozenset("exec eval compile map next setattr getattr".split())
 SHOWS = frozenset("print display write writelines info warning error exec pprint".split())
@@ -247,7 +247,12 @@ class Expressions(Scopes):
                 if isinstance(whole.parts, list):
                     self._spend(len(whole.parts) // 2)
                     return Value(whole.constants, whole.sources, whole.parts[cut])
-                return Value((self.kept(self.plain(whole)[cut]),), whole.sources)
+                if DATA not in whole.sources:
+                    return Value((self.kept(self.plain(whole)[cut]),), whole.sources)
+                whole = self.joined(whole)
+                parts = [self.kept(each[cut]) for each in whole.constants if isinstance(each, str)]
+                # In a function, it may be a text of the data that is cut.
+                return Value((*parts, *whole.constants), whole.sources | ({CUT} if self._calls else NOWHERE))
             return self.joined(whole)
         with self._not_stated():
             at = self.eval(index)

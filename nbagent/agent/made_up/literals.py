@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from nbagent.agent.made_up.interpreter import Interpreter
 from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
 from nbagent.agent.made_up.scopes import TooLongError
-from nbagent.agent.made_up.values import CODE, DATA, NOWHERE, TOLD, VAGUE, Value, queried
+from nbagent.agent.made_up.values import CODE, CUT, DATA, NOWHERE, TOLD, VAGUE, Value, queried
 from nbagent.agent.names import MAGICS, MAX_CODE, recent, reused
 from nbagent.agent.numerals import numerals, ways
 from nbagent.core.errors import contained
@@ -39,6 +39,12 @@ _WORDED = re.compile(
 )
 """A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
+MOST_WHOLE, WHOLE = 40, 50
+"""Texts that a cell shows as they stand in the code, and characters of one up to which no table cuts it."""
+SAID = 40
+"""Characters of what the code has, as a model is told of it."""
+FEW = 3
+"""Numbers of a range up to which they may be invented ones."""
 _FACTOR = re.compile(
     r"(?m)^[ \t]*\w{1,60} ?= ?(\d{1,9}(?:\.\d{1,9})?) ?([*/]) ?([1-9]\d{0,8}(?:\.\d{1,9})?)[ \t]*(?:#.*)?$"
 )
@@ -73,6 +79,8 @@ class Literals:
         self._planted: set[Decimal] = set()
         self._mixed: set[Decimal] = set()
         self._labels: set[Decimal] = set()
+        self._texts: dict[int, dict[str, list[Decimal]]] = {}
+        self._said: dict[Decimal, str] = {}
         self._worded: set[Decimal] = set()
         cells = sorted(code)
         self._waiting = cells[recent([code[each] for each in cells]) :]
@@ -94,6 +102,18 @@ class Literals:
             read = self._read(at)
             counts = read if at == cell else counts
         return counts
+
+    def texts(self, cell: int) -> Mapping[str, Sequence[Decimal]]:
+        """Texts that a cell may show beside data, as they stand in the code, and numbers in them.
+
+        Where an output shows the whole text, it is the code that has these numbers; anywhere else, it is the data.
+        """
+        texts = self._texts.get(cell, {})
+        return {each: [n for n in numbers if abs(n) not in COMMON | self._known] for each, numbers in texts.items()}
+
+    def said(self, number: Decimal) -> str:
+        """What the code has that makes a number one of its own."""
+        return self._said.get(abs(number), "")
 
     def parameters(self, denied: Container[Decimal], bounded: set[Decimal]) -> set[Decimal]:
         """The numbers that code gives a name, and uses with data: `ALPHA = 0.05`, `RATIO = 44 / 12`, `bins=20`.
@@ -135,7 +155,7 @@ class Literals:
         used, parameters, bounds = set(reader.used), dict(reader.parameters), len(reader.bounds)
         found: list[tuple[Counter[Decimal] | None, set[Decimal]]] = []
         with contained("A cell is not read, so that all of its numbers count as made up"):
-            found.append(self._made_up(code))
+            found.append(self._made_up(code, self._texts.setdefault(cell, {})))
         numbers = set() if found else set(_numbers([code]))
         counts, planted = found[0] if found else (Counter(dict.fromkeys(numbers, AGAIN)), numbers)
         self._planted |= planted
@@ -150,8 +170,8 @@ class Literals:
         self._parsed += sum(map(len, later))
         return self._parsed <= MAX_CODE and bool(reused(later, [self._code[cell]]))
 
-    def _made_up(self, code: str) -> tuple[Counter[Decimal] | None, set[Decimal]]:
-        """What a cell shows that it makes up, and what it says that may be shown again."""
+    def _made_up(self, code: str, texts: dict[str, list[Decimal]]) -> tuple[Counter[Decimal] | None, set[Decimal]]:
+        """What a cell shows that it makes up, and what it says that may be shown again; gathers its `texts`."""
         reader, here, counts = self._interpreter, Counter[Decimal](), Counter[Decimal]()
         is_mirror = _MIRRORS.search(code) is not None
         is_all, is_read = False, False
@@ -164,7 +184,7 @@ class Literals:
             counts = Counter(dict.fromkeys(_numbers([code]), AGAIN))
         else:
             is_read = True
-            is_all = self._count(counts) and not MAGICS.search(code)
+            is_all = self._count(counts, texts) and not MAGICS.search(code)
         self._steps -= steps - max(0, reader.left)
         times = Counter(value.key() for value in reader.stated)
         for key, value in {value.key(): value for value in reader.stated}.items():
@@ -190,7 +210,7 @@ class Literals:
         """The numbers of all code."""
         return _numbers(self._code.values())
 
-    def _count(self, counts: Counter[Decimal]) -> bool:
+    def _count(self, counts: Counter[Decimal], wholes: dict[str, list[Decimal]]) -> bool:
         """Count what was shown without data; returns whether all of it was, and can't be told."""
         is_vague, has_data = False, False
         shown = {value.key(): value for value, _ in self._interpreter.shown}
@@ -203,14 +223,16 @@ class Literals:
         for value, again in self._interpreter.shown:
             times[value.key()] += AGAIN if again else 1
         for key, value in shown.items():
-            numbers = _numbers_of(value)
+            read = [(each, _numbers([_text(each)])) for each in value.constants]
+            numbers = [n for _, several in read for n in several]
             texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
             self._worded.update(_numbers(each.replace("_", " ") for each in texts))
+            self._said.update((abs(n), _text(each)[:SAID]) for each, several in read for n in several)
             if DATA in value.sources:
                 has_data = True
                 mixed = {
                     n
-                    for n in numbers
+                    for n in (numbers if CUT in value.sources else _without_texts(read, wholes))
                     if abs(n) not in COMMON | named
                     and abs(n) not in self._known
                     and found.isdisjoint((_nearly(n), _nearly(n / 100)))
@@ -235,7 +257,7 @@ class Literals:
 
     def _is_made_up(self, value: Value) -> bool:
         """Whether a value without data comes from numbers of the code that are no parameters, or from none at all."""
-        names = {each for each in value.sources - {TOLD, VAGUE, CODE, DATA} if not each.endswith(COMMON_NAME)}
+        names = {each for each in value.sources - {TOLD, VAGUE, CODE, DATA, CUT} if not each.endswith(COMMON_NAME)}
         if not self._data:
             return any(each in self._written for each in _numbers_of(value))
         if CODE in value.sources or names - self._interpreter.used:
@@ -258,6 +280,19 @@ class Literals:
             or number - 1 in self._known
             or (number < 2 and {number * 100, abs(number - 1) * 100} & self._known != set())
         )
+
+
+def _without_texts(
+    read: Iterable[tuple[Any, Sequence[Decimal]]], wholes: dict[str, list[Decimal]]
+) -> Iterator[Decimal]:
+    """The numbers of constants, but for those of ranges, and for short ones in texts of more, which are gathered."""
+    for each, numbers in read:
+        is_more = len(numbers) > 1 or (isinstance(each, str) and any(map(str.isalpha, each)))
+        if isinstance(each, str) and is_more and len(each) <= WHOLE and len(wholes) < MOST_WHOLE:
+            wholes[each] = [n for n in numbers if not _is_long(abs(n))]
+            yield from (n for n in numbers if _is_long(abs(n)))
+        elif not isinstance(each, range) or len(each) < FEW:
+            yield from numbers
 
 
 def _numbers_of(value: Value) -> list[Decimal]:

@@ -15,6 +15,7 @@ from typing import Any
 from nbagent.agent.made_up.computing import FAILS, MOST, size
 from nbagent.agent.made_up.values import (
     CODE,
+    CUT,
     DATA,
     NOWHERE,
     TOLD,
@@ -251,7 +252,7 @@ class Scopes(ABC):
     def _use(self, values: Iterable[Value], *, named: bool = False) -> None:
         """Note that values are used with data: those of variables are parameters."""
         for leaf in self.leaves(values):
-            names = leaf.sources - {DATA, CODE, VAGUE, TOLD}
+            names = leaf.sources - {DATA, CODE, VAGUE, TOLD, CUT}
             if DATA not in leaf.sources and (names or named):
                 self.used |= names
                 for each in (leaf, *(self._given[each] for each in names if each in self._given)):

@@ -19,8 +19,9 @@ LARGE: Final = 60
 """Bits of the largest whole number that is its own hash."""
 ALTERNATIVES: Final = 24
 """What one value may be without data, of which more is not kept."""
-DATA, TOLD, CODE, VAGUE = "data", "told", "code", "vague"
-"""Sources: data; numbers that are known; numbers that only the code has; and, beside these, that the way isn't known.
+DATA, TOLD, CODE, VAGUE, CUT = "data", "told", "code", "vague", "cut"
+"""Sources: data; numbers that are known; numbers that only the code has; and, beside these, that the way isn't known,
+and that texts may have been cut.
 
 Any other source is a variable that was given numbers of `CODE`.
 """
@@ -55,6 +56,9 @@ _CONDITION = re.compile(
     | (?P<list> \bin ) \s* \( [^()]* \) | '[^']*' | "[^"]*" """
 )
 """What a condition of a query compares a column with, or a text beside it."""
+_QUERY = re.compile(r"(?is)\s*(?:select|with)\b")
+_NAME = re.compile(r"""'[^']*'|(?P<name>\b[A-Za-z_]\w*)""")
+"""A text in a query, or a name, which the database has, or the query fails."""
 
 
 class Value:
@@ -231,10 +235,15 @@ def looked_for(characters: int) -> int:
 
 
 def queried(constant: Any) -> Any:
-    """A constant; a query without what its conditions compare columns with, which only data can make it show."""
-    if isinstance(constant, str) and _SQL.match(constant):
-        return _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
-    return constant
+    """A constant; a query without what its conditions compare columns with, which only data can make it show.
+
+    Nor does it have the digits in its names.
+    """
+    if not isinstance(constant, str) or not _QUERY.match(constant):
+        return constant
+    if _SQL.match(constant):
+        constant = _CONDITION.sub(lambda found: found["column"] or found["list"] or found[0], constant)
+    return _NAME.sub(lambda found: found[0].rstrip("0123456789") if found["name"] else found[0], constant)
 
 
 def bounds_of(constant: Any) -> list[str]:

@@ -24,6 +24,7 @@ from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
 from nbagent.agent.middleware.types import Middleware, ModelHandler
 from nbagent.agent.names import reused
+from nbagent.agent.numerals import numerals
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
@@ -34,14 +35,20 @@ from nbagent.core.events import Cell, Claim
 
 ROUNDS: Final = 2
 """How often one answer is sent back by default."""
+ASKED: Final = 2
+"""How often a cell is asked for by which an answer is checked."""
 NAMED: Final = 12
 """Missing numbers that the model is told."""
 ASK = (
-    "[nbagent, before the person sees your answer] These numbers stand in no output of a cell: {numbers}. What code "
-    "merely prints, and what the description of the data says, doesn't count. Run a cell that computes and prints them "
-    "in the unit and rounding of your answer, and answer again; or, if they are wrong or can't be found out, answer "
-    "without them. What is general knowledge, such as a definition, may stay. Reply with the whole answer, and don't "
-    "mention this message."
+    "[nbagent, before the person sees your answer] {numbers} What code merely prints, and what the description of the "
+    "data says, doesn't count. Run a cell that computes and prints them in the unit and rounding of your answer, and "
+    "answer again; or, if they are wrong or can't be found out, answer without them. What is general knowledge, such "
+    "as a definition, may stay. Reply with the whole answer, and don't mention this message."
+)
+SHOWN_NOWHERE = "These numbers stand in no output of a cell: {}."
+WRITTEN = (
+    "These stand in an output only because code has them, as far as can be seen: {}. Have a new cell compute them from "
+    "the files, without such a literal in its code and without variables into which one went."
 )
 CHECK = (
     "[nbagent, before the person sees your answer] Check it: compute {numbers} a second time, with the names and "
@@ -49,6 +56,10 @@ CHECK = (
     "variable of earlier cells, and print the results in the unit and rounding of your answer. If all comes out the "
     "same, reply `The same.`: your answer stands as it is. If something else comes out, find out which is right, and "
     "reply with the whole answer. Don't mention this message."
+)
+UNCHECKED_SAME = (
+    "[nbagent, before the person sees your answer] No cell has run since you were asked to check your answer. Compute "
+    "{numbers} a second time, in one new cell, from the files of the data; then reply."
 )
 _SAME = re.compile(r"\W*(?:all )?the same\W*", re.IGNORECASE)
 """The reply that leaves an answer as it is."""
@@ -195,7 +206,8 @@ class Evaluation(Middleware):
             return ModelResponse(result=[AIMessage(turn.draft.text, response_metadata={REQUESTS: 0})])
         response = await handler(request)
         last = response.result[-1]
-        if isinstance(last, AIMessage) and not last.tool_calls and _SAME.fullmatch(text_of(last)):
+        is_same = isinstance(last, AIMessage) and not last.tool_calls and _SAME.fullmatch(text_of(last))
+        if is_same and not self._is_unchecked(request.messages):
             response.result[-1] = last.model_copy(update={"content": turn.draft.text})
         return response
 
@@ -206,16 +218,20 @@ class Evaluation(Middleware):
         last, turn = messages[-1], runtime.context
         if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
             return None
+        if turn.draft and _SAME.fullmatch(text_of(last)) and self._is_unchecked(messages):
+            again = UNCHECKED_SAME.format(numbers="; ".join(turn.draft.numbers))
+            return {"messages": [aside("check", again)], "jump_to": "model"}
         found = await self._claims(text_of(last), turn)
-        missing = [claim.text for claim in found if not claim.supported]
+        missing = [claim for claim in found if not claim.supported]
         # Once no more code runs, the model can't do what it would be asked for.
         is_over = any(is_aside(each, "over") for each in this_turn(messages))
         can_be_asked = not is_over and self._can_be_asked()
-        sent_back = bool(missing) and can_be_asked and _rounds(messages) < self._most
+        ask = ASK.format(numbers=_told(missing))
+        sent = [each.content for each in this_turn(messages) if is_aside(each, "evaluation")]
         asked = None
-        if sent_back:
-            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            asked = aside("evaluation", ASK.format(numbers=", ".join(missing[:NAMED]) + more))
+        # A model that has not done what would help does so no more when it reads the same again.
+        if missing and can_be_asked and len(sent) < self._most and ask not in sent:
+            asked = aside("evaluation", ask)
         elif can_be_asked and turn.draft is None:
             answer = clean_answer(text_of(last))
             question = next((str(each.text) for each in reversed(messages) if is_question(each)), "")
@@ -237,16 +253,26 @@ class Evaluation(Middleware):
         return numbers if await self._checks(turn) else []
 
     async def _is_found_again(self, turn: Turn) -> bool:
-        """Whether one cell shows all numbers, perhaps after some that showed nothing before they failed.
+        """Whether the last cell shows all numbers, perhaps after some that it corrects, or that showed nothing.
 
         Of others, the model says which holds, as of an assertion that failed.
         """
         ran = turn.check_cells
-        if turn.draft is None or not ran or not ran[-1].success or not all(map(_has_nothing, ran[:-1])):
+        if turn.draft is None or not ran or not ran[-1].success:
+            return False
+        if not all(map(_has_nothing, ran[:-1])) and not _corrects(ran, turn.draft.numbers):
             return False
         # Its outputs may show more of the answer's numbers than it was asked for, such as a parameter of the code.
-        found = {claim.text for claim in await self._claims(turn.draft.text, turn) if claim.again}
+        found = {each.text for each in await self._claims(turn.draft.text, turn) if each.again == ran[-1].cell}
         return found.issuperset(turn.draft.numbers)
+
+    def _is_unchecked(self, messages: Sequence[AnyMessage]) -> bool:
+        """Whether nothing has run since a check was asked for, for the first time."""
+        turn = this_turn(messages)
+        since = itertools.takewhile(lambda each: not is_aside(each, "check"), turn)
+        asked = sum(is_aside(each, "check") for each in turn)
+        is_done = any(isinstance(each, ToolMessage) for each in since) or any(is_aside(each, "over") for each in turn)
+        return asked < ASKED and self._can_be_asked() and not is_done
 
     def _can_be_asked(self) -> bool:
         """Whether the model can answer again; a recorded one can if its next reply was recorded after such a return."""
@@ -260,9 +286,29 @@ def _has_nothing(cell: Cell) -> bool:
     )
 
 
-def _rounds(messages: Sequence[AnyMessage]) -> int:
-    """How often this turn's answer was sent back."""
-    return sum(is_aside(each, "evaluation") for each in this_turn(messages))
+def _corrects(ran: Sequence[Cell], numbers: Sequence[str]) -> bool:
+    """Whether the last of several cells computes numbers anew: it reads files, and has none of them in its code."""
+    code = ran[-1].code
+    written = {each.value for each in numerals(code)}
+    asked = {each.value for text in numbers for each in numerals(text)}
+    is_anew = _READS.search(code) is not None and asked.isdisjoint(written)
+    return is_anew and all(each.success or _has_nothing(each) for each in ran)
+
+
+def _told(missing: Sequence[Claim]) -> str:
+    """Which numbers are missing, and where an output shows one that code has."""
+    told = _listed(SHOWN_NOWHERE, [each.text for each in missing if not each.written])
+    written = (
+        f"{each.text} (cell {each.sources[0]}" + (f"; code has {each.shown!r})" if each.shown else ")")
+        for each in missing
+        if each.written and each.sources
+    )
+    return " ".join([*told, *_listed(WRITTEN, [*written])])
+
+
+def _listed(sentence: str, numbers: Sequence[str]) -> list[str]:
+    more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
+    return [sentence.format(", ".join(numbers[:NAMED]) + more)] if numbers else []
 
 
 def this_turn(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from langchain_core.tools import BaseTool, tool
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
+from nbagent.agent.dataset.joins import key_lines
 from nbagent.agent.dataset.section import DataView, fitted
 from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines, undescribed
 from nbagent.kernel.describe import Profiles, was_late
@@ -124,7 +125,8 @@ def _is_meant(family: Family, wanted: str) -> bool:
 def _keys(view: DataView, group: Group) -> list[str]:
     number = view.groups.index(group)
     own = [each for each in view.keys if number in (each.left, each.right)]
-    return [f"    common values: {each[2:]}" for each in view.key_lines(own)]
+    told = key_lines(view.groups, own)
+    return [f"    common values: {each[2:]}" if each.startswith("- ") else f"    {each}" for each in told]
 
 
 def found(view: DataView, text: str, hits: Hits) -> list[str]:

@@ -30,12 +30,13 @@ class Claim(msgspec.Struct, frozen=True):
         text: The number, as the answer has it.
         cell: The cell whose output shows it; 0 if none does.
         output: The index of that cell's output, from 0; -1 if none.
-        shown: The number as the output has it, such as `12.3456` for a claim of `12.3`.
+        shown: The number as the output has it, such as `12.3456` for a claim of `12.3`; if it is `written`, as the code
+            has it.
         again: The cell that found it a second time when the answer was checked; 0 if none did.
         noted: Whether no output shows it, but a note beside the data says it.
         written: Whether it is only shown because the code itself has it, which is no evidence.
         derived: How it follows from numbers that outputs show, such as `45.2 / 40.2 − 1`, if no output shows it itself.
-        sources: The cells that show these numbers.
+        sources: The cells that show these numbers; or the one that shows what is `written`.
     """
 
     text: str

@@ -66,6 +66,7 @@ class ColumnValues:
         self.top: Counter[str] = Counter()
         self.pointed = self.unpointed = self.in_thousands = self.fractions = self.large = 0
         self.doubtful, self.is_grouped, self.is_parted = 0, False, False
+        self.may_be_grouped: list[Any] = []
         self.first_over_12 = self.second_over_12 = False
         self.are_codes = True
         self.shapes: set[str] = set()

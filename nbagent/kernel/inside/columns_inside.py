@@ -112,6 +112,9 @@ class Tally(ColumnValues):
                 self.numbers, self.is_grouped = self.numbers - self.in_thousands, True
                 self._write(THOUSANDS_POINTS, pl.Series(ends) * 1000)
             else:
+                if not self.fractions and not any(isinstance(each, str) for each in self.bounds):
+                    several = [*self.bounds, *(round(each * 1000) for each in ends)]
+                    self.may_be_grouped = [min(several), max(several)]
                 self._bound(pl.Series(ends))
 
     def words(self) -> dict[str, int]:
@@ -157,6 +160,7 @@ class Tally(ColumnValues):
             "sample": [shown(each, dtype) for each in self.sample],
             "rows": [shown(each) for each in self.rows] if len(self.rows) <= MAX_ROWS else [],
             "padded": self.padded,
+            "pointed": [shown(each, "Int64") for each in self.may_be_grouped],
         }
         if self.values is not None and self.values and not self.is_measure(dtype):
             found["values"] = {brief(value): count for value, count in ordered(self.values)}
@@ -253,20 +257,21 @@ class Tally(ColumnValues):
             found["form"] = form
         if self.style():
             return found
-        counted = self.forms[next((each for each in self.forms if form and form in each), "")] if form else 0
+        own = next((each for each in self.forms if form and form in each), "")
+        counted = self.forms[own] if own else 0
         if self.zeros and self.numbers * 2 > self.filled:
             found["form"] = "digits with leading zeros"
         elif self.numbers * 2 > self.filled:
             found["form"] = "numbers"
             counted = self.numbers
         if found and counted < self.filled:
-            rest = {form: count for form, count in self.forms.items() if count and form not in found["form"]}
+            rest = {each: count for each, count in self.forms.items() if count and each != own}
             few = ordered(self.others)[:OTHERS]
             found["others"] = {brief(value): count for value, count in [*rest.items(), *few]}
         are_years = self.integers == self.numbers and all(
             YEARS[0] <= each <= YEARS[1] for each in self.bounds if not isinstance(each, str)
         )
-        if are_years and list(found.get("others", ())) == ["%Y-%m-%d"]:
+        if found.get("form") == "numbers" and are_years and list(found.get("others", ())) == ["%Y-%m-%d"]:
             found |= {"form": "%Y or %Y-%m-%d", "others": {}}
         return found
 

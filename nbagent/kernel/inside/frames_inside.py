@@ -11,10 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from nbagent.kernel.inside.columns_inside import described, tallied
+from nbagent.kernel.inside.columns_inside import brief, described, tallied
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, encoding_of
-from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
+from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH, RULES, head_of
+from nbagent.kernel.inside.value_forms_inside import NUMBER
 
 MAX_TABLES = 30
 MIN_ROWS = 5
@@ -85,8 +86,14 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
         return {}
     has_header = not any(re.search(r"\d", each) for each in rows[0]) and any(map(re.compile(r"\d").search, rows[1]))
     header = "" if has_header else f", header=None, names=range({whole})" if is_ragged else ", header=None"
+    # Names may stand above a line that parts them from the rows.
+    above = next((at for at in reversed(range(skipped)) if lines[at].strip(RULES)), 0)
+    names = [] if has_header or is_ragged else lines[above].split()
+    if len(names) != len(rows[0]) or len({*names}) < len(names) or any(re.match(NUMBER, each) for each in names):
+        names = []
+    header = f", header=None, names={names!r}" if names else header
     skip = f", skiprows={skipped}" if skipped else ""
-    named = "" if has_header else ".rename(columns=str)"
+    named = "" if has_header or names else ".rename(columns=str)"
     call = f"pl.from_pandas(pd.read_csv({path!r}, sep=r'\\s+'{skip}{header}){named})"
     import pandas as pd  # type: ignore[import-untyped]
 
@@ -95,4 +102,8 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
     except Exception:
         return {}
     found = profiled([frame], call=call)
-    return found | ({"raw": [line[:RAW_WIDTH] for line in lines[: skipped + 3]]} if skipped else {})
+    explained = {words[0]: " ".join(words[1:]) for words in map(str.split, lines[:above]) if len(words) > 1}
+    if len(explained.keys() & {*names}) > len(names) / 2:
+        for column in found["columns"]:
+            column["label"] = brief(explained.get(column["name"], ""))
+    return found | ({"raw": [line[:RAW_WIDTH] for line in head_of(lines[: skipped + 3])]} if skipped else {})

@@ -5,9 +5,10 @@ Never imported on the host.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,6 +24,10 @@ from nbagent.kernel.inside.value_forms_inside import MISSING
 NOTE_SIZE = 256 * 1024
 """Bytes of a note that are read."""
 FEWEST_FIELDS, MOST_FIELDS = 3, 400
+MOST_BETWEEN = 3
+"""Characters between a column and the next one, where this has only one."""
+MOST_HEADS = 3
+"""Lines of a header above a rule: names, and units or more of the names."""
 SLOW, SLOW_ROWS = 2_000_000, 10_000
 """Bytes from which not all rows are read where each is cut into columns, and those that are."""
 TRIED_LINES = 60
@@ -36,6 +41,12 @@ _ENTRY = re.compile(
     re.IGNORECASE,
 )
 """A line that says where a column stands, of what form it is, and before that or behind it, what it is."""
+_PLACE = re.compile(
+    r"^\s*(?:(?:col(?:umn)?s?|bytes?|char(?:acter)?s?|pos(?:ition)?s?)\.?\s+)?(?P<begin>\d{1,4})"
+    r"(?:\s*(?:-|\u2013|to)\s*(?P<end>\d{1,4}))?\s*[:.)]?\s+(?P<rest>[^\W\d].*|---?\s.*)$",
+    re.IGNORECASE,
+)
+"""A line that says where a column stands and what it is, but not of what form."""
 _FILL = re.compile(r"(?<!\s)\s+(-?9{1,9}(?:\.9{0,4})?)(?=\s)")
 """What fills empty places, between the form and the name."""
 _HEADER = re.compile(r"(?>.*?\bbytes?\b)(?>.*?\bformat\b).*\b(label|name)\b", re.IGNORECASE)
@@ -52,13 +63,14 @@ FEWEST_ROWS = 6
 class Field(NamedTuple):
     """A column by its place: its first and last character from 1, or, of words parted by spaces, its number twice.
 
-    `fill` is the number that stands where there is no value, if the note says which.
+    `is_text` is None where the note doesn't say; `fill` is the number that stands where there is no value, if the note
+    says which.
     """
 
     name: str
     begin: int
     end: int
-    is_text: bool
+    is_text: bool | None
     fill: str
 
 
@@ -73,7 +85,7 @@ def laid_out(path: str, size: int, start: bytes, notes: list[str]) -> dict[str, 
     """
     lines = start.decode(encoding_of(start), "replace").splitlines()[: TRIED_LINES + 100]
     skipped = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(COMMENTS)), len(lines))
-    rows = [line for line in lines[skipped : skipped + TRIED_LINES] if line.strip()]
+    rows = [line.rstrip() for line in lines[skipped : skipped + TRIED_LINES] if line.strip()]
     for note in notes if len(rows) > 1 else ():
         if note == path:
             continue
@@ -130,12 +142,16 @@ def _by_gaps(
     """The table whose rows, from the first to the last, have columns at these places; nothing if none has numbers."""
     first, last = ends
     body = [[lines[at][begin:end].strip() for begin, end in places] for at in rows[first : last + 1]]
-    numbers = [_are_numbers(each) for each in zip(*body[1:], strict=True)]
+    numbers = [_are_numbers(each) for each in zip(*body[MOST_HEADS:], strict=True)]
     head = next(iter(body), [])
     if not any(numbers) or len(body) <= FEWEST_ROWS:
         return {}
-    heads = [text for is_number, text in zip(numbers, head, strict=True) if is_number and text]
-    has_header = bool(heads) and not any(map(_PLACED_NUMBER.fullmatch, heads))
+    words = [_is_head(each, numbers) for each in body[:MOST_HEADS]]
+    has_header = words[0]
+    # Lines between the names and a rule are no rows: they have units.
+    behind = range(first + 1, first + 1 + len(list(itertools.takewhile(bool, words))))
+    ruled = [at - first for at in behind if any(map(_PARTING.fullmatch, lines[rows[at - 1] + 1 : rows[at]]))]
+    heads = max(ruled, default=int(has_header))
     # A gap in a text is one by chance, if nothing is above it and it is no wider than between words.
     for at in range(len(places) - 1, 0, -1):
         is_narrow = places[at][0] - places[at - 1][1] == 1
@@ -146,11 +162,11 @@ def _by_gaps(
     names = [each or f"column_{at}" for at, each in enumerate(head)] if has_header else []
     names = [each if each not in names[:at] else f"{each} ({at + 1})" for at, each in enumerate(names)]
     names = names or [f"column_{at}" for at in range(len(places))]
-    begin = rows[first + has_header]
+    begin = rows[first + heads]
     options = [repr(path), f"colspecs={places!r}", "header=None", f"names={names!r}"]
     options += [f"skiprows={begin}"] if begin else []
     is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
-    options += [f"nrows={last + 1 - first - has_header}"] if is_followed else []
+    options += [f"nrows={last + 1 - first - heads}"] if is_followed else []
     options += [f"encoding={encoding!r}"] if encoding != "utf-8" else []
     call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}))"
     import pandas as pd  # type: ignore[import-untyped]
@@ -159,8 +175,18 @@ def _by_gaps(
         frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
     except Exception:
         return {}
-    shown = [*range(max(0, begin - 4), begin), *rows[first + has_header :][:2]]
-    return profiled([frame], call=call) | {"raw": [lines[at][:RAW_WIDTH] for at in shown]}
+    shown = [*range(max(0, begin - 4), begin), *rows[first + heads :][:2]]
+    found = profiled([frame], call=call) | {"raw": [lines[at][:RAW_WIDTH] for at in shown]}
+    for column, (left, right) in zip(found["columns"], places, strict=False):
+        if label := " ".join(filter(None, (lines[at][left:right].strip() for at in rows[first + 1 : first + heads]))):
+            column["label"] = brief(label)
+    return found
+
+
+def _is_head(row: list[str], numbers: list[bool]) -> bool:
+    """Whether a row has words, and no number, where the rows below have numbers."""
+    there = [text for is_number, text in zip(numbers, row, strict=True) if is_number and text]
+    return bool(there) and not any(map(_PLACED_NUMBER.fullmatch, there))
 
 
 def _taken(lines: Iterable[str]) -> int:
@@ -197,7 +223,7 @@ def _calls(path: str, fields: list[Field], rows: list[str], skipped: int) -> lis
         gaps = "".join(_between(row, fields) for row in rows)
         if not gaps.strip() and _fit(fields, parts):
             places = [(each.begin - 1, each.end) for each in fields]
-            texts = {each.name: "str" for at, each in enumerate(fields) if each.is_text and _has_zeros(parts, at)}
+            texts = {each.name: "str" for at, each in enumerate(fields) if _is_code(each, parts, at)}
             typed = f", dtype={texts!r}" if texts else ""
             calls.append(f"pd.read_fwf({path!r}, colspecs={places!r}, header=None{skip}, names={names!r}{typed})")
     return [f"pl.from_pandas({each})" for each in calls]
@@ -208,16 +234,28 @@ def _between(row: str, fields: list[Field]) -> str:
     return "".join(row[end : each.begin - 1] for end, each in zip(ends, fields, strict=False))
 
 
-def _has_zeros(parts: list[list[str]], at: int) -> bool:
-    """Whether a column of text has digits with zeros before them, which a number would lose."""
-    return any(row[at].isdigit() and row[at].startswith("0") for row in parts)
+def _is_code(field: Field, parts: list[list[str]], at: int) -> bool:
+    """Whether a column of text has digits with zeros before them, which a number would lose; two may be a month."""
+    is_long = field.is_text or field.end - field.begin > 1
+    return (
+        field.is_text is not False and is_long and any(row[at].isdigit() and row[at].startswith("0") for row in parts)
+    )
 
 
 def _fit(fields: list[Field], parts: list[list[str]]) -> bool:
     """Whether there is a number, or nothing, wherever a note says that there is one."""
-    there = [row[at] for at, each in enumerate(fields) if not each.is_text for row in parts if row[at]]
+    there = [row[at] for at, each in enumerate(fields) if each.is_text is False for row in parts if row[at]]
     filled = sum(any(row[at] for row in parts) for at in range(len(fields)))
-    return 2 * filled > len(fields) and sum(bool(_PLACED_NUMBER.fullmatch(each)) for each in there) >= FITS * len(there)
+    # Where no form is told, each column has numbers or has none, and some have.
+    unsaid = [_share([row[at] for row in parts if row[at]]) for at, each in enumerate(fields) if each.is_text is None]
+    if unsaid and not (any(each >= FITS for each in unsaid) and all(not 1 - FITS < each < FITS for each in unsaid)):
+        return False
+    return 2 * filled > len(fields) and _share(there) >= FITS
+
+
+def _share(values: list[str]) -> float:
+    """The part of values that are numbers; 1 of none."""
+    return sum(bool(_PLACED_NUMBER.fullmatch(each)) for each in values) / len(values) if values else 1.0
 
 
 def _read(call: str, fields: list[Field], size: int, note: str) -> dict[str, Any]:
@@ -251,28 +289,38 @@ def _read(call: str, fields: list[Field], size: int, note: str) -> dict[str, Any
 
 @lru_cache(maxsize=64)
 def layouts(note: str) -> tuple[list[Field], ...]:
-    """The tables of columns with their places that a note has; none if it can't be read."""
+    """The tables of columns with their places that a note has, with forms if it tells any; none if it can't be read."""
     try:
         with open(note, "rb") as file:
             start = file.read(NOTE_SIZE)
     except OSError:
         return ()
+    lines = start.decode(encoding_of(start), "replace").splitlines()
+    return tuple(_listed(lines, _ENTRY)) or tuple(_listed(lines, _PLACE))
+
+
+def _listed(lines: list[str], form: re.Pattern[str]) -> Iterator[list[Field]]:
+    """The tables of columns of which each has a line of this form."""
     found: list[list[Field]] = [[]]
     labels: list[int] = []
-    for line in start.decode(encoding_of(start), "replace").splitlines():
-        if not (entry := _ENTRY.match(line)):
+    for line in lines:
+        if not (entry := form.match(line)):
             labels = _label_places(line) or labels
             continue
         begin, end = int(entry["begin"]), int(entry["end"] or entry["begin"])
         if (found[-1] and begin <= found[-1][-1].end) or len(found[-1]) >= MOST_FIELDS:
             found.append([])
-        name = entry["name"] or _name(_FILL.sub("  ", entry["rest"], count=1), labels)
+        told = entry.groupdict()
+        if "form" not in told and not entry["end"] and (not found[-1] or begin - found[-1][-1].end > MOST_BETWEEN):
+            continue  # a number alone begins many a sentence
+        name = told.get("name") or _name(_FILL.sub("  ", entry["rest"], count=1), labels)
         if begin <= end and begin > 0 and name:
             taken = {each.name for each in found[-1]}
             unique = name if name not in taken else f"{name} ({begin})"
             fill = _FILL.match(entry["rest"])
-            found[-1].append(Field(unique, begin, end, entry["form"][0].upper() in "ACS", fill[1] if fill else ""))
-    return tuple(each for each in found if len(each) >= FEWEST_FIELDS)
+            is_text = told["form"][0].upper() in "ACS" if "form" in told else None
+            found[-1].append(Field(unique, begin, end, is_text, fill[1] if fill else ""))
+    yield from (each for each in found if len(each) >= FEWEST_FIELDS)
 
 
 def _label_places(line: str) -> list[int]:
@@ -287,5 +335,6 @@ def _name(rest: str, labels: list[int]) -> str:
         words = rest.split()
         at = labels[0] - 2
         return words[at][:60] if at < len(words) else ""
-    parts = [each for each in re.split(r"\s{2,}|\t", rest.strip()) if each and not _PLACED_NUMBER.fullmatch(each)]
+    parts = [each for each in re.split(r"\s{2,}|\t", rest.strip()) if any(map(str.isalpha, each))]
+    parts = [each for each in parts if not _PLACED_NUMBER.fullmatch(each)]
     return parts[0][:60] if parts else ""

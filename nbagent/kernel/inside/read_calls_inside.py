@@ -36,8 +36,8 @@ NULLS = ("na", "nan", "null", "none", "nil")
 """Words that are null also in a column of text."""
 
 
-def read_call(table: TextTable, columns: list[dict[str, Any]]) -> str:
-    """The call that should read the file with these types."""
+def read_call(table: TextTable, columns: list[dict[str, Any]], *, is_inferred: bool = False) -> str:
+    """The call that should read the file with these types, naming columns to convert unless they are inferred."""
     options = []
     if table.separator != ",":
         options.append(f"separator={table.separator!r}")
@@ -66,7 +66,7 @@ def read_call(table: TextTable, columns: list[dict[str, Any]]) -> str:
     elif any(each["dtype"] in ("Date", "Datetime") for each in columns):
         options.append("try_parse_dates=True")
     padded = [each["name"] for each in columns if each.get("form") == "digits with leading zeros"]
-    padded = [*padded[:20], *(each["name"] for each in converted)]
+    padded = [*padded[:20], *(each["name"] for each in converted if not is_inferred)]
     if padded and not table.layout.is_block:
         options.append(f"schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in padded)}}}")
     if table.encoding == MIXED:
@@ -118,16 +118,22 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
     written = {each["name"]: each["written"] for each in [*_with_decimal_commas(table, found["columns"]), *converted]}
     problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]} | written
     conversion = _conversion(converted)
-    attempts = ["", ", infer_schema_length=None", ", infer_schema=False"]
-    for more in (each + lenient for lenient in ("", ", truncate_ragged_lines=True") for each in attempts):
-        call = f"{base[:-1]}{more}){conversion}"
+    several = ["", ", infer_schema_length=None", ", infer_schema=False"]
+    attempts = [(base, each + lenient) for lenient in ("", ", truncate_ragged_lines=True") for each in several]
+    if converted and is_whole:  # all of it is read: what was inferred is seen
+        short = read_call(table, found["columns"], is_inferred=True)
+        attempts = [(short, each) for each in several[:2]] + attempts
+    for start, more in attempts:
+        call = f"{start[:-1]}{more}){conversion}"
         try:
-            frame = eval(f"{base[:-1]}{more}{bounded}){conversion}", {"pl": pl, "Path": Path})  # noqa: S307 - made of reprs, in the sandbox
+            frame = eval(f"{start[:-1]}{more}{bounded}){conversion}", {"pl": pl, "Path": Path})  # noqa: S307 - made of reprs, in the sandbox
         except Exception as error:
             problem = f"{type(error).__name__}: {brief(str(error).splitlines()[0])}"
             continue
         types = {name: str(dtype) for name, dtype in frame.schema.items()}
         same = all(types.get(name, "").startswith(dtype) or dtype == "Boolean" for name, dtype in wanted.items())
+        if not same and start != base:
+            continue
         if not same and "infer_schema" not in more and not bounded:
             if not table.rows:
                 continue

@@ -78,7 +78,7 @@ class Layout:
         plain = [at for at, row in enumerate(rows) if row and not row[0].startswith(COMMENTS)]
         several = [at for at in plain if _width(rows[at]) > 1]  # what has one field is said of the table
         if 2 * sum(_width(rows[at]) == self.width for at in several) < len(several) and self.width > 1:
-            return plain[0]  # rows of any length: none of them is too short
+            return several[0]  # rows of any length: none of them is too short
         first = next((at for at in full if not rows[at][0].startswith(COMMENTS)), full[0] if full else 0)
         if (above := [at for at in several if at < first]) and self._are_rows(above, rows, first):
             self.is_block = True  # they have fewer fields than others, but are as many as no header has
@@ -141,7 +141,10 @@ class Layout:
         named = [at for at, row in enumerate(several) if self._has_names(row)]
         at = named[-1] if named and named[0] else 0  # the names of a first row stand; else those next to the values
         self.header, self.skipped, self.more = several[at] if several else [], self.skipped + at, self.more - at
-        return _joined([*several[:at], *several[at + 1 :]])
+        above = rows[self.skipped - 1] if self.skipped and not at else []
+        # A cell that goes over two rows stands in the upper one.
+        tall = ["" if name else text for name, text in zip(self.header, above, strict=False)]
+        return _joined([*several[:at], *several[at + 1 :], *([tall] if _width(above) > 1 else [])])
 
     def _named_above(self, rows: list[list[str]]) -> list[str]:
         """What rows above those of a table without a header say of its columns: parts of their names."""

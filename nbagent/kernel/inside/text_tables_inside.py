@@ -16,10 +16,12 @@ from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import Tally, described, tallied
 from nbagent.kernel.inside.footers_inside import first_rows, footer, with_last
 from nbagent.kernel.inside.read_calls_inside import by_pandas, read_call, tried
-from nbagent.kernel.inside.table_layout_inside import labelled
+from nbagent.kernel.inside.table_layout_inside import COMMENTS, labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, SNIFFED, TextTable, parsed
 
-RAW_LINES, RAW_WIDTH = 6, 400
+RAW_LINES, RAW_COMMENTS, RAW_WIDTH = 6, 24, 400
+RULES = "#/%-=*! \t"
+"""What a line of a header consists of that says nothing."""
 
 
 def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separator: str = "") -> dict[str, Any]:
@@ -67,8 +69,7 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
         notes.append(f"in two encodings: {table.odd_lines:,} of its lines in cp1252 (Latin-1), the others in UTF-8")
     if table.layout.is_odd or _is_renamed(tallies):
         header = table.lines[: table.skipped_lines + table.layout.more + 2 + table.layout.has_header]
-        # Before a table stands what it is; right above its rows, what their columns are.
-        header = header if len(header) <= RAW_LINES else [*header[:2], *header[2 - RAW_LINES :]]
+        header = head_of(header)
         if sum(not each.name.strip() for each in tallies) > 1:  # perhaps there are several tables, or none
             header = [line for line in table.lines[:30] if line.strip(f"{table.separator} ")][: 2 * RAW_LINES]
         found["raw"] = [line[:RAW_WIDTH] for line in header]
@@ -84,6 +85,13 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
     if notes:
         found["note"] = "; ".join(notes)
     return found
+
+
+def head_of(lines: list[str]) -> list[str]:
+    """Of the lines up to a table's rows, those that say most: what it is comes first, what its columns are last."""
+    told = [line for line in lines if line.strip(RULES)]
+    most = RAW_COMMENTS if lines[0].startswith(COMMENTS) else RAW_LINES
+    return told if len(told) <= most else [*told[:2], *told[2 - most :]]
 
 
 def _is_renamed(tallies: list[Tally]) -> bool:

@@ -53,7 +53,8 @@ DATES: list[tuple[str, str]] = [
     ("%d-%b-%Y", r"^\d{1,2}-[A-Za-z]{3}-\d{2,4}$"),
     ("%B %d, %Y", r"^[A-Za-z]{3,9}\.? \d{1,2}, \d{4}$"),
     ("%d %B %Y", r"^\d{1,2} [A-Za-z]{3,9} \d{4}$"),
-    ("%H:%M:%S", r"^\d{1,2}:\d{2}(?::\d{2})?$"),
+    ("%H:%M", r"^\d{1,2}:\d{2}$"),
+    ("%H:%M:%S", r"^\d{1,2}:\d{2}:\d{2}$"),
 ]
 """How dates and times are written."""
 TIME = DATES[1][1]
