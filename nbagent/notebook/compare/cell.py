@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from nbagent.core.events import Output
 from nbagent.notebook.compare import forms, tables, texts
 from nbagent.notebook.compare.forms import text_of
-from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.notes import is_mark
 from nbagent.notebook.compare.texts import BY_CHANCE, EVERY_RUN, HTML, MOST, NO_SEED, PLAIN, Context, Difference, label
 from nbagent.notebook.compare.widgets import BEYOND, WIDGET
@@ -109,9 +108,6 @@ def _compare_piece(
     if key[0] == TRACEBACK:
         if not context.same_programs or any(each.what == "error" for each in found.differences):
             return
-        if len({_masked(run.get(key, ""), context) for run in (other, *more)}) > 1:
-            found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
-            return
     if key not in one or key not in other:
         cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
         lost, new = ("missing", "") if key not in other else ("", "new")
@@ -128,10 +124,9 @@ def _compare_piece(
         found.pictures.append(Pair(*key, one[key], other[key], drawn))
     else:
         _compare_text(key, one[key], other[key], others, context, found)
-
-
-def _masked(text: str, context: Context) -> str:
-    return masked(text, context.strictness.masks)
+    if key[0] == TRACEBACK and any(each.is_unstable for each in found.differences):
+        found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
+        found.differences = [each for each in found.differences if each.what != TRACEBACK or not each.is_unstable]
 
 
 def _once(differences: Sequence[Difference]) -> Iterator[Difference]:

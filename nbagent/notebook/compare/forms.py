@@ -41,8 +41,6 @@ _NAMES = re.compile(
 )
 """Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
 _WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
-_PREFORMATTED = re.compile(r"<pre\b[^<>]*>((?>(?:[^<]++|<(?!/?pre\b))*))", re.I)
-_TAG = re.compile(r"<[^<>]*>")
 _OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
 _DRAWING = re.compile(
     r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
@@ -141,7 +139,15 @@ def looks(markup: str) -> str:
 
 def preformatted(markup: str) -> str:
     """The text of HTML in which spaces are seen."""
-    return "\n\n".join(unescape(_TAG.sub("", found[1])) for found in _PREFORMATTED.finditer(markup))
+    found, opened = list[str](), [False]
+    for text, name, attributes in parts(markup):
+        found += [text] if opened[-1] else []
+        if name.startswith("/"):
+            found += ["\n\n"] if opened.pop() and not opened[-1] else []
+        elif name and name not in VOID:
+            styled = any(key == "style" and "white-space" in value for key, value in attributes)
+            opened.append(opened[-1] or name == "pre" or styled)
+    return "".join(found)
 
 
 def _mark(name: str, attributes: Iterable[tuple[str, str]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nbagent.notebook.compare.tokens import Change, Token
 
@@ -13,6 +13,7 @@ CHANCE = 3
 """Characters beside a change in an id that two runs may have in common by chance."""
 _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
+_HEX = re.compile(r"[\da-f_-]+")
 _BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 
 
@@ -69,3 +70,26 @@ def _bytes_around(number: int, found: Sequence[Token]) -> range:
 def tokens_at(begin: int, end: int) -> range:
     """The numbers of the tokens at a place; an empty one stands for the next token."""
     return range(begin, max(end, begin + 1))
+
+
+def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
+    """Whether an id may be another one of those that fresh runs have: as long, of the same letters, with no new signs."""
+    one, others = _piece(stored), [*map(_piece, fresh)]
+    if "\\" in one:
+        return True  # bytes
+    new = _APART.intersection(each.text for each in stored).difference(*others)
+    lengths = [*map(len, others)]
+    is_hex = _HEX.fullmatch(one) is not None or not all(map(_HEX.fullmatch, others))
+    return not new and min(lengths) - CHANCE <= len(one) <= max(lengths) + CHANCE and is_hex
+
+
+def _piece(found: Sequence[Token]) -> str:
+    """Tokens with what stands beside them up to spaces and signs that end an id; those of one line."""
+    if not found:
+        return ""
+    row, begin, end = found[0].row, found[0].start, found[-1].start + len(found[-1].text)
+    while begin and not row[begin - 1].isspace() and row[begin - 1] not in _APART:
+        begin -= 1
+    while end < len(row) and not row[end].isspace() and row[end] not in _APART:
+        end += 1
+    return row[begin:end]

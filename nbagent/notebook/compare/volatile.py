@@ -91,7 +91,8 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
             return True
         if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
             return True
-    by_chance = differs_again or _digits(fresh) < SURE or (_is_tick(stored) and _is_tick(fresh))
+    few = differs_again or _digits(fresh) < SURE
+    by_chance = few or (_is_tick(stored) and _is_tick(fresh))
     if reads_clock and by_chance and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
@@ -99,7 +100,8 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
         return False
     if taken is None or _taken(stored) is None:
         return False
-    return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+    few |= _digits(fresh) < EXACT and _is_near(stored, fresh, 0.1)
+    return few and taken <= 1.5 * moments.elapsed + 1
 
 
 def is_other_span(stored: Token, fresh: Token, moments: Moments, *, differs_again: bool) -> bool:
@@ -120,16 +122,21 @@ def is_other_span(stored: Token, fresh: Token, moments: Moments, *, differs_agai
 
 def is_memory(stored: Token, fresh: Token) -> bool:
     """Whether both are amounts of memory, or shares of it, that are near to each other: runs may agree by chance."""
-    one, other = number(stored), number(fresh)
-    if one is None or other is None or abs(one - other) > 0.25 * abs(other):
+    if not _is_near(stored, fresh, 0.25):
         return False
     units = [_OF_MEMORY.match(each.row, each.start + len(each.text)) for each in (stored, fresh)]
     return all(unit and ("%" not in unit[0] or _MEMORY.search(unit.string)) for unit in units)
 
 
+def _is_near(stored: Token, fresh: Token, share: float) -> bool:
+    """Whether two numbers differ by no more than a share of them."""
+    one, other = (seconds(each) if each.kind == "quantity" else number(each) for each in (stored, fresh))
+    return one is not None and other is not None and abs(one - other) <= share * abs(other)
+
+
 def _is_measured(token: Token) -> bool:
     """Whether a clock may have given a factor or a rate on which two runs agree: from short times, with few values."""
-    return _digits(token) < SURE or (token.kind == "rate" and "/m" not in token.text)
+    return _digits(token) < SURE
 
 
 def _is_tiny(token: Token) -> bool:
