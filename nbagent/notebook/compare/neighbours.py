@@ -9,6 +9,8 @@ from nbagent.notebook.compare.tokens import Change, Token
 
 WIDEST = 1_000
 """Characters of bytes that are taken as one."""
+TWICE = 2
+"""Runs from which on what an id has in all of them is of its kind."""
 CHANCE = 3
 """Characters beside a change in an id that two runs may have in common by chance."""
 _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
@@ -79,7 +81,7 @@ def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
         return True  # bytes
     new = _APART.intersection(each.text for each in stored).difference(*others)
     lengths = [*map(len, others)]
-    is_hex = _HEX.fullmatch(one) is not None or not all(map(_HEX.fullmatch, others))
+    is_hex = _HEX.fullmatch(one) is not None or len(others) < TWICE or not all(map(_HEX.fullmatch, others))
     return not new and min(lengths) - CHANCE <= len(one) <= max(lengths) + CHANCE and is_hex
 
 

@@ -261,7 +261,9 @@ def _changes(
         room.changes -= 1
         differs_again = not unstable.isdisjoint(tokens_at(*change.place)) or _is_coarse(change, timed, context)
         runs = [change.fresh, *others.get(change.place[0], ())]
-        excuse, cause = _judge(change, runs, context, again=differs_again, markup=markup)
+        excuse, cause = _judge(
+            change, runs, context, again=differs_again, balanced=len(one) == len(other), markup=markup
+        )
         if excuse and _is_same_name(change, names):
             excused.add(excuse)
             continue
@@ -296,7 +298,13 @@ def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
 
 
 def _judge(
-    change: Change, runs: Sequence[Sequence[Token]], context: Context, *, again: bool, markup: bool
+    change: Change,
+    runs: Sequence[Sequence[Token]],
+    context: Context,
+    *,
+    again: bool,
+    balanced: bool,
+    markup: bool,
 ) -> tuple[str, str]:
     """Why a change doesn't count, in a word; else an empty word, and the cause of the change as far as it is known.
 
@@ -305,6 +313,7 @@ def _judge(
         runs: What stands there in fresh runs.
         context: What is known of the cell.
         again: Whether fresh runs differ there, too.
+        balanced: Whether both have as many words and signs in all.
         markup: Whether names are made up by libraries.
     """
     reads, both = context.reads, [*change.stored, *change.fresh]
@@ -316,7 +325,7 @@ def _judge(
             return "id", ""
         timed = reads.clock and not reads.shows_samples
         timed &= all(each.kind in TIMED or each.kind == "sign" for each in both)
-        if again and timed and (all(change[:2]) or _LARGER.search(both[0].before)):
+        if again and timed and (all(change[:2]) or balanced or _LARGER.search(both[0].before)):
             return "timing", ""
     else:
         excuses = [
@@ -363,7 +372,7 @@ def _excuse(
         return "id"
     # Libraries make names up, and no numbers with a point: these are what a chart draws.
     named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
-    if again and (named or is_id(stored) or is_id(fresh)):
+    if again and (named or is_id(stored) or is_id(fresh) or fresh.before.endswith('id="')):
         return "id" if is_alike([stored], runs) else ""
     again = again and not (reads.shows_samples and fresh.kind == "number")
     if again and reads.ident and not (fresh.kind == "number" and "." in fresh.text):
