@@ -211,7 +211,7 @@ for _ in range(25):  # more than is told of a cell
 now, today = dt.datetime.{}, dt.date.{}
 day = ["Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"][today.weekday()]
 print(day, "morning" if now.hour < 12 else "evening", 333, time.perf_counter())
-print(f"{now:%A %B}", now.hour, now.minute, time.{})
+print(f"{{now:%A %B}}", now.hour, now.minute, time.{})
 print("next Friday:", today + dt.timedelta((4 - today.weekday()) % 7 or 7), (today - dt.date(1990, 6, 15)).days // 7)
 time.strftime("%j", time.{}) + " of 366"
 """
@@ -233,7 +233,7 @@ time.strftime("%j", time.{}) + " of 366"
 
 
 async def test_parts_of_a_moment_that_nobody_names_differ_with_the_clock(tmp_path: Path) -> None:
-    """Another client's notebook needn't say when it ran: what another clock changes is of the clock, and nothing else."""
+    """Another client's notebook needn't say when it ran: what another clock changes is of the clock."""
     code = """import datetime as dt
 now = dt.datetime.now()
 print(f"{now:%A %B}", now.day, now.hour, now.date(), dt.date.today() - dt.timedelta(7), 11)"""

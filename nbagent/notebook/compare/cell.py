@@ -105,9 +105,9 @@ def _compare_piece(
     key: tuple[str, str], one: _Pieces, other: _Pieces, more: Sequence[_Pieces], context: Context, found: Comparison
 ) -> None:
     """Compare what differs between two runs by the name of `key`."""
-    if key[0] == TRACEBACK:
-        if not context.same_programs or any(each.what == "error" for each in found.differences):
-            return
+    is_other_error = not context.same_programs or any(each.what == "error" for each in found.differences)
+    if key[0] == TRACEBACK and is_other_error:
+        return
     if key not in one or key not in other:
         cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
         lost, new = ("missing", "") if key not in other else ("", "new")

@@ -69,9 +69,9 @@ def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
         if stored.kind != fresh.kind or not is_moment(stored, moments.stored, moments.zones):
             return False
         unit = 1000.0 ** ((len(fresh.text.partition(".")[0]) - 10) // 3)  # seconds, or a thousandth of them, and so on
-        one, other = ((number(each) or 0.0) / unit for each in (stored, fresh))
-        room = moments.early + 1.5 * moments.elapsed + 120 if one % QUARTER or other % QUARTER else DAY
-        return any(abs(other - one - (moments.fresh - moments.stored) - step) <= room for step in (0, HOUR, -HOUR))
+        was, now = ((number(each) or 0.0) / unit for each in (stored, fresh))
+        room = moments.early + 1.5 * moments.elapsed + 120 if was % QUARTER or now % QUARTER else DAY
+        return any(abs(now - was - (moments.fresh - moments.stored) - step) <= room for step in (0, HOUR, -HOUR))
     one, other = _days(stored.text, moments.stored), _days(fresh.text, moments.fresh)
     return any(_day(moments.stored, zone) in one and _day(moments.fresh, zone) in other for zone in moments.zones)
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
-from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, parts, unescape
+from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, parts
 from nbagent.safety.sanitize.nesting import VOID
-from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
 _DRAWN = re.compile(
@@ -34,22 +33,6 @@ _NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*"
 _DIGIT = re.compile(r"\d")
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
-_PARTS = re.compile(r"""<!(?:--.*?(?:-->|\Z)|\[CDATA\[.*?(?:\]\]>|\Z))|<[^<>]*>""", re.DOTALL)
-"""The parts of a drawing: comments and text of others, in which nothing is a name, and elements."""
-_NAMES = re.compile(
-    r"""((?<![\w:-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})(?=["')]|&quot;)"""
-)
-"""Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
-_WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
-_OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
-_DRAWING = re.compile(
-    r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
-    r"p|br|li|lineargradient|radialgradient|stop|marker|filter|fe\w+|a|style|metadata|title|desc|\w+:\w+",
-    re.I,
-)
-"""Elements of a drawing."""
-_BY_PART = re.compile(r"\\|\[\s*id\b", re.I)
-"""How a rule of style uses a name that stands nowhere as it is."""
 
 
 def text_of(value: Any) -> str:
@@ -90,7 +73,7 @@ def is_drawn(markup: str) -> bool:
 
 def read(mime: str, text: str) -> str:
     """A representation as text in which what differs with every run is as little as possible."""
-    by_mime: dict[str, Callable[[str], str]] = {SVG: _renamed, PDF: unpacked, "text/html": unpacked_in}
+    by_mime: dict[str, Callable[[str], str]] = {PDF: unpacked, "text/html": unpacked_in}
     return by_mime.get(mime, _with_numbers if mime.endswith("json") else str)(text)
 
 
@@ -161,40 +144,3 @@ def _mark(name: str, attributes: Iterable[tuple[str, str]]) -> str:
     shown += [f"id={id}"] if id and (is_of_page(id) or not _DIGIT.search(id)) else []
     is_compared = name in _PLAIN or name in tables.KEPT or not name
     return " ".join([*([] if is_compared and not shown else [name]), *sorted(shown)])
-
-
-def _renamed(drawing: str) -> str:
-    """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
-    order = {name: f"N{number}" for number, name in enumerate(_made_up(drawing))}
-
-    def with_numbers(part: re.Match[str]) -> str:
-        if part[0].startswith("<!"):
-            return part[0]
-        return _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), part[0])
-
-    return _PARTS.sub(with_numbers, drawing) if order else drawing
-
-
-def _is_plain(name: str) -> bool:
-    """Whether what an element of that name contains is read as elements and text, and nothing else."""
-    return name.lower() in _PLAIN or _DRAWING.fullmatch(name) is not None
-
-
-def _made_up(drawing: str) -> Iterator[str]:
-    """The names in a drawing that nothing but an address uses: no rule of style, no animation, and nobody who reads."""
-    names = dict[str, None]()
-
-    def without(part: re.Match[str]) -> str:
-        if part[0].startswith("<!"):
-            return part[0]
-        names.update((each[2], None) for each in _NAMES.finditer(part[0]) if each[1].startswith("id"))
-        return _NAMES.sub(" ", part[0])
-
-    rest = _PARTS.sub(without, drawing)
-    if not names or _BY_PART.search(rest) or not all(map(_is_plain, set(_OPENED.findall(rest)))):
-        return
-    used = set[str]()
-    for word in {*_WORDS.findall(rest), *(_WORDS.findall(unescape(rest)) if "&" in rest else ())}:
-        parts = re.split(r"[.:]", word)
-        used.update((word, *(word[: len(".".join(parts[:end]))] for end in range(1, min(len(parts), 9)))))
-    yield from (name for name in names if name not in used)

@@ -22,7 +22,16 @@ _SEQUENCE = re.compile(r"\x1b\[([\d;:]{0,200})m|\x1b\[[0-9;?]{0,40}[A-Za-ln-z]")
 _STYLES = {1: "weight", 2: "weight", 3: "italic", 4: "underline", 7: "inverse", 8: "hidden", 9: "strike"}
 _COLOURS = {3: "front", 9: "front", 4: "back", 10: "back"}
 """What numbers set, of which 30 to 37 and 90 to 97 are colours of text."""
-_ENDS = {39: "front", 49: "back", 22: "weight", 23: "italic", 24: "underline", 27: "inverse", 28: "hidden", 29: "strike"}
+_ENDS = {
+    39: "front",
+    49: "back",
+    22: "weight",
+    23: "italic",
+    24: "underline",
+    27: "inverse",
+    28: "hidden",
+    29: "strike",
+}
 _SEEN = {*map(str, range(31, 37)), *map(str, range(91, 97))}
 """Colours of text that is seen on any page, which is white, black or grey."""
 _HIDING = frozenset({"front", "back", "inverse", "hidden", "other"})
@@ -54,8 +63,8 @@ def moved(stored: str, *fresh: str, wraps: bool) -> tuple[str, str] | None:
     one, *runs = (_lines(each) for each in (stored, *fresh))
     words, *known = ([each.words for each in run] for run in (one, *runs))
     if not wraps and words not in known and [*chain(*words)] in ([*chain(*each)] for each in known):
-        pairs = enumerate(zip(words, known[0], strict=False))
-        return one[next((at for at, pair in pairs if pair[0] != pair[1]), -1)].row, ""
+        same = [pair[0] == pair[1] for pair in zip(words, known[0], strict=False)]
+        return one[same.index(False) if False in same else -1].row, ""
     seen: list[list[tuple[bool, str]]] = [[] for _ in one]
     for run, others in zip(runs, known, strict=True):
         places = [*range(len(one))] if len(run) == len(one) else _places(words, others)

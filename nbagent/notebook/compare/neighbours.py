@@ -75,7 +75,7 @@ def tokens_at(begin: int, end: int) -> range:
 
 
 def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
-    """Whether an id may be another one of those that fresh runs have: as long, of the same letters, with no new signs."""
+    """Whether an id may be one of those that fresh runs have: as long, of the same letters, with no new signs."""
     one, others = _piece(stored), [*map(_piece, fresh)]
     if "\\" in one:
         return True  # bytes

@@ -47,11 +47,11 @@ _NAMED = re.compile(r"[A-Za-z][^\w<>|│┃]*$")
 _LARGER = re.compile(r"\d ?(?:d|days?|h|hrs?|hours?|m|mins?|minutes?)(?: and|,)? ?$")
 """What stands before the smaller part of a duration, which may be none."""
 _WORD = re.compile(r"\S+")
-_LISTED = re.compile(r"^\s*\d+\s|[\[\]{}]")
+_LISTED = re.compile(r"^\s*\d+\s|^[\[{]|[\]}]$")
 _SET = re.compile(r"\{([^{}:]{1,20000})\}")
 _ELEMENT = re.compile(
     # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
-    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+"""
+    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|[^,'"()\[\]{}<>])+"""
 )
 
 
@@ -252,6 +252,9 @@ def _changes(
     timed, told = {other[n].line for n in unstable if n < len(other)}, 0
     names: dict[tuple[int, str], str] = {}
     for change in changes(one, other, tolerance=tolerance):
+        ids = _ids(change)
+        if ids and names.get((0, ids[0])) == ids[1]:
+            continue  # drawings use theirs over and over
         line = (change.stored or change.fresh)[0].line
         of = numbers[0 if change.stored else 1]
         where = f"line {of[line - 1] if line <= len(of) else line}"
@@ -264,7 +267,7 @@ def _changes(
         excuse, cause = _judge(
             change, runs, context, again=differs_again, balanced=len(one) == len(other), markup=markup
         )
-        if excuse and _is_same_name(change, names):
+        if excuse and (ids is None or all(names.setdefault((n, ids[n]), ids[1 - n]) == ids[1 - n] for n in (0, 1))):
             excused.add(excuse)
             continue
         shown = _show(change.stored, change.fresh), _show(change.fresh, change.stored)
@@ -273,12 +276,11 @@ def _changes(
             return  # nobody is told of more
 
 
-def _is_same_name(change: Change, names: dict[tuple[int, str], str]) -> bool:
-    """Whether an id stands where the same one stood before: another one would be of something else."""
-    if len(change.stored) != 1 or len(change.fresh) != 1 or not (is_id(change.stored[0]) and is_id(change.fresh[0])):
-        return True
-    one, other = change.stored[0].text, change.fresh[0].text
-    return names.setdefault((0, one), other) == other and names.setdefault((1, other), one) == one
+def _ids(change: Change) -> tuple[str, str] | None:
+    """Two ids of which one stands for the other. Where a third one does, something has become another's."""
+    one, other = change.stored, change.fresh
+    both = len(one) == len(other) == 1 and is_id(one[0]) and is_id(other[0])
+    return (one[0].text, other[0].text) if both else None
 
 
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
@@ -375,7 +377,8 @@ def _excuse(
     if again and (named or is_id(stored) or is_id(fresh) or fresh.before.endswith('id="')):
         return "id" if is_alike([stored], runs) else ""
     again = again and not (reads.shows_samples and fresh.kind == "number")
-    if again and reads.ident and not (fresh.kind == "number" and "." in fresh.text):
+    measured = fresh.kind == "quantity" or (fresh.kind == "number" and "." in fresh.text)
+    if again and reads.ident and not measured:
         return "id" if is_alike([stored], runs) else ""
     if in_step and not unknown and reads.clock and stored.kind == fresh.kind == "date":
         return ""  # a run at the moment of the notebook tells

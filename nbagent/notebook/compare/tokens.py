@@ -111,7 +111,7 @@ class Change(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text, without spaces; three dots are one sign, and a table's lines are all as long: their width follows values."""
+    """The tokens of a text, without spaces; a table's lines are all as long, since their width follows values."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for match in _TOKENS.finditer(line):

@@ -145,4 +145,12 @@ def test_what_fits_no_clock_is_a_difference_where_code_reads_one(stored: str, fr
     here = Moments(stored=THEN, fresh=NOW, elapsed=3.0, zones=(0,), early=60.0)
     assert compared(stored, fresh, fresh, code=code, moments=here).differences
     then = f"{datetime.fromtimestamp(THEN, UTC):%A, %d %B %Y at %H:%M %F %T+0000} {THEN:.2f}"
-    assert compared(then, *[f"{datetime.fromtimestamp(NOW, UTC):%A, %d %B %Y at %H:%M %F %T+0000} {NOW:.2f}"] * 2, code=code, moments=here).differences == []
+    assert (
+        compared(
+            then,
+            *[f"{datetime.fromtimestamp(NOW, UTC):%A, %d %B %Y at %H:%M %F %T+0000} {NOW:.2f}"] * 2,
+            code=code,
+            moments=here,
+        ).differences
+        == []
+    )

@@ -61,6 +61,9 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
         ("grew 3.512x", "grew 3.514x"),
         ("f=1.035e-05", "f=9.035e-05"),
         ("residual 2e-14", "residual 2e-15"),
+        ("timeout 45.5 s", "timeout 12.5 s"),
+        ("window 5 min 30 s", "window 5 min"),
+        ("price 125,304 rows/s", "price 225,304 rows/s"),
     ],
 )
 def test_a_cell_that_reads_a_clock_shows_results_too(stored: str, fresh: str) -> None:
@@ -201,6 +204,8 @@ def test_what_only_measures_shows_no_result() -> None:
     assert compared("1054128 KB 139", "1054124 KB 98", "1054124 KB 98", code=code).excused == {"measure"}
     assert compared("3 rows 139", "9 rows 139", "9 rows 139", code="print(len(t), 'rows', gc.collect())").differences
     assert compared("3 rows 139", "9 rows 139", "9 rows 139", code="print(len(t), 'rows', f())").differences
+    for code in ("print('9 rows', gc.collect())", "!echo 9 rows; free", "!echo 9 free"):
+        assert compared("3 rows 139", "9 rows 139", "9 rows 139", code=code).differences
 
 
 @pytest.mark.parametrize(
