@@ -39,6 +39,13 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _LINES = re.compile(r"[\u2500-\u259f]")
 """What progress bars are drawn of."""
 _COLUMNS = re.compile(r"\S(?: {2}|\t)\s*\S")
+_WORD = re.compile(r"\S+")
+_LISTED = re.compile(r"^\s*\d+\s|^[\[{]|[\]}]$")
+_SET = re.compile(r"\{([^{}:]{1,20000})\}")
+_ELEMENT = re.compile(
+    # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
+    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|[^,'"()\[\]{}<>])+"""
+)
 _Words = tuple[str, ...]
 _Span = tuple[int, int]
 
@@ -60,7 +67,7 @@ def moved(stored: str, *fresh: str, wraps: bool) -> tuple[str, str] | None:
         fresh: Those of fresh runs.
         wraps: Whether lines may end elsewhere, as where a terminal is wider.
     """
-    one, *runs = (_lines(each) for each in (stored, *fresh))
+    one, *runs = (_lines(_SEQUENCE.sub("", each)) for each in (stored, *fresh))
     words, *known = ([each.words for each in run] for run in (one, *runs))
     if not wraps and words not in known and [*chain(*words)] in ([*chain(*each)] for each in known):
         same = [pair[0] == pair[1] for pair in zip(words, known[0], strict=False)]
@@ -224,3 +231,26 @@ def _set(state: dict[str, str], sequence: str | None) -> None:
             state[_STYLES[number]] = str(number)
         elif number // 10 in _COLOURS and number % 10 < 8:
             state[_COLOURS[number // 10]] = str(number)
+
+
+def is_reordered(stored: str, fresh: str) -> bool:
+    """Whether two texts have the same words and numbers."""
+    one, other = (sorted(re.findall(r"[^\W\d]+|\d+", each)) for each in (stored, fresh))
+    return one == other
+
+
+def elements(text: str, rows: Sequence[Sequence[str]] = ()) -> list[list[str]]:
+    """What a text lists, in the order of the alphabet: rows or lines without their numbers, elements of lists."""
+    lines = [" ".join(row) for row in rows] or text.splitlines()
+    return sorted(sorted(map(str.strip, _element_of(line).findall(_LISTED.sub("", line)))) for line in lines)
+
+
+def _element_of(row: str) -> re.Pattern[str]:
+    """Words, in a row that has nothing but numbers, or none; else what commas part: a word may say what a number is."""
+    mixed = re.search(r"\d", row) and re.search(r"[^\W\d_]", row)
+    return _ELEMENT if "," in row or mixed else _WORD
+
+
+def sorted_sets(text: str) -> str:
+    """A text in which the elements of each set come in the order of the alphabet."""
+    return _SET.sub(lambda found: "{" + ", ".join(sorted(map(str.strip, _ELEMENT.findall(found[1])))) + "}", text)

@@ -11,10 +11,14 @@ WIDEST = 1_000
 """Characters of bytes that are taken as one."""
 TWICE = 2
 """Runs from which on what an id has in all of them is of its kind."""
+SHORTEST = 5
+"""Characters of an id."""
 CHANCE = 3
 """Characters beside a change in an id that two runs may have in common by chance."""
 _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
+_SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
+"""Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
 _HEX = re.compile(r"[\da-f_-]+")
 _BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 
@@ -74,6 +78,14 @@ def tokens_at(begin: int, end: int) -> range:
     return range(begin, max(end, begin + 1))
 
 
+def is_id(token: Token) -> bool:
+    """Whether a token looks made up: a UUID, or letters and digits in one that are no number such as 3.2e-12."""
+    text = token.text
+    mixed = len(text) >= SHORTEST and re.search(r"\d", text) and re.search(r"[A-Za-z]", text)
+    is_one = token.kind in ("word", "number") and mixed and not _SCIENTIFIC.fullmatch(text)
+    return token.kind == "uuid" or bool(is_one)
+
+
 def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
     """Whether an id may be one of those that fresh runs have: as long, of the same letters, with no new signs."""
     one, others = _piece(stored), [*map(_piece, fresh)]
@@ -95,3 +107,10 @@ def _piece(found: Sequence[Token]) -> str:
     while end < len(row) and not row[end].isspace() and row[end] not in _APART:
         end += 1
     return row[begin:end]
+
+
+def ids_of(change: Change) -> tuple[str, str] | None:
+    """Two ids of which one stands for the other. Where a third one does, something has become another's."""
+    one, other = change.stored, change.fresh
+    both = len(one) == len(other) == 1 and is_id(one[0]) and is_id(other[0])
+    return (one[0].text, other[0].text) if both else None

@@ -14,10 +14,10 @@ from nbagent.notebook.compare import forms, layout, tables
 from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_named
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.narrow import Narrowed, narrowed
-from nbagent.notebook.compare.neighbours import apart_of, is_alike, tokens_at
+from nbagent.notebook.compare.neighbours import apart_of, ids_of, is_alike, is_id, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
-from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_other_span, is_process
+from nbagent.notebook.compare.volatile import Processes, is_duration, is_memory, is_other_span, is_process
 
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
@@ -46,13 +46,6 @@ REORDERED = f"{ORDER}; {EVERY_RUN}"
 _NAMED = re.compile(r"[A-Za-z][^\w<>|│┃]*$")
 _LARGER = re.compile(r"\d ?(?:d|days?|h|hrs?|hours?|m|mins?|minutes?)(?: and|,)? ?$")
 """What stands before the smaller part of a duration, which may be none."""
-_WORD = re.compile(r"\S+")
-_LISTED = re.compile(r"^\s*\d+\s|^[\[{]|[\]}]$")
-_SET = re.compile(r"\{([^{}:]{1,20000})\}")
-_ELEMENT = re.compile(
-    # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
-    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|[^,'"()\[\]{}<>])+"""
-)
 
 
 class Difference(NamedTuple):
@@ -174,12 +167,14 @@ def differences(
     if Counter("".join(stored.split())) != Counter("".join(fresh.split())):
         return found
     unstable = any(each.is_unstable for each in found)
-    sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
+    sets = not context.ordered and layout.sorted_sets(stored) == layout.sorted_sets(fresh)
+    rows = [tables.html_rows(each) if key[1] == HTML else [] for each in (stored, fresh)]
+    listed = [*map(layout.elements, (stored, fresh), rows)]
     any_order = context.reads.unordered or (unstable and context.reads.concurrent)
-    if sets or (any_order and _elements(key[1], stored) == _elements(key[1], fresh)):
+    if sets or (any_order and listed[0] == listed[1]):
         excused.add("order")
         return []
-    if not _is_reordered(stored, fresh):
+    if not layout.is_reordered(stored, fresh):
         return found
     return [found[0]._replace(cause=REORDERED if unstable else ORDER)]
 
@@ -195,29 +190,6 @@ def _drawn(key: tuple[str, str], given: Sequence[str], context: Context) -> list
     """Text that is drawn in colours in which no run drew it: they say what it means, and those of the page hide it."""
     row = layout.coloured(*given, exact=context.same_programs)
     return [Difference(label(*key), "colours", *map(_quoted, row))] if row else []
-
-
-def _is_reordered(stored: str, fresh: str) -> bool:
-    """Whether two texts have the same words and numbers."""
-    one, other = (sorted(re.findall(r"[^\W\d]+|\d+", each)) for each in (stored, fresh))
-    return one == other
-
-
-def _elements(mime: str, text: str) -> list[list[str]]:
-    """What a text lists, in the order of the alphabet: lines or rows without their numbers, elements of lists."""
-    rows = [" ".join(row) for row in tables.html_rows(text)] if mime == HTML else text.splitlines()
-    return sorted(sorted(map(str.strip, _element_of(row).findall(_LISTED.sub("", row)))) for row in rows)
-
-
-def _element_of(row: str) -> re.Pattern[str]:
-    """Words, in a row that has nothing but numbers, or none; else what commas part: a word may say what a number is."""
-    mixed = re.search(r"\d", row) and re.search(r"[^\W\d_]", row)
-    return _ELEMENT if "," in row or mixed else _WORD
-
-
-def _sorted_sets(text: str) -> str:
-    """A text in which the elements of each set come in the order of the alphabet."""
-    return _SET.sub(lambda found: "{" + ", ".join(sorted(map(str.strip, _ELEMENT.findall(found[1])))) + "}", text)
 
 
 def _beyond(key: tuple[str, str], parts: Sequence[Narrowed], context: Context) -> Difference:
@@ -252,7 +224,7 @@ def _changes(
     timed, told = {other[n].line for n in unstable if n < len(other)}, 0
     names: dict[tuple[int, str], str] = {}
     for change in changes(one, other, tolerance=tolerance):
-        ids = _ids(change)
+        ids = ids_of(change)
         if ids and names.get((0, ids[0])) == ids[1]:
             continue  # drawings use theirs over and over
         line = (change.stored or change.fresh)[0].line
@@ -274,13 +246,6 @@ def _changes(
         yield Difference(label(*key), one_line(spots.place(change), LONGEST_LABEL) or where, *shown, cause)
         if (told := told + 1) == MOST:
             return  # nobody is told of more
-
-
-def _ids(change: Change) -> tuple[str, str] | None:
-    """Two ids of which one stands for the other. Where a third one does, something has become another's."""
-    one, other = change.stored, change.fresh
-    both = len(one) == len(other) == 1 and is_id(one[0]) and is_id(other[0])
-    return (one[0].text, other[0].text) if both else None
 
 
 def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:

@@ -24,8 +24,6 @@ _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$",
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
-_SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
-"""Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
 _OF_PROCESS = re.compile(r"(?:pid|proc|process|kernel)(?: ?id)?\W*$", re.I)
 _OF_PARENT = re.compile(r"(?:ppid|parent(?:[ _]?p?id)?)\W*$", re.I)
 _LABELS = re.compile(
@@ -160,18 +158,6 @@ def _taken(token: Token) -> float | None:
 def _digits(token: Token) -> int:
     found = re.search(r"[\d.,]+", token.text)
     return len(re.sub(r"\D", "", found[0]).lstrip("0")) if found else 0
-
-
-def is_id(token: Token) -> bool:
-    """Whether a token looks made up: a UUID, or letters and digits in one that are no number such as 3.2e-12."""
-    if token.kind == "uuid":
-        return True
-    text = token.text
-    return not _SCIENTIFIC.fullmatch(text) and (
-        token.kind in ("word", "number")
-        and len(text) >= 5
-        and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
-    )
 
 
 def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool, own: bool, logged: bool) -> bool:

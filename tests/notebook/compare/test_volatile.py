@@ -9,10 +9,11 @@ from notebook.compare.shared import MOMENTS, NOW, THEN, TIMED, compared, stream
 
 from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.dates import Moments
+from nbagent.notebook.compare.neighbours import is_id
 from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context
 from nbagent.notebook.compare.tokens import tokens
-from nbagent.notebook.compare.volatile import Processes, is_id
+from nbagent.notebook.compare.volatile import Processes
 
 
 @pytest.mark.parametrize(
