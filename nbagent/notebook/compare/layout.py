@@ -1,4 +1,4 @@
-"""How text is laid out and coloured, where its words are the same: both can hide a result, or give it to another. Pure.
+"""How text is laid out, coloured and ordered, where its words are the same: each can give a result to another. Pure.
 
 A number of a table without lines belongs to the column below whose name it stands, and text in the colour of the page
 isn't seen.
