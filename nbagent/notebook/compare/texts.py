@@ -14,7 +14,7 @@ from nbagent.notebook.compare import forms, layout, tables
 from nbagent.notebook.compare.dates import Moments, is_as_far, is_clock, is_in_step, is_moment, is_named
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.narrow import Narrowed, narrowed
-from nbagent.notebook.compare.neighbours import apart_of, ids_of, is_alike, is_id, tokens_at
+from nbagent.notebook.compare.neighbours import SHORTEST, apart_of, ids_of, is_alike, is_id, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
 from nbagent.notebook.compare.volatile import Processes, is_duration, is_memory, is_other_span, is_process
@@ -339,8 +339,9 @@ def _excuse(
     known = {"others": reads.processes, "own": reads.own_process, "logged": reads.logs_process}
     if (reads.ident or reads.logs_process) and is_process(stored, fresh, context.processes, **known):
         return "id"
-    # Libraries make names up, and no numbers with a point: these are what a chart draws.
-    named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
+    # Libraries make names up, and no numbers with a point or few digits: these are what a chart draws.
+    few = "." in fresh.text or len(fresh.text) < SHORTEST or reads.shows_samples
+    named = markup and not (fresh.kind == "number" and few)
     if again and (named or is_id(stored) or is_id(fresh) or fresh.before.endswith('id="')):
         return "id" if is_alike([stored], runs) else ""
     again = again and not (reads.shows_samples and fresh.kind == "number")
