@@ -9,7 +9,7 @@ from dataclasses import replace
 from nbagent.core.events import Output
 from nbagent.notebook.compare.cell import Comparison, compare
 from nbagent.notebook.compare.dates import Moments, zones
-from nbagent.notebook.compare.masks import INSTALLED, WROTE
+from nbagent.notebook.compare.masks import INSTALLED, WORKERS, WROTE
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
@@ -108,6 +108,7 @@ def context_of(
     masks = [
         *strictness.masks,
         *([INSTALLED] if cell.also_installs else []),
+        *([WORKERS] if reads.ident or reads.concurrent else []),
         *([WROTE] if _WRITES.match(cell.code) else []),
     ]
     # A sandbox's kernel has the same small number each time, which a result may be, too.

@@ -21,7 +21,7 @@ from nbagent.core.text import one_line
 from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
-from nbagent.notebook.compare.dates import QUARTER, Moments
+from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.widgets import Widgets
@@ -35,6 +35,8 @@ from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
+LONG_AGO = 405 * 86_400 + 5 * 3_600 + 7 * 60 + 11
+"""Seconds before a moment, at which its year, month, day, weekday, hour, minute and second are others."""
 EDITED = "edited since nbagent wrote it"
 
 
@@ -106,10 +108,10 @@ class Verification:
         found = await self._compare(fresh, again)
         if sweeps or any(each.differences or each.pictures for each in found.values()):
             again.append(await self._once_more(fresh))
-            found = await self._compare(fresh, again)
+            found = await self._compare(fresh, again, dates=True)
         if any(self._is_doubtful(number, each) for number, each in found.items()):
             again.append(await self._once_more(fresh))
-            found = await self._compare(fresh, again)
+            found = await self._compare(fresh, again, dates=True)
         if self._lock is None and any(map(_is_unexplained, found.values())):
             seeded = await self._runs.once(sweep.OTHER_HASHES.variables)
             name_seed(found, await self._compare(fresh, [*again, seeded]))
@@ -129,18 +131,15 @@ class Verification:
             number: 0 for the first run of this kind, 1 for a second one.
         """
         while len(self._past) <= number:
-            cells = [each for each in self._document.cells if each.number in fresh.cells]
-            moments = [(each.at, each.ended) for each in cells]
+            cells = {each.number: each.at for each in self._document.cells if each.number in fresh.cells}
+            # Of a notebook that names no moments, at one of which each part is another.
+            moments = [(fresh.moments[n][0] - LONG_AGO if at is None else at, None) for n, at in cells.items()]
 
             async def set_clock(kernel: Kernel, moments: Sequence[object] = moments) -> bool:
                 return await kernel.evaluate(sweep.PAST, [moments]) is True
 
             ran = await self._runs.once(first=set_clock)
-            ran.moments |= {
-                each.number: (each.at, ran.moments[each.number][1])
-                for each in cells
-                if each.at and each.number in ran.moments
-            }
+            ran.moments |= {n: (at, ran.moments[n][1]) for n, at in cells.items() if at and n in ran.moments}
             self._past.append(ran)
         return self._past[number]
 
@@ -191,9 +190,20 @@ class Verification:
 
     # -- cells ----------------------------------------------------------------------------------------------------
 
-    async def _compare(self, fresh: Ran, again: Sequence[Ran]) -> dict[int, Comparison]:
+    async def _compare(self, fresh: Ran, again: Sequence[Ran], *, dates: bool = False) -> dict[int, Comparison]:
+        """What differs, cell by cell; with `dates` without what tells when the notebook was made."""
         work = partial(compared, self._document, fresh, again, reads=self._reads, strictness=self._strictness)
-        return await in_thread(work)
+        found = await in_thread(work)
+        for cell in self._document.cells if dates else ():
+            if cell.number in found and self._may_be_dated(cell, found[cell.number]):
+                await self._leave_out_dates(cell, found[cell.number], fresh)
+        return found
+
+    def _may_be_dated(self, cell: DocumentCell, found: Comparison) -> bool:
+        """Whether what differs may follow from the moment, and no further run has shown that it does each time."""
+        if not self._reads[cell.number].clock or not found.differences:
+            return False
+        return found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)
@@ -204,8 +214,6 @@ class Verification:
             proof.result, proof.note = "not run", "a cell before it ended the run"
         if found is not None:
             proof.differences = [*found.differences]
-            if self._reads[cell.number].clock and found.differences:
-                await self._leave_out_dates(cell, proof, found, fresh)
             for pair in found.pictures:
                 await self._judge_picture(pair, proof, found, fresh, pictures)
             proof.excused = sorted(found.excused)
@@ -239,29 +247,27 @@ class Verification:
             proof.differences.append(Difference(pair.what, f"{pair.mime}: {seen.told}", "", "", why))
             proof.pictures += [seen.shown] if seen.shown else []
 
-    async def _leave_out_dates(self, cell: DocumentCell, proof: CellProof, found: Comparison, fresh: Ran) -> None:
+    async def _leave_out_dates(self, cell: DocumentCell, found: Comparison, fresh: Ran) -> None:
         """Leave out what differs since it tells when it was made: what a run with that date shows, too."""
-        drawn = any(SVG in each.what for each in found.differences)
-        began, _ = fresh.moments.get(cell.number, (0.0, 0.0))
-        if not drawn and (cell.at is None or began // QUARTER == cell.at // QUARTER):
-            return  # no clock, in whichever time zone, shows another hour, or day
         past = await self._run_in_the_past(fresh)
         if cell.number not in past.outputs:
             return
-        reads = self._reads[cell.number]
-        context = context_of(self._document, cell, past, reads=reads, strictness=self._strictness, early=0.0)
-        stored, former = self._shown(cell, past)
+        reads, ran = self._reads[cell.number], past if cell.at is not None else fresh
+        context = context_of(self._document, cell, ran, reads=reads, strictness=self._strictness, early=0.0)
+        stored, former = self._shown(cell, ran)
         # Whole: what is not compared would be taken for what agrees.
-        then = await in_thread(partial(compare, stored, former, context, most=sys.maxsize))
+        work = partial(compare, stored, former, context, most=sys.maxsize)
+        then = await in_thread(work)
         if then.differences:  # a duration, say, in which two runs of that day differ, too
-            _, again = self._shown(cell, await self._run_in_the_past(fresh, 1))
-            then = await in_thread(partial(compare, stored, former, context, again=[again], most=sys.maxsize))
+            _, again = self._shown(cell, await self._run_in_the_past(fresh, 1) if ran is past else past)
+            then = await in_thread(partial(work, again=[again]))
+        before = len(found.differences)
         if found.is_cut:  # of the rest nothing else is known
-            proof.differences, found.pictures = then.differences[:MOST], then.pictures
+            found.differences, found.pictures = then.differences[:MOST], then.pictures
         else:
             differ = {each.what for each in then.differences}
-            proof.differences = [each for each in found.differences if each.what in differ]
-        if len(proof.differences) < len(found.differences):
+            found.differences = [each for each in found.differences if each.what in differ]
+        if len(found.differences) < before:
             found.excused.add("date")
 
     def _shown(self, cell: DocumentCell, ran: Ran) -> tuple[list[Output], list[Output]]:

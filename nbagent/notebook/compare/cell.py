@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from nbagent.core.events import Output
 from nbagent.notebook.compare import forms, tables, texts
 from nbagent.notebook.compare.forms import text_of
-from nbagent.notebook.compare.masks import masked
 from nbagent.notebook.compare.notes import is_mark
 from nbagent.notebook.compare.texts import BY_CHANCE, EVERY_RUN, HTML, MOST, NO_SEED, PLAIN, Context, Difference, label
 from nbagent.notebook.compare.widgets import BEYOND, WIDGET
@@ -106,12 +105,9 @@ def _compare_piece(
     key: tuple[str, str], one: _Pieces, other: _Pieces, more: Sequence[_Pieces], context: Context, found: Comparison
 ) -> None:
     """Compare what differs between two runs by the name of `key`."""
-    if key[0] == TRACEBACK:
-        if not context.same_programs or any(each.what == "error" for each in found.differences):
-            return
-        if len({_masked(run.get(key, ""), context) for run in (other, *more)}) > 1:
-            found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
-            return
+    is_other_error = not context.same_programs or any(each.what == "error" for each in found.differences)
+    if key[0] == TRACEBACK and is_other_error:
+        return
     if key not in one or key not in other:
         cause = EVERY_RUN if any((key in each) != (key in other) for each in more) else ""
         lost, new = ("missing", "") if key not in other else ("", "new")
@@ -128,10 +124,9 @@ def _compare_piece(
         found.pictures.append(Pair(*key, one[key], other[key], drawn))
     else:
         _compare_text(key, one[key], other[key], others, context, found)
-
-
-def _masked(text: str, context: Context) -> str:
-    return masked(text, context.strictness.masks)
+    if key[0] == TRACEBACK and any(each.is_unstable for each in found.differences):
+        found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
+        found.differences = [each for each in found.differences if each.what != TRACEBACK or not each.is_unstable]
 
 
 def _once(differences: Sequence[Difference]) -> Iterator[Difference]:
@@ -204,9 +199,7 @@ def _compare_text(
         return
     differences = apart(tables.content, markup=False)
     if not differences:
-        # What is drawn stands in the markup. Names that a library makes up in there differ with every run.
-        drawn = any(map(forms.is_drawn, (stored, fresh)))
-        differences = apart(form if drawn else forms.looks, markup=True)[:1]
-        differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
+        # Names that a library makes up in markup differ with every run.
+        differences = [each._replace(where="markup") for each in apart(form, markup=True)[:1]]
         differences = differences or texts.moved(key, (stored, fresh), context)
     found.differences += differences

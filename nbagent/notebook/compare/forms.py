@@ -3,55 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from array import array
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from nbagent.notebook.compare import tables
 from nbagent.notebook.compare.pdf import PDF, unpacked, unpacked_in
-from nbagent.safety.sanitize.markup import clean_classes, elements, is_of_page, nested, parts, unescape
+from nbagent.safety.sanitize.markup import parts
 from nbagent.safety.sanitize.nesting import VOID
-from nbagent.safety.sanitize.outputs import SVG
 from nbagent.sandbox.untrusted import UnreadableError, parse
 
-_DRAWN = re.compile(
-    r"<(?:svg|canvas|img|style|script|i?frame(?:set)?|object|embed|video|audio|input|meter|progress|link|math|textarea|select|"
-    r"template|title|no(?:script|embed|frames)|xmp|plaintext|portal|applet|marquee)\b",
-    re.I,
-)
-"""Elements of which more is seen than their text, or another text than a cleaned one."""
-_PLAIN = frozenset(
-    """a abbr b big blockquote body caption center cite code col colgroup dd div dl dt em figcaption figure font footer
-    h1 h2 h3 h4 h5 h6 head header hr html i kbd label main mark nav ol pre samp section small span strong tbody tfoot
-    thead time tt u ul var wbr""".split()
-)
-"""Elements that only style their text."""
-_PAGE = frozenset({"html", "head", "body"})
-_NEVER_SEEN = re.compile(r"id|class|for|headers|scope|role|name|aria-.*|data-.*")
-"""Attributes that change nothing that is seen. Some ids and classes do, which `looks` tells apart."""
-_DIGIT = re.compile(r"\d")
 _ARRAYS = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 """Kinds of numbers by Plotly's names, and by Python's."""
-_PARTS = re.compile(r"""<!(?:--.*?(?:-->|\Z)|\[CDATA\[.*?(?:\]\]>|\Z))|<[^<>]*>""", re.DOTALL)
-"""The parts of a drawing: comments and text of others, in which nothing is a name, and elements."""
-_NAMES = re.compile(
-    r"""((?<![\w:-])id=["']|(?<![\w-])(?:xlink:)?href=["']#|\burl\((?:["']|&quot;)?#)([^"')\s<>&]{1,200})(?=["')]|&quot;)"""
-)
-"""Where an element of a drawing gets a name, and where others use it; a colour, `#ff0000`, is none."""
-_WORDS = re.compile(r"[^\s\"'#()<>&;=,{}+~*|\[\]]+")
-_PREFORMATTED = re.compile(r"<pre\b[^<>]*>((?>(?:[^<]++|<(?!/?pre\b))*))", re.I)
-_TAG = re.compile(r"<[^<>]*>")
-_OPENED = re.compile(r"<([A-Za-z][^\s/<>]*)")
-_DRAWING = re.compile(
-    r"svg|g|defs|symbol|use|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|textpath|image|clippath|mask|pattern|"
-    r"p|br|li|lineargradient|radialgradient|stop|marker|filter|fe\w+|a|style|metadata|title|desc|\w+:\w+",
-    re.I,
-)
-"""Elements of a drawing."""
-_BY_PART = re.compile(r"\\|\[\s*id\b", re.I)
-"""How a rule of style uses a name that stands nowhere as it is."""
 
 
 def text_of(value: Any) -> str:
@@ -85,14 +49,9 @@ def _flat(value: Any) -> Iterator[str]:
         rest += [(signs[1], True), *((part, False) for part in reversed(parts)), (signs[0], True)]
 
 
-def is_drawn(markup: str) -> bool:
-    """Whether HTML shows more than its text, or a browser may see another text than `tables.content`."""
-    return len(markup) > tables.MOST or _DRAWN.search(markup) is not None or not nested(markup)[1]
-
-
 def read(mime: str, text: str) -> str:
     """A representation as text in which what differs with every run is as little as possible."""
-    by_mime: dict[str, Callable[[str], str]] = {SVG: _renamed, PDF: unpacked, "text/html": unpacked_in}
+    by_mime: dict[str, Callable[[str], str]] = {PDF: unpacked, "text/html": unpacked_in}
     return by_mime.get(mime, _with_numbers if mime.endswith("json") else str)(text)
 
 
@@ -120,75 +79,14 @@ def _with_lists(value: Any) -> Any:
     return value
 
 
-def looks(markup: str) -> str:
-    """The text of HTML, with a line where something begins or ends that changes how it is seen; empty if nothing does.
-
-    Such elements and attributes hide it, turn it round, number it, or show something else. Where the tags begin and end
-    that `tables.content` keeps is compared there.
-    """
-    marks = [_mark(name, attributes) for name, attributes, _ in elements(markup) if name in _PAGE]
-    found, opened, is_marked = [f"{mark}\n" for mark in marks], [""], any(marks)
-    for text, name, attributes in parts(markup):
-        mark = opened.pop() if name.startswith("/") else _mark(name, attributes)
-        if name and not name.startswith("/") and name not in VOID:
-            opened.append(mark and f"/{name}")
-        is_marked |= bool(mark)
-        is_apart = mark or (name and name.removeprefix("/") not in _PLAIN)
-        found.append(f"{text}\n{mark}\n" if is_apart else text)
-    lines = "".join(found).splitlines()
-    return "\n".join(line for line in lines if line.strip()) if is_marked else ""
-
-
 def preformatted(markup: str) -> str:
     """The text of HTML in which spaces are seen."""
-    return "\n\n".join(unescape(_TAG.sub("", found[1])) for found in _PREFORMATTED.finditer(markup))
-
-
-def _mark(name: str, attributes: Iterable[tuple[str, str]]) -> str:
-    """What of an element changes how its text is seen, in a line; empty if nothing does."""
-    pairs = dict(reversed([*attributes]))
-    shown = [f"{key}={json.dumps(value)}" for key, value in pairs.items() if not _NEVER_SEEN.fullmatch(key)]
-    # Who makes a name up takes numbers; those of a page, and of rules of style, are words.
-    classes = pairs.get("class", "").split()
-    shown += [each for each in classes if not clean_classes(each) or not _DIGIT.search(each)]
-    id = pairs.get("id", "")
-    shown += [f"id={id}"] if id and (is_of_page(id) or not _DIGIT.search(id)) else []
-    is_compared = name in _PLAIN or name in tables.KEPT or not name
-    return " ".join([*([] if is_compared and not shown else [name]), *sorted(shown)])
-
-
-def _renamed(drawing: str) -> str:
-    """An SVG drawing with the names in it by their order: Matplotlib makes up new ones each time."""
-    order = {name: f"N{number}" for number, name in enumerate(_made_up(drawing))}
-
-    def with_numbers(part: re.Match[str]) -> str:
-        if part[0].startswith("<!"):
-            return part[0]
-        return _NAMES.sub(lambda found: found[1] + order.get(found[2], found[2]), part[0])
-
-    return _PARTS.sub(with_numbers, drawing) if order else drawing
-
-
-def _is_plain(name: str) -> bool:
-    """Whether what an element of that name contains is read as elements and text, and nothing else."""
-    return name.lower() in _PLAIN or _DRAWING.fullmatch(name) is not None
-
-
-def _made_up(drawing: str) -> Iterator[str]:
-    """The names in a drawing that nothing but an address uses: no rule of style, no animation, and nobody who reads."""
-    names = dict[str, None]()
-
-    def without(part: re.Match[str]) -> str:
-        if part[0].startswith("<!"):
-            return part[0]
-        names.update((each[2], None) for each in _NAMES.finditer(part[0]) if each[1].startswith("id"))
-        return _NAMES.sub(" ", part[0])
-
-    rest = _PARTS.sub(without, drawing)
-    if not names or _BY_PART.search(rest) or not all(map(_is_plain, set(_OPENED.findall(rest)))):
-        return
-    used = set[str]()
-    for word in {*_WORDS.findall(rest), *(_WORDS.findall(unescape(rest)) if "&" in rest else ())}:
-        parts = re.split(r"[.:]", word)
-        used.update((word, *(word[: len(".".join(parts[:end]))] for end in range(1, min(len(parts), 9)))))
-    yield from (name for name in names if name not in used)
+    found, opened = list[str](), [False]
+    for text, name, attributes in parts(markup):
+        found += [text] if opened[-1] else []
+        if name.startswith("/"):
+            found += ["\n\n"] if opened.pop() and not opened[-1] else []
+        elif name and name not in VOID:
+            styled = any(key == "style" and "white-space" in value for key, value in attributes)
+            opened.append(opened[-1] or name == "pre" or styled)
+    return "".join(found)

@@ -1,4 +1,4 @@
-"""How text is laid out and coloured, where its words are the same: both can hide a result, or give it to another. Pure.
+"""How text is laid out, coloured and ordered, where its words are the same: each can give a result to another. Pure.
 
 A number of a table without lines belongs to the column below whose name it stands, and text in the colour of the page
 isn't seen.
@@ -6,115 +6,208 @@ isn't seen.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
-from itertools import groupby, pairwise
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from typing import NamedTuple
 
-from nbagent.notebook.compare.tokens import Token, tokens
+from nbagent.notebook.compare.tokens import tokens
 
+ABOVE = 3
+"""Lines above another one, beside the first of a block, below whose words its own stand."""
 _SEQUENCE = re.compile(r"\x1b\[([\d;:]{0,200})m|\x1b\[[0-9;?]{0,40}[A-Za-ln-z]")
 """What sets colours, and what else begins so, which pages leave out."""
-_ENDS = {39: ("front",), 49: ("back",), 27: ("inverse",), 28: ("hidden",), 0: ("front", "back", "inverse", "hidden")}
-_SEEN = {"", *map(str, range(31, 37)), *map(str, range(91, 97))}
+_STYLES = {1: "weight", 2: "weight", 3: "italic", 4: "underline", 7: "inverse", 8: "hidden", 9: "strike"}
+_COLOURS = {3: "front", 9: "front", 4: "back", 10: "back"}
+"""What numbers set, of which 30 to 37 and 90 to 97 are colours of text."""
+_ENDS = {
+    39: "front",
+    49: "back",
+    22: "weight",
+    23: "italic",
+    24: "underline",
+    27: "inverse",
+    28: "hidden",
+    29: "strike",
+}
+_SEEN = {*map(str, range(31, 37)), *map(str, range(91, 97))}
 """Colours of text that is seen on any page, which is white, black or grey."""
+_HIDING = frozenset({"front", "back", "inverse", "hidden", "other"})
+_NUMBER = re.compile(r"\w*\d\w*(?:[.,:]\w+)*")
 _LINES = re.compile(r"[\u2500-\u259f]")
 """What progress bars are drawn of."""
-_Row = tuple[str, ...]
-_Places = frozenset[tuple[int, int]]
+_COLUMNS = re.compile(r"\S(?: {2}|\t)\s*\S")
+_WORD = re.compile(r"\S+")
+_LISTED = re.compile(r"^\s*\d+\s|^[\[{]|[\]}]$")
+_SET = re.compile(r"\{([^{}:]{1,20000})\}")
+_ELEMENT = re.compile(
+    # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
+    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|[^,'"()\[\]{}<>])+"""
+)
+_Words = tuple[str, ...]
+_Span = tuple[int, int]
+
+
+class _Line(NamedTuple):
+    """A line with words: which, where each begins and ends, the whole, and the number of the first without a gap."""
+
+    words: _Words
+    spans: tuple[_Span, ...]
+    row: str
+    head: int
 
 
 def moved(stored: str, *fresh: str, wraps: bool) -> tuple[str, str] | None:
     """The first lines whose words stand below others than in any fresh run, of texts that say the same.
-
-    A line in which a value differs that may, such as a time, is left out, as are those beside it: how wide they are may
-    follow from it.
 
     Args:
         stored: The text that a notebook has.
         fresh: Those of fresh runs.
         wraps: Whether lines may end elsewhere, as where a terminal is wider.
     """
-    known: dict[tuple[_Row, _Row], dict[_Places, str]] = {}
-    for text in fresh:
-        for rows, places, line in _neighbours(text):
-            known.setdefault(rows, {})[places] = line
-    lines = {each for rows in known for each in rows}
-    wraps |= [each.text for each in tokens(stored)] not in ([each.text for each in tokens(text)] for text in fresh)
-    found = [*_neighbours(stored)]
-    differs = [not lines.issuperset(rows) for rows, _, _ in found]
-    for at, (rows, places, line) in enumerate(found):
-        if (seen := known.get(rows)) is None:
-            if not wraps and lines and differs[at]:
-                return line, ""
-        elif places not in seen and not any(differs[max(0, at - 1) : at + 2]):
+    one, *runs = (_lines(_SEQUENCE.sub("", each).expandtabs()) for each in (stored, *fresh))
+    words, *known = ([each.words for each in run] for run in (one, *runs))
+    if not wraps and words not in known and [*chain(*words)] in ([*chain(*each)] for each in known):
+        same = [pair[0] == pair[1] for pair in zip(words, known[0], strict=False)]
+        return one[same.index(False) if False in same else -1].row, ""
+    seen: list[list[tuple[bool, str]]] = [[] for _ in one]
+    for run, others in zip(runs, known, strict=True):
+        places = [*range(len(one))] if len(run) == len(one) else _places(words, others)
+        limits = _limits(one, run, places)
+        for at, place in enumerate(places):
+            if place is not None:
+                seen[at].append((_stands_alike(at, one, run, places, limits), run[place].row))
+    for at, pairs in enumerate(seen):
+        if pairs and not any(same for same, _ in pairs):
+            return one[at].row, pairs[0][1]
+    return None
+
+
+def _lines(text: str) -> list[_Line]:
+    """The lines of a text that have words, but for those that are a table's rules."""
+    found, head, last = list[_Line](), 0, 0
+    for number, line in groupby(tokens(text), key=lambda token: token.line):
+        head, last = head if number == last + 1 else len(found), number
+        if words := [each for each in line if each.kind != "rule"]:
+            spans = tuple((each.start, each.start + len(each.text)) for each in words)
+            found.append(_Line(tuple(each.text for each in words), spans, words[0].row, head))
+    return found
+
+
+def _places(words: Sequence[_Words], others: Sequence[_Words]) -> list[int | None]:
+    """Which of other lines each line is: the one that has its words for as many times."""
+    found, count = dict[tuple[_Words, int], int](), Counter[_Words]()
+    for at, each in enumerate(others):
+        count[each] += 1
+        found[each, count[each]] = at
+    count = Counter()
+    places = []
+    for each in words:
+        count[each] += 1
+        places.append(found.get((each, count[each])))
+    return places
+
+
+def _limits(one: Sequence[_Line], other: Sequence[_Line], places: Sequence[int | None]) -> list[float]:
+    """Up to where the place of words in each line counts: a value of another width pushes what is right of it.
+
+    In a line of columns, it pushes that of all lines around.
+    """
+    own = [math.inf if place is None else _begin(line, other[place]) for line, place in zip(one, places, strict=True)]
+    blocks = dict[int, float]()
+    for line, place, begin in zip(one, places, own, strict=True):
+        if place is not None and _COLUMNS.search(other[place].row):
+            blocks[line.head] = min(begin, blocks.get(line.head, math.inf))
+    return [min(begin, blocks.get(line.head, math.inf)) for line, begin in zip(one, own, strict=True)]
+
+
+def _begin(one: _Line, other: _Line) -> float:
+    """Where the first word stands of which one of two lines has another one, of another width."""
+    least = min(len(one.words), len(other.words))
+    same = next((at for at in range(least) if len(one.words[at]) != len(other.words[at])), least)
+    return min((line.spans[same][0] for line in (one, other) if same < len(line.spans)), default=math.inf)
+
+
+def _stands_alike(
+    at: int, one: Sequence[_Line], other: Sequence[_Line], places: Sequence[int | None], limits: Sequence[float]
+) -> bool:
+    """Whether the words of a line stand below the same ones as in another text, of the lines before and the first."""
+    for above in {one[at].head, *range(max(0, at - ABOVE), at)} - {at}:
+        place, limit = places[above], min(limits[at], limits[above])
+        if place is None:
+            continue
+        both = ((one[above], one[at]), (other[place], other[places[at] or 0]))
+        left, right = ([[span for span in line.spans if span[0] < limit] for line in pair] for pair in both)
+        if left[0] and left[1] and [*_below(*left)] != [*_below(*right)]:
+            return False
+    return True
+
+
+def _below(above: Sequence[_Span], spans: Sequence[_Span]) -> Iterator[tuple[int, int, bool]]:
+    """First, which of two lines begins further left; then the first and the last word above each, or the nearest."""
+    yield -1, (above[0][0] > spans[0][0]) - (above[0][0] < spans[0][0]), False
+    first = 0
+    for begin, end in spans:
+        while first + 1 < len(above) and above[first][1] <= begin and above[first + 1][0] < end:
+            first += 1
+        last = first
+        while last + 1 < len(above) and above[last + 1][0] < end:
+            last += 1
+        nearer = first + 1 < len(above) and above[first + 1][0] - end < begin - above[first][1]
+        place = (first + 1, first + 1) if nearer and last == first else (first, last)
+        yield *place, above[first][1] > begin and above[first][0] < end
+
+
+def coloured(stored: str, *fresh: str, exact: bool) -> tuple[str, str] | None:
+    """The first line of a text in colours in which no fresh run drew it, and that line of a run; none without colours.
+
+    A line that no run has, but for its numbers, may have the colours that any line has there.
+
+    Args:
+        stored: The text that a notebook has.
+        fresh: Those of fresh runs.
+        exact: Whether any other colour counts; else only one that may be a page's, in which nothing is seen.
+    """
+    if "\x1b[" not in stored and not exact:
+        return None
+    one, *runs = ([*_drawn(each, exact=exact)] for each in (stored, *fresh))
+    known: dict[tuple[int, str], dict[tuple[str, ...], str]] = {}
+    for run in runs:
+        for at, (plain, colours, line) in enumerate(run):
+            known.setdefault((at if len(run) == len(one) else -1, plain), {})[colours] = line
+    every = {colour for run in runs for _, colours, _ in run for colour in colours}
+    for at, (plain, colours, line) in enumerate(one):
+        seen = known.get((at, plain), known.get((-1, plain)))
+        if seen is None and not every.issuperset(colours):
+            return line, ""
+        if seen is not None and colours not in seen:
             return line, next(iter(seen.values()))
     return None
 
 
-def _neighbours(text: str) -> Iterator[tuple[tuple[_Row, _Row], _Places, str]]:
-    """The words of each two lines, which of them stand above each other, and the second line."""
-    lines = [[*each] for _, each in groupby(tokens(text), key=lambda token: token.line)]
-    for one, other in pairwise(lines):
-        rows = tuple(each.text for each in one), tuple(each.text for each in other)
-        yield rows, frozenset(_above(one, other)), other[0].row
-
-
-def _above(one: list[Token], other: list[Token]) -> Iterator[tuple[int, int]]:
-    """The numbers of the words that stand above each other; and first, which line begins further left."""
-    yield -1, (one[0].start > other[0].start) - (one[0].start < other[0].start)
-    at = below = 0
-    while at < len(one) and below < len(other):
-        ends = [each.start + len(each.text) for each in (one[at], other[below])]
-        if one[at].start < ends[1] and other[below].start < ends[0]:
-            yield at, below
-        if ends[0] <= ends[1]:
-            at += 1
-        else:
-            below += 1
-
-
-def coloured(stored: str, *fresh: str) -> tuple[str, str] | None:
-    """The first line of a text in colours in which no fresh run drew it, and that line of a run; none without colours.
-
-    A line that no run has may have the colours that any line has there.
-    """
-    if "\x1b[" not in stored:
-        return None
-    known: dict[str, dict[tuple[str, ...], str]] = {}
-    for text in fresh:
-        for plain, colours, line in _lines(text):
-            known.setdefault(plain, {})[colours] = line
-    every = {colour for found in known.values() for colours in found for colour in colours}
-    for plain, colours, line in _lines(stored):
-        if plain in known:
-            if colours not in known[plain]:
-                return line, next(iter(known[plain].values()))
-        elif not every.issuperset(colours):
-            return line, ""
-    return None
-
-
-def _lines(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """The lines of a text: without colours, the colours of their signs, and as they stand there."""
+def _drawn(text: str, *, exact: bool) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """The lines of a text: without colours and with one sign for each number, its signs' colours, and as they stand."""
     state: dict[str, str] = {}
     for line in text.splitlines():
-        plain, colours, at = [], [], 0
-        for found in [*_SEQUENCE.finditer(line), None]:
-            part = "".join(line[at : found.start() if found else len(line)].split())
-            plain.append(part)
-            colours += ["" if _LINES.fullmatch(each) else _hiding(state) for each in part]
-            if found is not None:
-                at = found.end()
-                _set(state, found[1])
-        if plain := [each for each in plain if each]:
-            yield "".join(plain), tuple(colours), line
+        found, at = list[tuple[str, str]](), 0
+        for sequence in [*_SEQUENCE.finditer(line), None]:
+            part = "".join(_NUMBER.sub("0", line[at : sequence.start() if sequence else len(line)]).split())
+            found += [(each, "" if _LINES.fullmatch(each) else _colours(state, exact=exact)) for each in part]
+            if sequence is not None:
+                at = sequence.end()
+                _set(state, sequence[1])
+        if found:
+            yield "".join(sign for sign, _ in found), tuple(colour for _, colour in found), line
 
 
-def _hiding(state: dict[str, str]) -> str:
-    """The colours that are set, if they may be those of a page; empty if text is seen in any."""
-    if state.keys() <= {"front"} and state.get("front", "") in _SEEN:
+def _colours(state: dict[str, str], *, exact: bool) -> str:
+    """What is set, in a word; if not exact, only what may be the colours of a page."""
+    kept = state if exact else {name: value for name, value in state.items() if name in _HIDING}
+    if not exact and kept.keys() <= {"front"} and kept.get("front", "31") in _SEEN:
         return ""
-    return " ".join(f"{name}={state[name]}" for name in sorted(state))
+    return " ".join(f"{name}={kept[name]}" for name in sorted(kept))
 
 
 def _set(state: dict[str, str], sequence: str | None) -> None:
@@ -127,15 +220,38 @@ def _set(state: dict[str, str], sequence: str | None) -> None:
     numbers = [int(each.lstrip("0")[:9] or 0) for each in sequence.split(";")]
     while numbers:
         number = numbers.pop(0)
-        for name in _ENDS.get(number, ()):
-            state.pop(name, None)
-        if number in (38, 48):
+        if number == 0:
+            state.clear()
+        elif number in _ENDS:
+            state.pop(_ENDS[number], None)
+        elif number in (38, 48):
             length = {5: 2, 2: 4}.get(numbers[0] if numbers else 0, 1)
             state["front" if number == 38 else "back"] = f"{number};{numbers[:length]}"
             del numbers[:length]
-        elif 30 <= number <= 37 or 90 <= number <= 97:
-            state["front"] = str(number)
-        elif 40 <= number <= 47 or 100 <= number <= 107:
-            state["back"] = str(number)
-        elif number in (7, 8):
-            state["inverse" if number == 7 else "hidden"] = "1"
+        elif number in _STYLES:
+            state[_STYLES[number]] = str(number)
+        elif number // 10 in _COLOURS and number % 10 < 8:
+            state[_COLOURS[number // 10]] = str(number)
+
+
+def is_reordered(stored: str, fresh: str) -> bool:
+    """Whether two texts have the same words and numbers."""
+    one, other = (sorted(re.findall(r"[^\W\d]+|\d+", each)) for each in (stored, fresh))
+    return one == other
+
+
+def elements(text: str, rows: Sequence[Sequence[str]] = ()) -> list[list[str]]:
+    """What a text lists, in the order of the alphabet: rows or lines without their numbers, elements of lists."""
+    lines = [" ".join(row) for row in rows] or text.splitlines()
+    return sorted(sorted(map(str.strip, _element_of(line).findall(_LISTED.sub("", line)))) for line in lines)
+
+
+def _element_of(row: str) -> re.Pattern[str]:
+    """Words, in a row that has nothing but numbers, or none; else what commas part: a word may say what a number is."""
+    mixed = re.search(r"\d", row) and re.search(r"[^\W\d_]", row)
+    return _ELEMENT if "," in row or mixed else _WORD
+
+
+def sorted_sets(text: str) -> str:
+    """A text in which the elements of each set come in the order of the alphabet."""
+    return _SET.sub(lambda found: "{" + ", ".join(sorted(map(str.strip, _ELEMENT.findall(found[1])))) + "}", text)

@@ -42,10 +42,12 @@ BUILT_IN = tuple(
         (r"(\x1b|\\u001b)\]8;id=\d{1,20};", r"\1]8;;"),
         (r"\u2007", " "),
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
-        (r"\b(Task|Thread|Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
+        (r"\b(Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
+        (r"(<(?:Task|Thread)\b[^<>\n]{0,200}?\b(?:Task|Thread))-\d{1,20}\b", r"\1-N"),
         (r"^([-dlbcps][-rwxsStT]{9}[.+@]? {1,9}\d{1,9}) {1,9}(?:root|sandbox) {1,9}(?:root|sandbox) ", r"\1 OWNER "),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
-        (r"\b(Device: |Inode: |[UG]id: \() {0,9}\d[\da-fhd,]{0,20} {0,9}", r"\1N "),
+        (r"\b(Device: {1,9}|Inode: {1,9})\d[\da-fhd,/]{0,20} {0,9}(?=\s(?:Inode|Links): )", r"\1N "),
+        (r"([UG]id: \() {0,9}\d{1,20}/", r"\1N/"),
         (r"\b0x(?:7[ef]|5[5-6])[0-9a-f]{10}\b", "0xADDRESS"),
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
@@ -62,7 +64,7 @@ BUILT_IN = tuple(
             "TIMING",
         ),
         (rf"(?<=%\|){_BAR}\d?{_BAR}\|( {{0,20}}\S{{1,80}}) {_SINCE}{_RATE}?", r"BAR|\1 [TIMING"),
-        (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})*", "BAR"),
+        (r"[━╸╺]{4,400} {1,20}\d{1,3}%(?: {1,20}[-\d:]{4,10})+", "BAR"),
         (r"(?:<span [^<>]{1,200}>[━╸╺]{1,400}</span>){1,9}(?: <span [^<>]{1,200}>[- \d:%]{1,20}</span>){1,4}", "BAR"),
         (rf"(?<!\d)(\d{{1,20}}/\d{{1,20}}) {_SINCE}{_RATE}?", r"\1 [TIMING"),
         (r" {0,9}\d{1,3}%\|BAR\| {0,20}\d{1,20}/\d{1,20} \[TIMING\](?= {0,9}\d{1,3}%\|BAR\|)", ""),
@@ -86,6 +88,8 @@ BUILT_IN = tuple(
 A sandbox's own folders are its user's in some, and root's in others, as `ls -l` says.
 """
 
+WORKERS = Mask(re.compile(r"\b(Task|Thread)-\d{1,20}\b"), r"\1-N")
+"""What threads and tasks are called, by how many there were before them: where code starts any."""
 WROTE = Mask(re.compile(r"^Overwriting (?=\S)", re.MULTILINE), "Writing ")
 """What `%%writefile` says: a file that the notebook itself wrote may lie beside it."""
 INSTALLED = Mask(
@@ -135,8 +139,7 @@ def _last_bars(found: re.Match[str]) -> str:
     """
     lines = [*filter(str.strip, found[0].splitlines())]
     ends = {line.partition("%|BAR|")[0].rpartition(" ")[0].strip(): line for line in lines}
-    whole = {name: line for name, line in ends.items() if "100%|" in line}
-    kept = (whole or ends).values()
+    kept = [*dict.fromkeys(line for line in lines if "100%|" in line)] or [*ends.values()]
     known = {word for line in kept for word in _WORDS_OF_BAR.findall(line)}
     known |= _UNITS_OF_BAR
     others = {" ".join(words) for line in lines if not known.issuperset(words := _WORDS_OF_BAR.findall(line))}

@@ -1,18 +1,25 @@
-"""Which tokens differ with every run, with those beside them that two runs may have in common by chance. Pure."""
+"""Ids: which tokens differ with every run, with those beside them that agree by chance, and what may be one. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nbagent.notebook.compare.tokens import Change, Token
 
 WIDEST = 1_000
 """Characters of bytes that are taken as one."""
+TWICE = 2
+"""Runs from which on what an id has in all of them is of its kind."""
+SHORTEST = 5
+"""Characters of an id."""
 CHANCE = 3
 """Characters beside a change in an id that two runs may have in common by chance."""
 _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
+_SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
+"""Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
+_HEX = re.compile(r"[\da-f_-]+")
 _BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 
 
@@ -69,3 +76,41 @@ def _bytes_around(number: int, found: Sequence[Token]) -> range:
 def tokens_at(begin: int, end: int) -> range:
     """The numbers of the tokens at a place; an empty one stands for the next token."""
     return range(begin, max(end, begin + 1))
+
+
+def is_id(token: Token) -> bool:
+    """Whether a token looks made up: a UUID, or letters and digits in one that are no number such as 3.2e-12."""
+    text = token.text
+    mixed = len(text) >= SHORTEST and re.search(r"\d", text) and re.search(r"[A-Za-z]", text)
+    is_one = token.kind in ("word", "number") and mixed and not _SCIENTIFIC.fullmatch(text)
+    return token.kind == "uuid" or bool(is_one)
+
+
+def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
+    """Whether an id may be one of those that fresh runs have: as long, of the same letters, with no new signs."""
+    one, others = _piece(stored), [*map(_piece, fresh)]
+    if "\\" in one:
+        return True  # bytes
+    new = _APART.intersection(each.text for each in stored).difference(*others)
+    lengths = [*map(len, others)]
+    is_hex = _HEX.fullmatch(one) is not None or len(others) < TWICE or not all(map(_HEX.fullmatch, others))
+    return not new and min(lengths) - CHANCE <= len(one) <= max(lengths) + CHANCE and is_hex
+
+
+def _piece(found: Sequence[Token]) -> str:
+    """Tokens with what stands beside them up to spaces and signs that end an id; those of one line."""
+    if not found:
+        return ""
+    row, begin, end = found[0].row, found[0].start, found[-1].start + len(found[-1].text)
+    while begin and not row[begin - 1].isspace() and row[begin - 1] not in _APART:
+        begin -= 1
+    while end < len(row) and not row[end].isspace() and row[end] not in _APART:
+        end += 1
+    return row[begin:end]
+
+
+def ids_of(change: Change) -> tuple[str, str] | None:
+    """Two ids of which one stands for the other. Where a third one does, something has become another's."""
+    one, other = change.stored, change.fresh
+    both = len(one) == len(other) == 1 and is_id(one[0]) and is_id(other[0])
+    return (one[0].text, other[0].text) if both else None

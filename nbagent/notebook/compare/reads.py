@@ -58,7 +58,10 @@ _MEASURES = re.compile(
     r"\b(?:psutil|getrusage|ru_maxrss|tracemalloc|memory_info|virtual_memory|cpu_percent|disk_usage|getloadavg|"
     r"gc\.collect|gc\.get_\w+|memit|memory_profiler|nvidia_smi)\b"
 )
-_MEASURED = re.compile(r"\s*!.*(?:\b(?:df|free|ps|top|uptime|vmstat)\b|/proc/(?:meminfo|loadavg|uptime|stat)\b)")
+_MEASURED = re.compile(
+    r"\s*!\s*(?:df|free|ps|top|uptime|vmstat|(?:cat|head|grep \S+) /proc/(?:meminfo|loadavg|uptime|stat))\b[^;|&\n]*"
+    r"(?:\|\s*(?:head|tail|grep|awk|sort|cut)\b[^;|&\n]*){0,4}"
+)
 """A line of a program that says nothing but what the machine has left."""
 _CONCURRENT = re.compile(
     r"\b(?:Thread|ThreadPool\w*|ProcessPool\w*|Pool|as_completed|imap_unordered|gather|create_task|Parallel|"
@@ -155,12 +158,12 @@ class Code:
         )
 
     def _shows_measures(self, code: str) -> bool:
-        """Whether all that a cell shows, beside sentences, is what the machine has left.
+        """Whether all that a cell shows, beside sentences without numbers, is what the machine has left.
 
         So it must call and show nothing but what modules and Python itself have, or what was measured.
         """
         parts = statements(code)
-        shown = [each for each in shown_by(parts) if not isinstance(each, ast.Constant)]
+        shown = [each for each in shown_by(parts) if not _is_sentence(each)]
         measured = all(_MEASURES.search(unparsed(each)) or mentioned_in(each) & self.measures for each in shown)
         if not shown or not measured:
             return False
@@ -210,10 +213,14 @@ class Code:
         return found or pattern.search(rest) is not None
 
 
+def _is_sentence(code: ast.expr) -> bool:
+    return isinstance(code, ast.Constant) and not any(map(str.isdecimal, str(code.value)))
+
+
 def _only_measures(code: str) -> bool:
     """Whether all lines of a cell say nothing but what the machine has left."""
     lines = [line for line in code.splitlines() if line.strip()]
-    return bool(lines) and all(map(_MEASURED.match, lines))
+    return bool(lines) and all(map(_MEASURED.fullmatch, lines))
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,23 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from nbagent.core.text import one_line
 from nbagent.notebook.compare import forms, layout, tables
-from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_now, is_shifted
+from nbagent.notebook.compare.dates import Moments, is_as_far, is_clock, is_in_step, is_moment, is_named
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.narrow import Narrowed, narrowed
-from nbagent.notebook.compare.neighbours import apart_of, tokens_at
+from nbagent.notebook.compare.neighbours import SHORTEST, apart_of, ids_of, is_alike, is_id, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
-from nbagent.notebook.compare.volatile import Processes, is_duration, is_id, is_memory, is_other_span, is_process
+from nbagent.notebook.compare.volatile import Processes, is_duration, is_memory, is_other_span, is_process
 
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
 """Kinds of tokens that a clock may have made."""
+_SPANS = frozenset({"quantity", "time", "rate"})
 LARGE = 16 * 1024
 """Characters of a text from which on only what differs is masked and taken apart."""
 MOST = 20
@@ -43,11 +45,8 @@ ORDER = "the same in another order"
 """What a set gives with another seed of hashes, and an unsorted group-by with another number of threads."""
 REORDERED = f"{ORDER}; {EVERY_RUN}"
 _NAMED = re.compile(r"[A-Za-z][^\w<>|│┃]*$")
-_SET = re.compile(r"\{([^{}:]{1,20000})\}")
-_ELEMENT = re.compile(
-    # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
-    r"""(?:'(?>(?:[^'\\]|\\.)*)'?|"(?>(?:[^"\\]|\\.)*)"?|\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|[^,'"()\[\]<>])+"""
-)
+_LARGER = re.compile(r"\d ?(?:d|days?|h|hrs?|hours?|m|mins?|minutes?)(?: and|,)? ?$")
+"""What stands before the smaller part of a duration, which may be none."""
 
 
 class Difference(NamedTuple):
@@ -153,28 +152,30 @@ def differences(
         context.room.characters -= size
     stored, fresh, *_ = texts = [masked(each.text, context.strictness.masks) for each in parts]
     if stored == fresh:
-        return _drawn(key, given)
+        return _drawn(key, given, context)
     spots = tables.Spots(key[1], *given[:2])
     numbers = parts[0].numbers, parts[1].numbers
     found = list(_changes(key, texts, context, excused, markup=markup, spots=spots, numbers=numbers))
-    if context.reads.concurrent:
-        # Lines in whatever order: in theirs, each place differs with every run, and would excuse a change.
+    if context.reads.concurrent and not key[1]:
+        # Printed lines in whatever order: in theirs, each place differs with every run, and would excuse a change.
         lines = ["\n".join(sorted(each.splitlines())) for each in texts]
         changed = list(_changes(key, lines, context, excused, markup=markup, spots=spots))
         if found and not changed:
             excused.add("order")
         found = (found or changed) if changed else []
     if not found:
-        return moved(key, given, context) or _drawn(key, given)
+        return moved(key, given, context) or _drawn(key, given, context)
     if Counter("".join(stored.split())) != Counter("".join(fresh.split())):
         return found
     unstable = any(each.is_unstable for each in found)
-    sets = not context.ordered and _sorted_sets(stored) == _sorted_sets(fresh)
+    sets = not context.ordered and layout.sorted_sets(stored) == layout.sorted_sets(fresh)
+    rows = [tables.html_rows(each) if key[1] == HTML else [] for each in (stored, fresh)]
+    listed = [*map(layout.elements, (stored, fresh), rows)]
     any_order = context.reads.unordered or (unstable and context.reads.concurrent)
-    if sets or (any_order and _is_reordered(stored, fresh)):
+    if sets or (any_order and listed[0] == listed[1]):
         excused.add("order")
         return []
-    if not _is_reordered(stored, fresh):
+    if not layout.is_reordered(stored, fresh):
         return found
     return [found[0]._replace(cause=REORDERED if unstable else ORDER)]
 
@@ -186,21 +187,10 @@ def moved(key: tuple[str, str], given: Sequence[str], context: Context) -> list[
     return [Difference(label(*key), "place in a line", *map(_quoted, rows))] if rows else []
 
 
-def _drawn(key: tuple[str, str], given: Sequence[str]) -> list[Difference]:
-    """Text that is drawn in colours in which no run drew it: those of the page hide it."""
-    row = layout.coloured(*given)
+def _drawn(key: tuple[str, str], given: Sequence[str], context: Context) -> list[Difference]:
+    """Text that is drawn in colours in which no run drew it: they say what it means, and those of the page hide it."""
+    row = layout.coloured(*given, exact=context.same_programs)
     return [Difference(label(*key), "colours", *map(_quoted, row))] if row else []
-
-
-def _is_reordered(stored: str, fresh: str) -> bool:
-    """Whether two texts have the same words and numbers."""
-    one, other = (sorted(re.findall(r"[^\W\d]+|\d+", each)) for each in (stored, fresh))
-    return one == other
-
-
-def _sorted_sets(text: str) -> str:
-    """A text in which the elements of each set come in the order of the alphabet."""
-    return _SET.sub(lambda found: "{" + ", ".join(sorted(map(str.strip, _ELEMENT.findall(found[1])))) + "}", text)
 
 
 def _beyond(key: tuple[str, str], parts: Sequence[Narrowed], context: Context) -> Difference:
@@ -227,9 +217,17 @@ def _changes(
     """What differs token by token; `numbers` are those of the lines of the first two texts, if these are parts."""
     tolerance = context.strictness.tolerance
     one, other, *more = map(tokens, texts)
-    unstable = {n for another in more for n in apart_of(changes(another, other, tolerance=tolerance), other)}
+    apart = [changes(another, other, tolerance=tolerance) for another in more]
+    unstable = {n for found in apart for n in apart_of(found, other)}
+    others: dict[int, list[Sequence[Token]]] = {}
+    for each in chain(*apart):
+        others.setdefault(each.place[0], []).append(each.stored)
     timed, told = {other[n].line for n in unstable if n < len(other)}, 0
+    names: dict[tuple[int, str], str] = {}
     for change in changes(one, other, tolerance=tolerance):
+        ids = ids_of(change)
+        if ids and names.get((0, ids[0])) == ids[1]:
+            continue  # drawings use theirs over and over
         line = (change.stored or change.fresh)[0].line
         of = numbers[0 if change.stored else 1]
         where = f"line {of[line - 1] if line <= len(of) else line}"
@@ -238,8 +236,11 @@ def _changes(
             return
         room.changes -= 1
         differs_again = not unstable.isdisjoint(tokens_at(*change.place)) or _is_coarse(change, timed, context)
-        excuse, cause = _judge(change, differs_again, context, markup=markup)
-        if excuse:
+        runs = [change.fresh, *others.get(change.place[0], ())]
+        excuse, cause = _judge(
+            change, runs, context, again=differs_again, balanced=len(one) == len(other), markup=markup
+        )
+        if excuse and (ids is None or all(names.setdefault((n, ids[n]), ids[1 - n]) == ids[1 - n] for n in (0, 1))):
             excused.add(excuse)
             continue
         shown = _show(change.stored, change.fresh), _show(change.fresh, change.stored)
@@ -264,23 +265,41 @@ def _is_coarse(change: Change, timed: Set[int], context: Context) -> bool:
     return context.reads.measure and token.row.strip() == token.text
 
 
-def _judge(change: Change, again: bool, context: Context, *, markup: bool) -> tuple[str, str]:
-    """Why a change doesn't count, in a word; else an empty word, and the cause of the change as far as it is known."""
+def _judge(
+    change: Change,
+    runs: Sequence[Sequence[Token]],
+    context: Context,
+    *,
+    again: bool,
+    balanced: bool,
+    markup: bool,
+) -> tuple[str, str]:
+    """Why a change doesn't count, in a word; else an empty word, and the cause of the change as far as it is known.
+
+    Args:
+        change: Where the notebook and a fresh run differ.
+        runs: What stands there in fresh runs.
+        context: What is known of the cell.
+        again: Whether fresh runs differ there, too.
+        balanced: Whether both have as many words and signs in all.
+        markup: Whether names are made up by libraries.
+    """
     reads, both = context.reads, [*change.stored, *change.fresh]
     if again and reads.clock and all(re.match(ROW, each.row) for each in both):
         return "timing", ""
     if len(change.stored) != len(change.fresh):
-        if reads.clock and all(each.kind in ("quantity", "time") for each in both):
-            return "timing", ""
         parts = [sum(not each.is_glued for each in side[1:]) for side in (change.stored, change.fresh)]
-        if again and parts[0] == parts[1] and (markup or reads.ident):
+        if again and parts[0] == parts[1] and (markup or reads.ident) and is_alike(change.stored, runs):
             return "id", ""
         timed = reads.clock and not reads.shows_samples
-        if again and timed and all(each.kind in TIMED or each.kind == "sign" for each in both):
+        kinds = TIMED if balanced else _SPANS
+        timed &= all(each.kind in kinds or each.kind == "sign" for each in both)
+        if again and timed and (all(change[:2]) or balanced or _LARGER.search(both[0].before)):
             return "timing", ""
     else:
         excuses = [
-            _excuse(*pair, again, context, markup=markup) for pair in zip(change.stored, change.fresh, strict=True)
+            _excuse(*pair, runs, context, again=again, markup=markup)
+            for pair in zip(change.stored, change.fresh, strict=True)
         ]
         if all(excuses):
             return excuses[0], ""
@@ -301,13 +320,15 @@ def cause(reads: Reads, *, again: bool) -> str:
     return NO_SEED if reads.random else EVERY_RUN
 
 
-def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, markup: bool) -> str:
+def _excuse(
+    stored: Token, fresh: Token, runs: Sequence[Sequence[Token]], context: Context, *, again: bool, markup: bool
+) -> str:
     reads, moments = context.reads, context.moments
+    unknown = moments.stored is None
     in_step = is_in_step(stored, fresh, moments)
-    if in_step and is_clock(stored, fresh, moments):
+    if in_step and (again or not unknown) and is_clock(stored, fresh, moments):
         return "date"
-    dates = in_step and reads.clock and stored.kind == fresh.kind == "date"
-    if dates and is_shifted(stored, fresh, moments, again=again):
+    if unknown and again and reads.clock and is_named(stored) and is_named(fresh):
         return "date"
     if is_moment(fresh, moments.fresh, moments.zones) and not markup:
         return ""
@@ -315,21 +336,22 @@ def _excuse(stored: Token, fresh: Token, again: bool, context: Context, *, marku
         return ""
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
-    if reads.clock and is_now(stored, fresh, moments):
-        return "date"
     known = {"others": reads.processes, "own": reads.own_process, "logged": reads.logs_process}
     if (reads.ident or reads.logs_process) and is_process(stored, fresh, context.processes, **known):
         return "id"
-    # Libraries make names up, and no numbers with a point: these are what a chart draws.
-    named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
-    if again and (named or is_id(stored) or is_id(fresh)):
-        return "id"
+    # Libraries make names up, and no numbers with a point or few digits: these are what a chart draws.
+    few = "." in fresh.text or len(fresh.text) < SHORTEST or reads.shows_samples
+    named = markup and not (fresh.kind == "number" and few)
+    if again and (named or is_id(stored) or is_id(fresh) or fresh.before.endswith('id="')):
+        return "id" if is_alike([stored], runs) else ""
     again = again and not (reads.shows_samples and fresh.kind == "number")
-    if again and reads.ident and not (fresh.kind == "number" and "." in fresh.text):
-        return "id"
-    if dates:
-        return ""
-    if again and reads.clock and fresh.kind in TIMED:
+    measured = fresh.kind == "quantity" or (fresh.kind == "number" and "." in fresh.text)
+    if again and reads.ident and not measured:
+        return "id" if is_alike([stored], runs) else ""
+    if not unknown and reads.clock and stored.kind == fresh.kind == "date":
+        # Of a day without a time, a run at the moment of the notebook tells.
+        return "date" if is_as_far(stored, fresh, moments) else ""
+    if again and reads.clock and {stored.kind, fresh.kind} <= TIMED:
         return "timing"
     if reads.only_measure and any(map(str.isdecimal, stored.text)) and any(map(str.isdecimal, fresh.text)):
         return "measure"

@@ -11,8 +11,8 @@ TOLERANCE = 1e-9
 """The relative difference up to which two numbers with a decimal point are the same."""
 MOST = 4_000
 """Tokens that are aligned where two texts have different numbers of them: the time is square in them."""
-RULE = "---"
-"""The text of each line of a table."""
+_ALIKE = {"rule": "---", "dots": "…"}
+"""The text of each line of a table, however long, and of each three dots."""
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
@@ -37,6 +37,7 @@ _TOKENS = re.compile(
             ("date2", rf"\b\d{{1,4}}(?P<sep>[./])\d{{1,2}}(?P=sep)\d{{2,4}}\b(?:,? {_CLOCK}{_ZONE})?"),
             ("date3", rf"\b(?:{_DAY},? )?\d{{1,2}}{_TH} {_MONTH},? \d{{4}}\b{_THEN}"),
             ("date4", rf"\b(?:{_DAY},? )?{_MONTH} +\d{{1,2}}{_TH}{_AT},? \d{{4}}\b{_THEN}"),
+            ("date7", rf"\b{_MONTH} +\d{{1,2}} +\d{{2}}:\d{{2}}\b(?!:)"),
             ("date5", r"\b(?:20)?\d\d[01]\d[0-3]\d[T_-]\d{4,6}\b|\b20\d{10,12}\b"),
             ("date6", r"(?<=_)20\d{6}(?:[T_-]?\d{4,6})?(?![A-Za-z0-9])"),
             ("time", rf"\b(?:\d+ days?,? )?{_CLOCK}{_ZONE}"),
@@ -110,15 +111,15 @@ class Change(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text, without spaces and dots; a table's lines are all as long: their width follows values."""
+    """The tokens of a text, without spaces; a table's lines are all as long, since their width follows values."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for match in _TOKENS.finditer(line):
-            kind = (match.lastgroup or "sign").rstrip("23456")
+            kind = (match.lastgroup or "sign").rstrip("234567")
             if kind == "repr":
                 kind = "date"
-            if kind not in ("space", "dots"):
-                found.append(Token(kind, RULE if kind == "rule" else match[0], number, line, match.start()))
+            if kind != "space":
+                found.append(Token(kind, _ALIKE.get(kind, match[0]), number, line, match.start()))
     return found
 
 

@@ -24,8 +24,6 @@ _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$",
 """What stands before a duration whatever the code reads: libraries time themselves."""
 _OF_MEMORY = re.compile(r"\s?(?:[kKMG]i?B|[bB]ytes|%)(?!\w)")
 _MEMORY = re.compile(r"mem|ram\b|rss|swap|heap|\d\s?[kmg]i?b\b", re.IGNORECASE)
-_SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
-"""Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
 _OF_PROCESS = re.compile(r"(?:pid|proc|process|kernel)(?: ?id)?\W*$", re.I)
 _OF_PARENT = re.compile(r"(?:ppid|parent(?:[ _]?p?id)?)\W*$", re.I)
 _LABELS = re.compile(
@@ -89,9 +87,10 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if stored.kind == fresh.kind and fresh.kind in ("time", "rate", "factor"):
         if differs_again and fresh.kind != "factor":
             return True
-        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
+        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _digits(fresh) < SURE):
             return True
-    by_chance = differs_again or _digits(fresh) < SURE or (_is_tick(stored) and _is_tick(fresh))
+    few = differs_again or _digits(fresh) < SURE
+    by_chance = few or (_is_tick(stored) and _is_tick(fresh))
     if reads_clock and by_chance and _is_tiny(stored) and _is_tiny(fresh):
         return True
     taken = _taken(fresh)
@@ -99,7 +98,8 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
         return False
     if taken is None or _taken(stored) is None:
         return False
-    return (differs_again or _digits(fresh) < EXACT) and taken <= 1.5 * moments.elapsed + 1
+    few |= _digits(fresh) < EXACT and _is_near(stored, fresh, 0.1)
+    return few and taken <= 1.5 * moments.elapsed + 1
 
 
 def is_other_span(stored: Token, fresh: Token, moments: Moments, *, differs_again: bool) -> bool:
@@ -120,16 +120,16 @@ def is_other_span(stored: Token, fresh: Token, moments: Moments, *, differs_agai
 
 def is_memory(stored: Token, fresh: Token) -> bool:
     """Whether both are amounts of memory, or shares of it, that are near to each other: runs may agree by chance."""
-    one, other = number(stored), number(fresh)
-    if one is None or other is None or abs(one - other) > 0.25 * abs(other):
+    if not _is_near(stored, fresh, 0.25):
         return False
     units = [_OF_MEMORY.match(each.row, each.start + len(each.text)) for each in (stored, fresh)]
     return all(unit and ("%" not in unit[0] or _MEMORY.search(unit.string)) for unit in units)
 
 
-def _is_measured(token: Token) -> bool:
-    """Whether a clock may have given a factor or a rate on which two runs agree: from short times, with few values."""
-    return _digits(token) < SURE or (token.kind == "rate" and "/m" not in token.text)
+def _is_near(stored: Token, fresh: Token, share: float) -> bool:
+    """Whether two numbers differ by no more than a share of them."""
+    one, other = (seconds(each) if each.kind == "quantity" else number(each) for each in (stored, fresh))
+    return one is not None and other is not None and abs(one - other) <= share * abs(other)
 
 
 def _is_tiny(token: Token) -> bool:
@@ -153,18 +153,6 @@ def _taken(token: Token) -> float | None:
 def _digits(token: Token) -> int:
     found = re.search(r"[\d.,]+", token.text)
     return len(re.sub(r"\D", "", found[0]).lstrip("0")) if found else 0
-
-
-def is_id(token: Token) -> bool:
-    """Whether a token looks made up: a UUID, or letters and digits in one that are no number such as 3.2e-12."""
-    if token.kind == "uuid":
-        return True
-    text = token.text
-    return not _SCIENTIFIC.fullmatch(text) and (
-        token.kind in ("word", "number")
-        and len(text) >= 5
-        and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
-    )
 
 
 def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool, own: bool, logged: bool) -> bool:

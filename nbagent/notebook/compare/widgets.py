@@ -124,8 +124,9 @@ class Widgets:
         is_same_program = self._whole or before in (None, now) or not _PLAIN_VERSION.fullmatch(str(before))
         is_whole = self._whole or _ONLY_IF_WHOLE in one
         named = one.keys() & other.keys()
+        named |= {name for name in other if _is_set(name, other)}
         if is_same_program:
-            named |= one.keys() | {name for name in other if is_whole or _is_set(name, other)}
+            named |= one.keys() | (other.keys() if is_whole else set())
         named = {name for name in named if not _is_of_program(name)}
         return [
             _Pair(json_of(name), *(each.get(name, _NOTHING) for each in (one, other))) for name in sorted(named)[::-1]

@@ -8,6 +8,7 @@ import pytest
 from notebook.compare.shared import MOMENTS, TIMED, compared, result, stream
 
 from nbagent.notebook.compare.cell import compare
+from nbagent.notebook.compare.reads import Code
 from nbagent.notebook.compare.texts import Context
 
 TABLE = "name  a  b\nx     1   \ny        2\n"
@@ -20,12 +21,38 @@ TABLE = "name  a  b\nx     1   \ny        2\n"
         ("a:\n  b: 1\nc: 2\n", "a:\n  b: 1\n  c: 2\n"),
         ("profit ---5", "profit 5"),
         (f"begin\n{TABLE}", f"begin\n{TABLE}".replace("1   ", "   1")),
+        ("name    a     b\n---------------\nx             5\n", "name    a     b\n---------------\nx       5\n"),
+        ("       a    b\nkey\nx           1\n", "       a    b\nkey\nx      1\n"),
+        ("name   a    b\n\nx           5\n", "name   a    b\n\nx      5\n"),
+        ("a          b\n       1\n", "a          b\n   1\n"),
+        ("n  a  b\nx\x1b[0m     1\n", "n  a  b\nx  1\n"),
+        ("n\ta\tb\nx\t\t1\n", "n\ta\tb\nx\t1\n"),
+        ("t  a  b\nx     1\nt  a  b\nx  1\n", "t  a  b\nx  1\nt  a  b\nx     1\n"),
+        (
+            "n  a  b\nr  1  1\ns  2  2\nu  3  3\nv  4  4\nz     5\n",
+            "n  a  b\nr  1  1\ns  2  2\nu  3  3\nv  4  4\nz  5\n",
+        ),
     ],
 )
 def test_a_number_belongs_to_what_it_stands_below(stored: str, fresh: str) -> None:
     """Where no line parts columns, its place says what it is."""
     assert compared(stored, fresh).differences
     assert compared(fresh, fresh).differences == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh", "again"),
+    [
+        ("m   a    b    took\nx        0.9  1.23 s\n", "m   a    b    took\nx   0.9       1.31 s\n", "1.35"),
+        ("m   a    b    took\nx        0.9  12.23 s\n", "m   a    b    took\nx   0.9       1.31 s\n", "1.35"),
+        ("took 12.25 s\nm   a   b\nx       5\n", "took 1.31 s\nm   a   b\nx   5\n", "1.35"),
+    ],
+)
+def test_a_time_beside_them_hides_no_other_column(stored: str, fresh: str, again: str) -> None:
+    """It may push what stands to its right."""
+    runs = fresh, fresh.replace("1.31", again)
+    assert [each.where for each in compared(stored, *runs, code=TIMED).differences] == ["place in a line"]
+    assert compared(fresh.replace("1.31", "12.31"), *runs, code=TIMED).differences == []
 
 
 def test_cells_of_a_table_in_markdown_may_be_empty() -> None:
@@ -83,6 +110,27 @@ def test_text_in_the_colour_of_a_page_is_a_difference(begin: str) -> None:
     assert compared(again, again.replace("[0m", "[m")).differences == []
     assert compared(again, again.replace("[0m", "[2K\x1b[0m")).differences == []
     assert compared(f"not \x1b[{begin}msignificant", again).differences
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("\x1b[32mfailed\x1b[0m", "\x1b[31mfailed\x1b[0m"), ("failed", "\x1b[31mfailed\x1b[0m"),
+        ("\x1b[31mA\x1b[0m \x1b[32mB\x1b[0m", "\x1b[32mA\x1b[0m \x1b[31mB\x1b[0m"),
+        ("\x1b[9m5\x1b[0m", "5"), ("\x1b[1mnot\x1b[0m ok", "not ok"), ("\x1b[38:5:9mA\x1b[0m", "\x1b[38:5:2mA\x1b[0m"),
+        ("\x1b[32mfailed\x1b[0m in 1.25 s", "\x1b[31mfailed\x1b[0m in 11.31 s"),
+    ],
+)  # fmt: skip
+def test_a_colour_says_what_text_means(stored: str, fresh: str) -> None:
+    """Where the same programs ran, each run has the same; a bar's doesn't count."""
+    context = Context(moments=MOMENTS, same_programs=True, reads=Code().take(TIMED))
+    again = [[stream(fresh.replace("11.31", "1.35"))]]
+    assert compare([stream(stored)], [stream(fresh)], context, again=again).differences
+    assert compare([stream(fresh.replace("11.31", "1.2"))], [stream(fresh)], context, again=again).differences == []
+    assert (
+        compare([stream(f"{fresh}\x1b[31m━━\x1b[0m")], [stream(f"{fresh}\x1b[32m━━")], context, again=again).differences
+        == []
+    )
 
 
 def test_other_colours_are_no_difference() -> None:

@@ -55,6 +55,15 @@ def test_what_is_never_a_result_is_not_compared(stored: str, fresh: str) -> None
 @pytest.mark.parametrize(
     ("stored", "fresh"),
     [
+        ("Task-7 failed", "Task-3 failed"),
+        ("Device: 12 sold", "Device: 99 sold"),
+        ("Uid: (12 apples", "Uid: (99 apples"),
+        ("share ━━━━━━ 93%", "share ━━━━━━ 12%"),
+        ("1 9", "1 … 9"),
+        (
+            "100%|##| 2/2 [00:01<00:00, loss=0.9]\n100%|##| 2/2 [00:01<00:00, loss=0.5]",
+            "100%|##| 2/2 [00:01<00:00, loss=0.7]\n100%|##| 2/2 [00:01<00:00, loss=0.5]",
+        ),
         ("The slowest run took 5 times longer than the fastest. Revenue: 5 M.\n3 rows", "3 rows"),
         ("Wall time: revenue was 5,000,000 dollars", "Wall time: 3 ms"),
         ("CPU times: user 3 µs, sys: 1 µs, total: profits", "CPU times: user 3 µs, sys: 1 µs, total: 4 µs"),

@@ -12,6 +12,8 @@ from notebook.compare.shared import NOW, THEN, compared
 from nbagent.notebook.compare.masks import INSTALLED
 from nbagent.notebook.compare.texts import EVERY_RUN, NO_SEED, ORDER, REORDERED
 
+GATHERED = "print([each.result() for each in as_completed(futures)])"
+
 
 def test_short_times_that_are_rounded_may_be_the_same_in_fresh_runs() -> None:
     """Not where they are called something, nor where they are long or among other numbers."""
@@ -72,6 +74,44 @@ def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
     assert compared("x = 1", "x = 2", "x = 2").differences[0].cause == ""
     assert compared("a 1\nb 2", "b 2\na 1", "b 2\na 1").differences[0].cause == ORDER
     assert compared("a 1\nb 2", "b 2\na 1", "a 1\nb 2").differences[0].cause == REORDERED
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh", "again"),
+    [
+        ("run FAILED", "run 7f3a9c21", "run 8e4b0d32"), ("n 5", "n 7f3a9c21", "n 8e4b0d32"),
+        ("run f00dfeed;score=99", "run 7f3a9c21", "run 8e4b0d32"), ("status excellent", "status 12345", "status 54321"),
+        ("a 7f3a9c21\nb 8e4b0d32\nbest 8e4b0d32", "a 1f3a9c21\nb 2e4b0d32\nbest 1f3a9c21",
+         "a 3f3a9c21\nb 4e4b0d32\nbest 3f3a9c21"),
+        ("took nothing", "took 1.25 s", "took 1.31 s"), ("took 1.5 s 99 %", "took 1.25 s", "took 1.31 s"),
+        ("took:", "took: 1.25 s", "took: 1.31 s"),
+        ("a 1\nb 2", "a 1\n1.25 s\nb 2", "a 1\n1.31 s\nb 2"),
+    ],
+)  # fmt: skip
+def test_what_changes_is_another_of_its_kind(stored: str, fresh: str, again: str) -> None:
+    """No word for an id or a time, no other id than stood there before, and no time that is gone."""
+    code = "import time, uuid\nprint(uuid.uuid4(), time.time() - t)"
+    assert compared(stored, fresh, again, code=code).differences
+    assert compared(again, fresh, again, code=code).differences == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh", "code"),
+    [
+        ("A: 0.8 B: 0.9", "A: 0.9 B: 0.8", GATHERED), ("{'a': 0.8, 'b': 0.9}", "{'a': 0.9, 'b': 0.8}", GATHERED),
+        ("[{'m': 'a', 's': 2}, {'m': 'b', 's': 1}]", "[{'m': 'a', 's': 1}, {'m': 'b', 's': 2}]", GATHERED),
+        ("a    2\nb    1\ndtype: int64", "a    1\nb    2\ndtype: int64", GATHERED),
+        ("{(1, 'b'), (2, 'a')}", "{(1, 'a'), (2, 'b')}", ""),
+    ],
+)  # fmt: skip
+def test_another_order_gives_nothing_to_another(stored: str, fresh: str, code: str) -> None:
+    """What stands beside a name stays there, however elements, lines and rows come."""
+    assert compared(stored, fresh, fresh, code=code).differences
+    for one, other in (
+        ("   m  s\n0  b  2\n1  a  1", "   m  s\n0  a  1\n1  b  2"),
+        ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}"),
+    ):
+        assert compared(one, other, other, code=GATHERED).differences == []
 
 
 def test_a_long_value_is_shown_where_it_differs() -> None:
