@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, tool
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.joins import key_lines
 from nbagent.agent.dataset.section import DataView, fitted
-from nbagent.agent.dataset.tables import COLUMNS, FULL, file_lines, quote, table_lines, undescribed
+from nbagent.agent.dataset.tables import FULL, MOST_COLUMNS, file_lines, quote, table_lines, undescribed
 from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.find_text import Hit, Hits
 
@@ -93,7 +93,7 @@ def described(view: DataView, file: str, table: str = "") -> list[str]:
         for group in groups:
             if id(group) not in told:
                 told.add(id(group))
-                lines += table_lines(group, FULL, columns=5 * COLUMNS)
+                lines += table_lines(group, FULL, columns=5 * MOST_COLUMNS)
                 lines += _keys(view, group)
         if not groups:
             lines += file_lines(family)
