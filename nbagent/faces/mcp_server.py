@@ -164,9 +164,7 @@ class Server:
             path: Where it is, below /workspace or /tmp.
         """
         await self.runs()
-        data = await self._session.download(path)
-        if len(data) > MAX_FILE:
-            raise UsageError(f"The file has {len(data):,} bytes; at most {MAX_FILE:,} come out.")
+        data = await self._session.download(path, bound=MAX_FILE)
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
         if kind in ("image/png", "image/jpeg", "image/gif", "image/webp"):
             return _contents([{"type": "image", "base64": base64.b64encode(data).decode(), "mime_type": kind}])
