@@ -154,7 +154,7 @@ def occurrences(
         behind: The same, where one may end.
         apart: Whether what begins in another is left out.
     """
-    ordered = sorted(each for each in words if each)
+    ordered = sorted(each for each in set(words) if each and each in text)
     sizes: list[tuple[int, ...]] = []  # of the words with which each begins, itself included
     above: list[int] = []
     for at, word in enumerate(ordered):

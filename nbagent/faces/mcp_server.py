@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, ValidationError
 from nbagent import __version__
 from nbagent.agent.cell_view import cut_middle, installed, render
 from nbagent.agent.tools import scripts
-from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.errors import NbagentError, TransferLimit, UsageError
 from nbagent.session.exports import export_last
 from nbagent.session.protocol import AnySession
 
@@ -164,7 +164,10 @@ class Server:
             path: Where it is, below /workspace or /tmp.
         """
         await self.runs()
-        data = await self._session.download(path, bound=MAX_FILE)
+        try:
+            data = await self._session.download(path, bound=MAX_FILE)
+        except TransferLimit as error:
+            raise UsageError(error.message) from None  # its mend is for those who have the host's files
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
         if kind in ("image/png", "image/jpeg", "image/gif", "image/webp"):
             return _contents([{"type": "image", "base64": base64.b64encode(data).decode(), "mime_type": kind}])

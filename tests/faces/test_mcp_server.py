@@ -164,6 +164,9 @@ async def test_files_in_and_out(client: Client) -> None:
     await client.call("run_cell", code=f"{FIGURE[:-12]}; plt.savefig('/workspace/p.png')")
     assert (await client.call("download", path="/workspace/p.png")).kinds == ["image"]
     assert "/workspace/b.bin" in (await client.call("list_files", folder="/workspace")).text
+    await client.call("run_cell", code="open('/tmp/large', 'wb').truncate(11_000_000)")
+    large = await client.call("download", path="/tmp/large")
+    assert (large.is_error, "10,485,760 is the limit" in large.text) == (True, True), large.text
     wrong = await client.call("upload", name="c", content="no base64!", encoding="base64")
     assert (wrong.is_error, "not base64" in wrong.text) == (True, True)
 
