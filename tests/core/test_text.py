@@ -187,5 +187,5 @@ def test_words_are_found_as_by_looking_for_each(words: list[str], text: str, apa
     ],
 )
 def test_many_words_are_found_in_one_pass(words: list[str], text: str) -> None:
-    """However many of them begin alike, and however often one could begin: it took six seconds."""
-    machine.within(12, lambda: found(words, text, apart=True))
+    """However many of them begin alike, and however often one could begin: it took seconds."""
+    machine.within(30, lambda: found(words, text, apart=True))
