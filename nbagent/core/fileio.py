@@ -208,24 +208,26 @@ def opened(path: Path, flags: int = os.O_RDONLY, *, buffering: int = -1) -> IO[b
 def lines(file: IO[bytes], *, most: int = MAX_LINE) -> Iterator[bytes]:
     """The whole lines of a text that others may have written; one that was cut off at the end is left out.
 
-    What is no text is not kept in memory: a file with a hole of terabytes takes no room on a disk.
+    Of a long line that is no text nothing is kept: a file with a hole of terabytes takes no room on a disk.
 
     Raises:
-        OSError: A line has more bytes than `most`, or is no text.
+        OSError: A line has more bytes than `most`, or is long and no text.
     """
     parts: list[bytes] = []
     size, is_text = 0, True
     while piece := file.readline(_PIECE):
         size += len(piece)
-        is_text = is_text and b"\0" not in piece
         if size > most:
             raise OSError(errno.EFBIG, f"a line of it has more than {most:,} bytes")
-        parts.append(piece)
+        if not piece.endswith(b"\n") or parts or not is_text:
+            is_text = is_text and b"\0" not in piece
         if not is_text:
             parts.clear()
+        else:
+            parts.append(piece)
         if piece.endswith(b"\n"):
             if not is_text:
-                raise OSError(errno.EILSEQ, "a line of it is no text")
+                raise OSError(errno.EILSEQ, "a long line of it is no text")
             yield piece if len(parts) == 1 else b"".join(parts)
             parts, size = [], 0
 
