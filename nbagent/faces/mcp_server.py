@@ -288,6 +288,10 @@ async def serve(
             say(f"notebook: {written}")
 
 
+_RUNNING: set[asyncio.Future[Any]] = set()
+"""What must not be forgotten while it goes on."""
+
+
 def _with_failures_as_results(tool: Any) -> Any:
     """A tool whose errors reach the client's model as results."""
 
@@ -295,8 +299,16 @@ def _with_failures_as_results(tool: Any) -> Any:
     async def call(*args: Any, **kwargs: Any) -> Any:
         from mcp.server.mcpserver.exceptions import ToolError
 
+        # In a task of its own: the SDK cancels at every step, also those by which a cell is interrupted, and a kernel
+        # that isn't interrupted is ended.
+        running = asyncio.ensure_future(tool(*args, **kwargs))
+        _RUNNING.add(running)
+        running.add_done_callback(_RUNNING.discard)
         try:
-            return await tool(*args, **kwargs)
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
         except NbagentError as error:
             raise ToolError(str(error)) from None
 
