@@ -24,6 +24,9 @@ STAGED_PREFIX: Final = ".nbagent-"
 """The beginning of names of unfinished files, which no listing shows."""
 PRIVATE_MODE: Final = 0o600
 """The mode of a file that only its owner reads and writes."""
+MAX_LINE: Final = 384 * 1024 * 1024
+"""Bytes of one line that is read: more than the most that a cell may show takes in a log."""
+_PIECE: Final = 1024 * 1024
 _RETRY_SECONDS: Final = 0.02
 _PASS_RIGHTS: Final = 83
 """The number of Linux's option SO_PASSRIGHTS, which Python doesn't name."""
@@ -200,6 +203,33 @@ def opened(path: Path, flags: int = os.O_RDONLY, *, buffering: int = -1) -> IO[b
         raise OSError(errno.EINVAL, "it is no plain file")
     mode = {os.O_RDONLY: "rb", os.O_RDWR: "rb+"}.get(flags & os.O_ACCMODE, "ab" if flags & os.O_APPEND else "wb")
     return os.fdopen(descriptor, mode, buffering)
+
+
+def lines(file: IO[bytes], *, most: int = MAX_LINE) -> Iterator[bytes]:
+    """The whole lines of a text that others may have written; one that was cut off at the end is left out.
+
+    Of a long line that is no text nothing is kept: a file with a hole of terabytes takes no room on a disk.
+
+    Raises:
+        OSError: A line has more bytes than `most`, or is long and no text.
+    """
+    parts: list[bytes] = []
+    size, is_text = 0, True
+    while piece := file.readline(_PIECE):
+        size += len(piece)
+        if size > most:
+            raise OSError(errno.EFBIG, f"a line of it has more than {most:,} bytes")
+        if not piece.endswith(b"\n") or parts or not is_text:
+            is_text = is_text and b"\0" not in piece
+        if not is_text:
+            parts.clear()
+        else:
+            parts.append(piece)
+        if piece.endswith(b"\n"):
+            if not is_text:
+                raise OSError(errno.EILSEQ, "a long line of it is no text")
+            yield piece if len(parts) == 1 else b"".join(parts)
+            parts, size = [], 0
 
 
 def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:

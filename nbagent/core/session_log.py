@@ -52,6 +52,9 @@ BULK_EVENTS = (
     events.CommandRun,
 )
 """Events that code can produce in any number and size."""
+SPILLED = "spilled"
+KINDS = stat.S_IFREG, stat.S_IFDIR, stat.S_IFSOCK
+"""The kinds of files that a session's folder has."""
 _UNKNOWN_TYPE = re.compile(r"Invalid value .* - at `\$\.event\.type`", re.DOTALL)
 """What msgspec says of an event whose type is a name that it doesn't know."""
 
@@ -109,9 +112,7 @@ class SessionLog:
             return
         whole = 0
         with fileio.opened(log, os.O_RDWR) as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
+            for line in fileio.lines(file):
                 whole += len(line)
                 self.last += 1
             file.truncate(whole)
@@ -193,14 +194,14 @@ class SessionLog:
         """A function that appends a cell's stream text that is too long for the notebook to files beside the log."""
 
         def take(stream: str, text: str) -> None:
-            folder = self.folder / "spilled"
+            folder = self.folder / SPILLED
             folder.mkdir(exist_ok=True)
             path = folder / f"cell-{cell}.{stream}.txt"
             try:
                 size = path.stat().st_size if path.exists() else 0
                 data = text[: max(0, MAX_SPILLED_CHARACTERS - size)].encode("utf-8", "replace")
                 if data and self.quota.take(len(data)):
-                    with path.open("ab") as file:
+                    with fileio.opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as file:
                         file.write(data)
             except OSError as error:
                 raise fileio.cannot_write(path, error) from error
@@ -224,6 +225,12 @@ def _check_own(folder: Path) -> None:
         raise PermissionError(errno.EPERM, "it is somebody else's")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(errno.EPERM, "others can write to it")
+    for above in (folder, folder / SPILLED):
+        with contextlib.suppress(FileNotFoundError), os.scandir(above) as found:
+            for each in found:
+                # What is written by the name of a link lands elsewhere, and whoever opens a pipe waits for ever.
+                if stat.S_IFMT(each.stat(follow_symlinks=False).st_mode) not in KINDS:
+                    raise OSError(errno.EINVAL, f"{each.name} in it is a link or a pipe")
 
 
 def _size_of(folder: Path) -> int:
@@ -272,9 +279,7 @@ class Tail:
         try:
             with fileio.opened(self._path) as file:
                 file.seek(self._at)
-                for number, line in enumerate(file, start=1):
-                    if not line.endswith(b"\n"):
-                        return
+                for number, line in enumerate(fileio.lines(file), start=1):
                     self._at += len(line)
                     if number > since:
                         yield line[:-1]

@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -143,18 +144,33 @@ def occurrences(
 ) -> Iterator[tuple[int, int]]:
     """Where some words stand in a text, by beginnings, and at each the longest first; in one pass over it.
 
+    However many words there are, each place costs about the same: whichever of them begin what stands there are the
+    last one that isn't behind it in the order of the alphabet, and words with which that one begins.
+
     Args:
-        words: The words, as a set or the keys of a dict.
+        words: The words.
         text: The text.
         before: Matches, without a character, where one may begin.
         behind: The same, where one may end.
         apart: Whether what begins in another is left out.
     """
-    sizes, end = sorted({len(each) for each in words}, reverse=True), 0
-    for place in before.finditer(text):
+    ordered = sorted(each for each in set(words) if each and each in text)
+    sizes: list[tuple[int, ...]] = []  # of the words with which each begins, itself included
+    above: list[int] = []
+    for at, word in enumerate(ordered):
+        while above and not word.startswith(ordered[above[-1]]):
+            above.pop()
+        sizes.append((*(len(ordered[each]) for each in above), len(word)))
+        above.append(at)
+    most, end = max(map(len, ordered), default=0), 0
+    for place in before.finditer(text) if ordered else ():
         start = place.start()
-        for size in sizes if start >= end else ():
-            if text[start : start + size] in words and behind.match(text, start + size):
+        if start < end or not (at := bisect.bisect_right(ordered, text[start : start + most])):
+            continue
+        word, found = ordered[at - 1], sizes[at - 1]
+        fitting = bisect.bisect(found, False, key=lambda size: not text.startswith(word[:size], start))
+        for size in reversed(found[:fitting]):
+            if behind.match(text, start + size):
                 yield start, start + size
                 if apart:
                     end = start + size

@@ -9,6 +9,7 @@ and the peer's user, which Linux tells, take the token's place.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import re
@@ -17,11 +18,15 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from nbagent.core.errors import UsageError
+from nbagent.sandbox.inside.message_sizes_inside import MAX_WEIGHT, weight
 
 MAX_BODY_BYTES = 15 * 1024 * 1024
 """Bytes of a request: a file of 10 MB in base64, and what is around it."""
 BODY_SECONDS = 60.0
 """Seconds for a request's body."""
+MAX_LARGE = 4
+"""Bodies that are read at a time, but for those of less than `SMALL_BYTES`."""
+SMALL_BYTES = 512 * 1024
 MIN_TOKEN_CHARACTERS = 20
 """Characters of a token that a person chose."""
 
@@ -76,6 +81,7 @@ class AccessControl:
         self._hosts = frozenset(hosts)
         self._token = token.encode()
         self._origins = frozenset(origins)
+        self._large = asyncio.Semaphore(MAX_LARGE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -91,7 +97,7 @@ class AccessControl:
                 await _answer(send, 204, b"", page)
                 return
             self._authorize(scope)
-            body = await _body(scope, receive)
+            body = await self._body(scope, receive)
         except _RefusedError as refused:
             body = json.dumps({"error": str(refused)}).encode()
             await _answer(send, refused.status, body, [*page, *refused.headers, (b"connection", b"close")])
@@ -134,14 +140,23 @@ class AccessControl:
             challenge = b'Bearer realm="nbagent", error="invalid_token"'
             raise _RefusedError(401, "This is not the token.", (b"www-authenticate", challenge))
 
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body; of several large ones, some wait until others are there."""
+        length = next(iter(_values(scope, b"content-length")), "0")
+        is_told = length.isdigit() and not _values(scope, b"transfer-encoding")
+        async with contextlib.nullcontext() if is_told and int(length[:12]) < SMALL_BYTES else self._large:
+            body = await _read(receive, length)
+        if weight(body) > MAX_WEIGHT:
+            raise _RefusedError(413, "The request has too many values.")
+        return body
+
 
 def _values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for each, value in scope["headers"] if each.lower() == name]
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
+async def _read(receive: Receive, length: str) -> bytes:
     """The body, whole: what is slow or large ends here."""
-    length = next(iter(_values(scope, b"content-length")), "0")
     body, is_whole = bytearray(), False
     try:
         async with asyncio.timeout(BODY_SECONDS):

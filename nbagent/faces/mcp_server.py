@@ -25,7 +25,7 @@ from pydantic import BeforeValidator, ValidationError
 from nbagent import __version__
 from nbagent.agent.cell_view import cut_middle, installed, render
 from nbagent.agent.tools import scripts
-from nbagent.core.errors import NbagentError, UsageError
+from nbagent.core.errors import NbagentError, TransferLimit, UsageError
 from nbagent.session.exports import export_last
 from nbagent.session.protocol import AnySession
 
@@ -161,9 +161,10 @@ class Server:
             path: Where it is, below /workspace or /tmp.
         """
         await self.runs()
-        data = await self._session.download(path)
-        if len(data) > MAX_FILE:
-            raise UsageError(f"The file has {len(data):,} bytes; at most {MAX_FILE:,} come out.")
+        try:
+            data = await self._session.download(path, bound=MAX_FILE)
+        except TransferLimit as error:
+            raise UsageError(error.message) from None  # its mend is for those who have the host's files
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
         if kind in ("image/png", "image/jpeg", "image/gif", "image/webp"):
             return _contents([{"type": "image", "base64": base64.b64encode(data).decode(), "mime_type": kind}])
@@ -270,6 +271,10 @@ async def serve(
             say(f"notebook: {written}")
 
 
+_RUNNING: set[asyncio.Future[Any]] = set()
+"""What must not be forgotten while it goes on."""
+
+
 def _with_failures_as_results(tool: Any) -> Any:
     """A tool whose errors reach the client's model as results."""
 
@@ -277,8 +282,16 @@ def _with_failures_as_results(tool: Any) -> Any:
     async def call(*args: Any, **kwargs: Any) -> Any:
         from mcp.server.mcpserver.exceptions import ToolError
 
+        # In a task of its own: the SDK cancels at every step, also those by which a cell is interrupted, and a kernel
+        # that isn't interrupted is ended.
+        running = asyncio.ensure_future(tool(*args, **kwargs))
+        _RUNNING.add(running)
+        running.add_done_callback(_RUNNING.discard)
         try:
-            return await tool(*args, **kwargs)
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
         except NbagentError as error:
             raise ToolError(str(error)) from None
 

@@ -170,9 +170,8 @@ def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: l
 def _spawn(order: Order, folder: Path, status: int) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        log = os.open(
-            folder / HOST_LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
+        with fileio.opened(folder / HOST_LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as opened:
+            log = os.dup(opened.fileno())
     except OSError as error:
         raise fileio.cannot_write(folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error
     try:

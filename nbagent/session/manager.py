@@ -268,8 +268,8 @@ def _matches(session: SessionInfo, wanted: str) -> Iterator[SearchHit]:
     """The first question and the first answer of a session that have a text in them."""
     missing = {"question", "answer"}
     decoder = msgspec.json.Decoder(Record)
-    with (session.folder / LOG_FILE).open("rb") as log:
-        for line in log:
+    with fileio.opened(session.folder / LOG_FILE) as log:
+        for line in fileio.lines(log):
             # Most of a log is what cells showed, which is not decoded.
             if b'"type":"Asked"' not in line and b'"type":"Answered"' not in line:
                 continue

@@ -270,18 +270,23 @@ class AnySession(Protocol):
         """
 
     @overload
-    async def download(self, path: str) -> bytes: ...
+    async def download(self, path: str, *, bound: int | None = None) -> bytes: ...
 
     @overload
-    async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+    async def download(
+        self, path: str, to: str | Path, *, overwrite: bool = False, bound: int | None = None
+    ) -> Path: ...
 
-    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+    async def download(
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+    ) -> bytes | Path:
         """Fetch a plain file from the sandbox.
 
         Args:
             path: Where it is inside, below /workspace or /tmp.
             to: A file, or a folder that is there, on the host; without it the contents are returned, up to 256 MB.
             overwrite: Whether a file that is there may be replaced; a link never is followed.
+            bound: The most bytes that it may have, if it must have fewer.
 
         Returns:
             The contents, or where they are.

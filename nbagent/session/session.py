@@ -368,7 +368,7 @@ class Session(AnySession):
         return await self._ready(self._running().files).upload(source, name, to=to, unpack=unpack)
 
     @overload
-    async def download(self, path: str) -> bytes: ...
+    async def download(self, path: str, *, bound: int | None = None) -> bytes: ...
 
     @overload
     async def download(

@@ -16,11 +16,11 @@ import hashlib
 import mimetypes
 import threading
 from collections.abc import Iterable, Iterator
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from nbagent.core import events
+from nbagent.core import events, fileio
 from nbagent.core.errors import StoreError
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import Tail, read_log
@@ -175,8 +175,8 @@ def _artifact(
 
 def _open(path: Path, artifact: Artifact) -> IO[bytes]:
     try:
-        file = path.open("rb")
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file = fileio.opened(path)
+        digest = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
         file.seek(0)
     except OSError as error:
         raise StoreError(f"{path} can't be read: {error.strerror}.") from error

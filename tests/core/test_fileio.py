@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from machine import no_room
 
 from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.fileio import PRIVATE_MODE, check_not_data, refuse_files, remove, save, staged, walk, write
+from nbagent.core.fileio import PRIVATE_MODE, check_not_data, lines, refuse_files, remove, save, staged, walk, write
 
 
 @pytest.fixture
@@ -219,3 +220,27 @@ def test_deep_data_is_looked_through(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is data"):
         check_not_data(tmp_path / "b", [tmp_path / "data"])
     remove(tmp_path / "data")
+
+
+def test_lines_of_others_are_read_within_bounds(tmp_path: Path) -> None:
+    """A hole takes no memory, a long line is refused, and one that was cut is left out."""
+    path = tmp_path / "text"
+    path.write_bytes(b"a\n" + b"b" * 3_000_000 + b"\n\ncut")
+    with path.open("rb") as file:
+        assert [len(each) for each in lines(file)] == [2, 3_000_001, 1]
+    with path.open("rb") as file, pytest.raises(OSError, match="more than 10 bytes"):
+        list(lines(file, most=10))
+    with path.open("ab") as file:
+        file.truncate(2_000_000_000)
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file, pytest.raises(OSError, match="more than"):
+            list(lines(file))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    path.write_bytes(b"a\n\0\n" + bytes(2_000_000) + b"\n")
+    found: list[bytes] = []
+    with path.open("rb") as file, pytest.raises(OSError, match="no text"):
+        found.extend(lines(file))
+    assert found == [b"a\n", b"\0\n"]

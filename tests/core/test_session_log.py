@@ -55,6 +55,18 @@ def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("name", ["spilled/cell-1.stdout.txt", "spilled", "output", "audit.jsonl"])
+@pytest.mark.parametrize("plant", [lambda at: at.symlink_to("/nowhere"), os.mkfifo])
+def test_a_folder_with_links_or_pipes_is_refused(name: str, plant: Callable[[Path], None], tmp_path: Path) -> None:
+    """What is written by such a name lands elsewhere, in a file that a shell runs, say; or whoever opens it waits."""
+    folder = tmp_path / "sessions" / "s"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / name).parent.mkdir(exist_ok=True)
+    plant(folder / name)
+    with pytest.raises(StoreError, match="is a link or a pipe"):
+        SessionLog(tmp_path, "s")
+
+
 @pytest.mark.parametrize("name", ["lock", "log.jsonl"])
 def test_nothing_is_written_through_a_link_in_the_folder(name: str, tmp_path: Path) -> None:
     """A file elsewhere, to which a planted link leads, stays as it is."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbagent.core.text import cut, ends, legible, one_line, plain, printable, safe, size_of, visible
+from nbagent.core.text import cut, ends, legible, occurrences, one_line, plain, printable, safe, size_of, visible
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -150,3 +150,42 @@ def test_both_ends_of_a_text_are_kept() -> None:
 def test_sizes_are_said_as_people_say_them() -> None:
     """In the largest unit of which there is one."""
     assert [size_of(size) for size in (999, 1_500, 2_100_000, 3 * 10**9)] == ["999 bytes", "1.5 KB", "2.1 MB", "3 GB"]
+
+
+def found(words: list[str], text: str, *, apart: bool) -> list[str]:
+    """The words that `occurrences` finds, by a way of its own."""
+    places = occurrences(words, text, before=re.compile(r"(?<!\w)"), behind=re.compile(r"(?!\w)"), apart=apart)
+    return [text[start:end] for start, end in places]
+
+
+LETTERS = st.text("ab -", max_size=8)
+
+
+@given(st.lists(LETTERS, max_size=12), st.text("ab -", max_size=60), st.booleans())
+def test_words_are_found_as_by_looking_for_each(words: list[str], text: str, apart: bool) -> None:
+    """At each place the longest first, and each only where it may begin and end."""
+    expected, end = [], 0
+    for start in range(len(text)):
+        if (start and text[start - 1].isalpha()) or start < end:
+            continue
+        for word in sorted({each for each in words if each}, key=len, reverse=True):
+            behind = text[start + len(word) : start + len(word) + 1]
+            if text.startswith(word, start) and not behind.isalpha():
+                expected.append(word)
+                if apart:
+                    end = start + len(word)
+                    break
+    assert found(words, text, apart=apart) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-" * size + " a b" for size in range(250)] + ["a " + "-" * size for size in range(250)], "-" * 100_000),
+        ([("-a" * 130)[:size] for size in range(2, 250)], "-a" * 50_000),
+        (["a " * size for size in range(1, 125)], "a " * 50_000),
+    ],
+)
+def test_many_words_are_found_in_one_pass(words: list[str], text: str) -> None:
+    """However many of them begin alike, and however often one could begin: it took seconds."""
+    machine.within(30, lambda: found(words, text, apart=True))

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -214,6 +215,39 @@ def test_a_request_is_bounded(served: Served) -> None:
     assert served.ask({**served.right, "Transfer-Encoding": "chunked"}, body=chunk * 16).startswith("HTTP/1.1 413 ")
     assert served.ask({**served.right, "Content-Length": "10"}, body=b"x").startswith("HTTP/1.1 408 ")
     assert served.ask({**served.right, "X": "x" * 70_000}).startswith("HTTP/1.1 400 ")
+    many = b"[" + b"[]," * 4_000_000 + b"[]]"  # which takes the SDK seconds and hundreds of MB
+    told = served.ask({**served.right, "Content-Length": str(len(many))}, body=many)
+    assert told.startswith("HTTP/1.1 413 ")
+
+
+async def test_large_bodies_are_read_a_few_at_a_time() -> None:
+    """However many requests are under way, and small ones wait for none of them."""
+    reading: set[int] = set()
+    most, ended = 0, asyncio.Event()
+
+    async def app(_: Any, receive: Any, __: Any) -> None:
+        await receive()
+
+    guarded = mcp_access.AccessControl(app, hosts=["h"], token="")
+
+    async def ask(number: int, size: int) -> None:
+        async def receive() -> dict[str, Any]:
+            nonlocal most
+            if size > 1000:
+                reading.add(number)
+                most = max(most, len(reading))
+                await ended.wait()
+                reading.discard(number)
+            return {"type": "http.request", "body": b" " * size, "more_body": False}
+
+        headers = [(b"host", b"h"), (b"content-length", str(size).encode())]
+        await guarded({"type": "http", "method": "POST", "headers": headers}, receive, lambda _: asyncio.sleep(0))
+
+    large = [asyncio.create_task(ask(number, 1_000_000)) for number in range(20)]
+    await asyncio.wait_for(ask(99, 10), 20)
+    ended.set()
+    await asyncio.gather(*large)
+    assert 0 < most <= mcp_access.MAX_LARGE
 
 
 async def test_silent_connections_keep_nobody_out(served: Served) -> None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import nbformat
 import pytest
@@ -24,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from nbagent import Session, attach
 from nbagent.core.errors import UsageError
-from nbagent.faces.mcp_server import Server, make, serve
+from nbagent.faces.mcp_server import Server, _with_failures_as_results, make, serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FIGURE = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"
@@ -164,6 +165,9 @@ async def test_files_in_and_out(client: Client) -> None:
     await client.call("run_cell", code=f"{FIGURE[:-12]}; plt.savefig('/workspace/p.png')")
     assert (await client.call("download", path="/workspace/p.png")).kinds == ["image"]
     assert "/workspace/b.bin" in (await client.call("list_files", folder="/workspace")).text
+    await client.call("run_cell", code="open('/tmp/large', 'wb').truncate(11_000_000)")
+    large = await client.call("download", path="/tmp/large")
+    assert (large.is_error, "10,485,760 is the limit" in large.text) == (True, True), large.text
     wrong = await client.call("upload", name="c", content="no base64!", encoding="base64")
     assert (wrong.is_error, "not base64" in wrong.text) == (True, True)
 
@@ -233,3 +237,20 @@ async def test_the_notebook_never_goes_over_a_file_of_the_persons(tmp_path: Path
     with pytest.raises(UsageError, match=r"can't be called 'table\.csv'"):
         await serve(session, out=tmp_path / "table.csv", http=None, say=print)
     assert (tmp_path / "table.csv").read_text() == "a\n1\n"
+
+
+async def test_a_call_that_is_cancelled_is_interrupted_once() -> None:
+    """The SDK cancels at every step: a cell that is being interrupted would cost the kernel its variables."""
+    done = asyncio.Event()
+
+    async def tool() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.05)  # as an interrupt takes
+            done.set()
+            raise
+
+    with anyio.move_on_after(0.1):
+        await _with_failures_as_results(tool)()
+    await asyncio.wait_for(done.wait(), 20)

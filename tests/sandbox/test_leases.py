@@ -285,3 +285,25 @@ def test_a_runtime_folder_that_is_none_is_an_error(
     finally:
         shutil.rmtree(base)
     assert tmp_path.is_dir()
+
+
+@pytest.mark.needs("root")
+@pytest.mark.parametrize(("owner", "mode"), [(65534, 0o700), (0, 0o777), (0, 0o770)])
+def test_no_folder_is_taken_in_which_others_could_put_another(
+    owner: int, mode: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """After `su` the variable names another user's: who may rename there would choose what root's sweep removes."""
+    base = Path(leases.tempfile.mkdtemp(prefix="nbr-", dir="/tmp"))
+    try:
+        os.chown(base, owner, -1)
+        base.chmod(mode)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
+        monkeypatch.setattr(leases.tempfile, "tempdir", str(base))
+        monkeypatch.setattr(leases, "TEMPORARY", tmp_path)
+        assert runtime_root().parent == tmp_path
+        assert not list(base.iterdir())
+        base.chmod(0o700)
+        os.chown(base, 0, -1)
+        assert runtime_root().parent == base
+    finally:
+        shutil.rmtree(base)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from nbagent.core.session_log import SessionLog
 from nbagent.observability.audit.verification import verify
 from nbagent.sandbox.leases import lease as leases
 from nbagent.session import manager as managers
-from nbagent.session.catalog import lookup
+from nbagent.session.catalog import lookup, summary
 from nbagent.session.catalog.session_list import SessionInfo
 
 
@@ -171,3 +172,15 @@ def test_managing_imports_nothing_heavy() -> None:
     )
     more = {each.partition(".")[0] for each in set(managed.split()) - set(attached.split())}
     assert more <= {"nbagent"}
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, lambda at: at.symlink_to("/dev/zero")])
+async def test_a_search_waits_for_no_log_that_is_none(plant: Callable[[Path], None], tmp_path: Path) -> None:
+    """A pipe, or a link to a device, in place of a log keeps nobody waiting, and no others from being found."""
+    for name in ("s", "t"):
+        write_log(tmp_path, name, *asked("What of it?", "Nothing."))
+        summary.write(tmp_path / "sessions" / name, summary.Summary(about="What of it?", started=1.0))
+    (tmp_path / "sessions" / "s" / "log.jsonl").unlink()
+    plant(tmp_path / "sessions" / "s" / "log.jsonl")
+    searching = asyncio.create_task(SessionManager(state_dir=tmp_path).search("nothing"))
+    assert [each.session.id for each in (await asyncio.wait_for(searching, 60)).hits] == ["t"]

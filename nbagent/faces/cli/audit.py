@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from nbagent.core import folders, settings
+from nbagent.core import fileio, folders, settings
 from nbagent.core.events import SentToModel
 from nbagent.core.policy import MIB
 from nbagent.core.text import printable, safe
@@ -96,8 +96,8 @@ def _whole_line(text: str) -> str:
 
 def _parsed(path: Path) -> Iterator[AuditEntry]:
     """The lines of a log as entries; an empty entry for a line that isn't one."""
-    with path.open("rb") as file:
-        for line in file:
+    with fileio.opened(path) as file:
+        for line in fileio.lines(file):
             try:
                 entry = json.loads(line)
             except (ValueError, RecursionError):

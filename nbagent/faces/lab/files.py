@@ -11,7 +11,6 @@ import itertools
 import shutil
 import tempfile
 from http import HTTPStatus
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -25,6 +24,7 @@ from nbagent.faces.lab.base_handler import Handler
 from nbagent.faces.lab.messages import ArtifactEntry, FileEntry, FileList, UploadedFile
 from nbagent.faces.lab.records import harmless
 from nbagent.session.catalog import lookup
+from nbagent.session.files.sandbox_files import MAX_BYTES_IN_MEMORY
 from nbagent.session.sharing.attach import Attached
 
 CHUNK = MIB
@@ -144,8 +144,13 @@ class DownloadHandler(FileHandler):
         """Send a file of the sandbox."""
         path = self.get_query_argument("path", "")
         async with self.attached(id) as session:
-            content = await session.download(path)
-        await self.send(BytesIO(content), path.rpartition("/")[2])
+            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=SENT_PREFIX, dir=session.folder))
+            try:
+                # Not as bytes: several pages may load several files at once.
+                place = await session.download(path, folder / "file", bound=MAX_BYTES_IN_MEMORY)
+                await self.send(place.open("rb"), path.rpartition("/")[2])
+            finally:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 class ArtifactHandler(FileHandler):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -25,7 +26,14 @@ MAX_METADATA: Final = 16 * 1024 * 1024
 """Bytes of one description: of some ten thousand columns, or a million batches."""
 FREE: Final = 10_000_000
 """Values that take no bytes, such as those of a column of nulls."""
+FREE_BYTES, LARGER = 32 * 1024 * 1024, 32
+"""What Python's objects for all values may weigh: so many bytes, and so many times as much as the file."""
 DICTIONARY, BATCH = 2, 3
+NULL, BOOLEAN = 1, 6
+INDEX: Final = 0
+"""Stands for the type of a column whose values are in a dictionary."""
+WEIGHTS: Final = {NULL: 8, BOOLEAN: 8, 15: 48, **dict.fromkeys((12, 13, 16, 17, 21), 128)}
+"""Bytes of the object that Python has for a value, by the type: a pointer, bytes, a list, a dict."""
 FLAT: Final = frozenset((*range(1, 12), 18, 19, 20))
 """Types without others in them, by their numbers in Arrow's `Schema.fbs`: numbers, times, text and bytes."""
 TEXT: Final = frozenset((4, 5, 19, 20))
@@ -74,24 +82,26 @@ def check_file(path: Path, *, writes_out: bool = False) -> None:
 
     Args:
         path: The file.
-        writes_out: Whether its reader repeats the texts of a dictionary that is within a list or a struct.
+        writes_out: Whether its reader, as that of pandas, makes an object of Python's of each value that is missing or
+            has others in it, and repeats the texts of a dictionary that is within a list or a struct.
 
     Raises:
         ValueError: It is no such file, claims more than it has, or has a column of a type that isn't read.
     """
-    size, values, read = path.stat().st_size, 0, 0
+    size, values, read, weighs = path.stat().st_size, 0, 0, 0
     try:
         with path.open("rb") as file:
             footer = _footer(file, size)
             table, said = _follow(footer, 0), _Description(footer)
             schema = _follow(footer, _field(footer, table, 1))
-            _check_fields(said, _field(footer, schema, 1), writes_out=writes_out)
+            kinds = list(_check_fields(said, _field(footer, schema, 1), writes_out=writes_out))
             _check_pandas(said, _field(footer, schema, 2))
-            for number in (2, 3):
+            for number in (DICTIONARY, BATCH):
                 for at, described in _blocks(footer, _field(footer, table, number)):
-                    counted, length = _described(file, at, described)
-                    values, read = values + counted, read + length + described
-                    if read > size or values > 8 * size + FREE:
+                    data = _description(file, at, described)
+                    counted, weight, length = _claims(data, kinds if number == BATCH else [NULL])
+                    values, weighs, read = values + counted, weighs + weight, read + length + described
+                    if read > size or values > 8 * size + FREE or (writes_out and weighs > LARGER * size + FREE_BYTES):
                         raise ValueError("it claims more than it has")
     except (struct.error, IndexError, OSError) as error:
         raise ValueError("it is no file of Arrow's") from error
@@ -139,8 +149,11 @@ class _Description:
         return found
 
 
-def _check_fields(said: _Description, fields: int, *, writes_out: bool, depth: int = 0) -> None:
-    """Check the types of some columns, or of what is within one."""
+def _check_fields(said: _Description, fields: int, *, writes_out: bool, depth: int = 0) -> Iterator[int]:
+    """Check the types of some columns, or of what is within one; yields each type whose values a batch has, in order.
+
+    The values of a dictionary's column are in the dictionary.
+    """
     if depth > MAX_FIELD_DEPTH:
         raise ValueError("its columns are nested too deeply")
     data = said.data
@@ -159,7 +172,8 @@ def _check_fields(said: _Description, fields: int, *, writes_out: bool, depth: i
                 raise ValueError("a column of it has an extension type that isn't read")
             if key == TYPE_TEXT and len(value) > MAX_TYPE_TEXT:
                 raise ValueError(TOLD)
-        _check_fields(said, _field(data, field, 5), writes_out=writes_out, depth=depth + 1)
+        yield INDEX if _field(data, field, 4) else kind
+        yield from _check_fields(said, _field(data, field, 5), writes_out=writes_out, depth=depth + 1)
 
 
 def _check_pandas(said: _Description, pairs: int) -> None:
@@ -183,17 +197,18 @@ def _blocks(footer: bytes, field: int) -> list[tuple[int, int]]:
     return [struct.unpack_from("<qi", footer, start + 4 + 24 * each) for each in range(count)]
 
 
-def _described(file: BinaryIO, at: int, described: int) -> tuple[int, int]:
-    """The values that a batch claims, and the bytes that it has for them."""
+def _description(file: BinaryIO, at: int, described: int) -> bytes:
+    """The description of a dictionary or a batch, from its place in the file."""
     if not 8 < described <= MAX_METADATA:
         raise IndexError
     file.seek(at)
     data = file.read(described)
     # Old files lack the mark before the length.
-    return _message(data[8:] if data[:4] == b"\xff\xff\xff\xff" else data[4:])
+    return data[8:] if data[:4] == b"\xff\xff\xff\xff" else data[4:]
 
 
-def _message(data: bytes) -> tuple[int, int]:
+def _claims(data: bytes, kinds: Sequence[int]) -> tuple[int, int, int]:
+    """The values that a batch claims, what Python's objects for them weigh, and the bytes that it has for them."""
     message = _follow(data, 0)
     (kind,) = struct.unpack_from("<B", data, _field(data, message, 1))
     at = _field(data, message, 3)
@@ -207,21 +222,23 @@ def _message(data: bytes) -> tuple[int, int]:
         raise ValueError("it holds something else than a table")
     if _field(data, batch, 3):
         raise ValueError("it is compressed")
-    return _values(data, _field(data, batch, 1)), length
+    return (*_values(data, _field(data, batch, 1), kinds), length)
 
 
-def _values(data: bytes, nodes: int) -> int:
-    """The values of all columns of a batch, those within lists and structs included."""
-    if not nodes:
-        return 0
-    start = _follow(data, nodes)
-    (count,) = struct.unpack_from("<I", data, start)
-    if count > len(data) // 16:
+def _values(data: bytes, nodes: int, kinds: Sequence[int]) -> tuple[int, int]:
+    """The values of all columns of a batch, those within lists and structs included, and what their objects weigh."""
+    start = _follow(data, nodes) if nodes else 0
+    count = int(struct.unpack_from("<I", data, start)[0]) if nodes else 0
+    if count != len(kinds) or start + 4 + 16 * count > len(data):
         raise ValueError("a message of it can't be read")
-    lengths = [struct.unpack_from("<q", data, start + 4 + 16 * each)[0] for each in range(count)]
-    if any(length < 0 for length in lengths):
-        raise ValueError("a column of it has a negative length")
-    return sum(lengths)
+    values = weighs = 0
+    for at, kind in enumerate(kinds):
+        length, missing = struct.unpack_from("<qq", data, start + 4 + 16 * at)
+        if length < 0:
+            raise ValueError("a column of it has a negative length")
+        values += length
+        weighs += length * (WEIGHTS.get(kind, 0) if kind != BOOLEAN or missing else 1)
+    return values, weighs
 
 
 def _follow(data: bytes, at: int) -> int:

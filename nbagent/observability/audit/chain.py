@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nbagent.core import fileio
 from nbagent.core.errors import UsageError
 from nbagent.core.events import Record
 from nbagent.core.fileio import cannot_write
@@ -193,10 +194,8 @@ class Audit:
 
     def _whole_lines(self) -> list[bytes]:
         """All lines; a last line that was cut is removed from the file."""
-        with self.path.open("rb") as file:
-            lines = file.readlines()
-        if lines and not lines[-1].endswith(b"\n"):
-            del lines[-1]
+        with fileio.opened(self.path) as file:
+            lines = list(fileio.lines(file))
         self._size = sum(map(len, lines))
         os.ftruncate(self._descriptor, self._size)
         return lines

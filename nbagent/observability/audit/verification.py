@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbagent.core import fileio
 from nbagent.core.errors import NewerLog, StoreError, UsageError
 from nbagent.core.folders import LOG_FILE
 from nbagent.core.session_log import read_log
@@ -113,10 +114,9 @@ def _verify(path: Path, key: bytes | None) -> AuditCheck:
     result = AuditCheck(path)
     at_home = path.name == chain.FILE and len(path.parents) > 2 and path.parents[1].name == "sessions"
     head = _head(path, key) if at_home else None
-    raw = _lines(path)
+    lines, is_cut = _lines(path)
     log, result.unknown_event = _from_events(path.parent)
     later = _head(path, key) if at_home else None
-    lines = raw[:-1] if raw and not raw[-1].endswith(b"\n") else raw
     result.lines = len(lines)
     try:
         found = list(_check_chain(lines, result, key))
@@ -130,7 +130,7 @@ def _verify(path: Path, key: bytes | None) -> AuditCheck:
     if result.unknown_event is not None and not result.problem:
         result.notes.append("A newer nbagent may have written the session's log: check it with that one.")
     result.cells = sum(b'"type":"cell"' in line for line in lines)
-    if len(raw) > len(lines) and head == later:
+    if is_cut and head == later:
         result.notes.append("Its last line was cut off when nbagent was killed, and counts for nothing.")
     if not at_home:
         result.notes.append("It is not in a session's folder: whether its end was cut off was not checked.")
@@ -141,10 +141,12 @@ def _head(path: Path, key: bytes | None) -> chain.Head | None:
     return chain.Head.read(path.parents[2] / chain.HEADS / path.parent.name, session=path.parent.name, key=key)
 
 
-def _lines(path: Path) -> list[bytes]:
+def _lines(path: Path) -> tuple[list[bytes], bool]:
+    """The whole lines of a log, and whether a last one was cut off."""
     try:
-        with path.open("rb") as file:
-            return file.readlines()
+        with fileio.opened(path) as file:
+            found = list(fileio.lines(file))
+            return found, sum(map(len, found)) < file.tell()
     except OSError as error:
         raise StoreError(f"The audit log {path} can't be read: {error.strerror}.") from error
 

@@ -41,6 +41,7 @@ HOST = "h"
 _NEW = ".new-"
 STALE_NEW = 60.0
 """Seconds after which a folder that is still being made is abandoned."""
+TEMPORARY = Path("/tmp")  # noqa: S108 - where there is no better one
 LOCK_SECONDS = 2.0
 """Seconds to wait for a process that holds the lock only to look at a lease, or to sweep it up."""
 
@@ -80,10 +81,9 @@ def runtime_root() -> Path:
     Raises:
         SandboxError: It belongs to somebody else, or can't be made.
     """
-    preferred = os.environ.get("XDG_RUNTIME_DIR", "")
-    base = Path(preferred) if preferred and os.access(preferred, os.W_OK) else Path(tempfile.gettempdir())
-    if len(str(base)) > SOCKET_PATH_LIMIT - 60:
-        base = Path("/tmp")  # noqa: S108 - a socket's path must be short; the folder below is checked
+    given = (Path(each) for each in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()) if each)
+    # A socket's path must be short. The folder below is checked.
+    base = next((each for each in given if len(str(each)) <= SOCKET_PATH_LIMIT - 60 and _is_safe(each)), TEMPORARY)
     root = base / f"nbagent-{os.getuid()}"
     try:
         root.mkdir(mode=0o700, exist_ok=True)
@@ -95,6 +95,16 @@ def runtime_root() -> Path:
     if found.st_mode & 0o077:
         root.chmod(0o700)
     return root
+
+
+def _is_safe(folder: Path) -> bool:
+    """Whether only this user and root can put another folder in place of one in there; others' is told after `su`."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    is_closed = not status.st_mode & 0o022 or bool(status.st_mode & stat.S_ISVTX)
+    return status.st_uid in (0, os.getuid()) and is_closed and os.access(folder, os.W_OK)
 
 
 def _cannot_write(path: Path, error: OSError) -> SandboxError:

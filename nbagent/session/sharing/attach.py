@@ -250,17 +250,22 @@ class Attached:
             return found
 
     @overload
-    async def download(self, path: str) -> bytes: ...
+    async def download(self, path: str, *, bound: int | None = None) -> bytes: ...
 
     @overload
-    async def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+    async def download(
+        self, path: str, to: str | Path, *, overwrite: bool = False, bound: int | None = None
+    ) -> Path: ...
 
-    async def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+    async def download(
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+    ) -> bytes | Path:
         if to is not None:
-            found: Path = await self.call("download", path=path, to=_absolute(to), overwrite=overwrite)
+            found: Path = await self.call("download", path=path, to=_absolute(to), overwrite=overwrite, bound=bound)
             return found
+        most = MAX_BYTES_IN_MEMORY if bound is None else min(bound, MAX_BYTES_IN_MEMORY)
         async with self._shared_folder() as folder:
-            found = await self.call("download", path=path, to=str(folder / "file"), bound=MAX_BYTES_IN_MEMORY)
+            found = await self.call("download", path=path, to=str(folder / "file"), bound=most)
             return await asyncio.to_thread(found.read_bytes)
 
     def attend(self, answers: bool = True) -> asyncio.Task[None]:

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,36 @@ def test_a_small_file_is_no_large_table(kind: str, tmp_path: Path) -> None:
     for name, told in (("packed", "compressed"), ("nulls", "more than it has")):
         with pytest.raises(DataError, match=told):
             unpack(kind, tmp_path / name)
+
+
+NOTHING = pyarrow.array([], pyarrow.int8())
+WEIGHTLESS: dict[str, Callable[[int], pyarrow.Array]] = {
+    "nulls": pyarrow.nulls,
+    "empty structs": lambda many: pyarrow.StructArray.from_buffers(pyarrow.struct([]), many, [None]),
+    "structs of nulls": lambda many: pyarrow.StructArray.from_arrays([pyarrow.nulls(many)], ["f"]),
+    "lists of no length": lambda many: pyarrow.Array.from_buffers(
+        pyarrow.list_(pyarrow.int8(), 0), many, [None], children=[NOTHING]
+    ),
+    "bytes of no length": lambda many: pyarrow.Array.from_buffers(
+        pyarrow.binary(0), many, [None, pyarrow.py_buffer(b"")]
+    ),
+}
+"""Columns whose values take no bytes in a file, and each an object of Python's."""
+
+
+@pytest.mark.parametrize("kind", ["pandas.DataFrame", "pandas.Series"])
+@pytest.mark.parametrize("name", WEIGHTLESS)
+def test_a_small_file_makes_no_large_frame(name: str, kind: str, tmp_path: Path) -> None:
+    """578 bytes made 1.4 GB of lists: what pandas makes of values is bounded, too. A thousand of them come back."""
+    for many in (1000, 8_000_000):
+        table = pyarrow.table({"a": WEIGHTLESS[name](many)})
+        with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
+            writer.write(table)
+        if many == 1000:
+            assert len(unpack(kind, tmp_path / "a")) == many
+            continue
+        with pytest.raises(DataError, match="more than it has"):
+            unpack(kind, tmp_path / "a")
 
 
 EXTENSION = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": b"cos\nsystem\n"}
