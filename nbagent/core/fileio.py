@@ -92,6 +92,17 @@ def save(path: Path, data: bytes, *, mode: int | None = None) -> None:
         raise cannot_write(path, error, mend="Choose another place.") from error
 
 
+def make_folder(folder: Path, *, mode: int = 0o700) -> None:
+    """Make a folder, and the missing ones above it, all with one mode: `mkdir` gives those what the umask leaves.
+
+    Raises:
+        OSError: One can't be made.
+    """
+    for each in (*reversed(folder.parents), folder):
+        if not each.is_dir():
+            each.mkdir(mode=mode, exist_ok=True)
+
+
 def cannot_write(path: Path, error: Exception, *, mend: str = "") -> StoreError:
     """The error for a file or folder that can't be written."""
     reason = getattr(error, "strerror", None) or error

@@ -87,7 +87,7 @@ class SessionLog:
         self._lock: IO[bytes] | None = None
         self._quota_told = False
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fileio.make_folder(self.folder)
             _check_own(self.folder)
             self._lock = fileio.opened(self.folder / "lock", os.O_WRONLY | os.O_CREAT)
             fileio.lock(self._lock, patience=LOCK_SECONDS)

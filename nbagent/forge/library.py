@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from nbagent.core.errors import ForgeError, StoreError
-from nbagent.core.fileio import PRIVATE_MODE, cannot_write, save
+from nbagent.core.fileio import PRIVATE_MODE, cannot_write, make_folder, save
 from nbagent.forge import tool as tools
 from nbagent.forge.tool import Tool
 
@@ -179,7 +179,7 @@ class Library:
     def _writing(self) -> Iterator[_Index]:
         """The index, locked against other processes; it is written at the end."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder)
             lock = (self.folder / "lock").open("w")
         except OSError as error:
             raise cannot_write(self.folder, error, mend="Name another folder in NBAGENT_STATE_DIR.") from error

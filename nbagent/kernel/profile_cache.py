@@ -46,7 +46,7 @@ class ProfileCache:
         """Keep a profile; without a word where that is impossible, since it can be made again."""
         with contextlib.suppress(StoreError, OSError):
             folder = self._folder / key[:2]
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fileio.make_folder(folder)
             fileio.write(folder / key, msgspec.json.encode(found), mode=fileio.PRIVATE_MODE)
 
     def tidy(self) -> None:

@@ -77,7 +77,7 @@ class AcceptedTools:
         if self._file is None:
             return
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fileio.make_folder(self._file.parent)
             data = json.dumps(self._accepted, indent=1, sort_keys=True).encode()
             fileio.write(self._file, data, mode=fileio.PRIVATE_MODE)
         except OSError as error:

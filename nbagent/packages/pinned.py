@@ -42,7 +42,7 @@ def fill(
     """
     if folder.exists() and any(folder.iterdir()):
         raise EnvironmentMissing(f"{folder} is not empty.", mend="Remove it, or name another folder.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    fileio.make_folder(folder.parent, mode=0o755)
     target = Target(python=python, platform=platform, pins=pins)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
         work = Path(made)

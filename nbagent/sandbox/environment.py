@@ -119,7 +119,7 @@ async def build() -> Environment:
         EnvironmentMissing: It can't be made; the message has uv's reason.
     """
     wanted, root = describe(), folders.environments()
-    root.mkdir(parents=True, exist_ok=True)
+    fileio.make_folder(root, mode=0o755)
     async with fileio.locked(root / "lock"):
         if (made := find()) is not None:
             return made

@@ -169,7 +169,7 @@ def _launch(order: Order, folder: Path, theirs: int, status: IO[bytes], begun: l
 
 def _spawn(order: Order, folder: Path, status: int) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fileio.make_folder(folder)
         with fileio.opened(folder / HOST_LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as opened:
             log = os.dup(opened.fileno())
     except OSError as error:

@@ -166,7 +166,7 @@ class ArtifactStore:
         """Hold the folder's lock: shared by those who save, alone by who deletes."""
         async with contextlib.AsyncExitStack() as stack:
             try:
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                fileio.make_folder(self._folder)
                 await stack.enter_async_context(fileio.locked(self._folder / "lock", shared=shared))
             except OSError as error:
                 raise cannot_write(self._folder, error) from error

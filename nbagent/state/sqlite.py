@@ -85,7 +85,7 @@ async def _connect(stack: AsyncExitStack, path: Path, **options: Any) -> aiosqli
 def _make(path: Path) -> None:
     """Make an empty file that only this user can read; SQLite gives the files beside it the same permissions."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fileio.make_folder(path.parent)
         for each in (path, path.with_suffix(".bell")):
             os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

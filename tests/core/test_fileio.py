@@ -15,7 +15,18 @@ import pytest
 from machine import no_room
 
 from nbagent.core.errors import StoreError, UsageError
-from nbagent.core.fileio import PRIVATE_MODE, check_not_data, lines, refuse_files, remove, save, staged, walk, write
+from nbagent.core.fileio import (
+    PRIVATE_MODE,
+    check_not_data,
+    lines,
+    make_folder,
+    refuse_files,
+    remove,
+    save,
+    staged,
+    walk,
+    write,
+)
 
 
 @pytest.fixture
@@ -24,6 +35,23 @@ def umask() -> Iterator[None]:
     before = os.umask(0o027)
     yield
     os.umask(before)
+
+
+def test_all_folders_above_one_are_as_private_as_it(tmp_path: Path) -> None:
+    """Whatever the umask leaves to others, who could otherwise rename what is in them."""
+    before = os.umask(0)
+    try:
+        make_folder(tmp_path / "state/nbagent/sessions")
+        make_folder(tmp_path / "cache/nbagent", mode=0o755)
+        make_folder(tmp_path / "state/nbagent")
+    finally:
+        os.umask(before)
+    made = ("state", "state/nbagent", "state/nbagent/sessions", "cache", "cache/nbagent")
+    modes = [stat.S_IMODE((tmp_path / each).stat().st_mode) for each in made]
+    assert modes == [0o700, 0o700, 0o700, 0o755, 0o755]
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        make_folder(tmp_path / "file/below")
 
 
 def names(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 
-from nbagent.core import folders, settings
+from nbagent.core import fileio, folders, settings
 from nbagent.core.errors import NbagentError, UsageError
 from nbagent.core.text import safe
 from nbagent.faces.cli import flags
@@ -139,6 +139,6 @@ def _prompt(history: Path) -> PromptSession[str]:
     def another_line(event: Any) -> None:
         event.current_buffer.insert_text("\n")
 
-    history.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fileio.make_folder(history.parent)
     history.touch(mode=0o600)
     return PromptSession(history=FileHistory(str(history)), completer=_Commands(), key_bindings=keys)

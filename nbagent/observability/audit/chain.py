@@ -164,7 +164,7 @@ class Audit:
         self._size = 0
         self._descriptor = self._head = -1
         try:
-            self._head_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fileio.make_folder(self._head_path.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self.path, flags, 0o600)
             head = Head.read(self._head_path, session=session, key=key)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
+from nbagent.core import fileio
 from nbagent.core.errors import SandboxError
 from nbagent.sandbox.leases import origin
 
@@ -25,7 +26,7 @@ def make() -> Path:
     """Make a scratch folder."""
     folder = root()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        fileio.make_folder(folder, mode=0o755)
         return Path(tempfile.mkdtemp(prefix="s-", dir=folder))
     except OSError as error:
         raise SandboxError(f"{folder} can't be written: {error}.", mend="Make room, or set XDG_CACHE_HOME.") from error
