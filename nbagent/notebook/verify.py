@@ -23,7 +23,7 @@ from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import EVERY_RUN, MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.widgets import Widgets
 from nbagent.notebook.compare_runs import all_reads, compared, context_of, name_seed, paired
 from nbagent.notebook.document import Document, DocumentCell
@@ -201,9 +201,11 @@ class Verification:
 
     def _may_be_dated(self, cell: DocumentCell, found: Comparison) -> bool:
         """Whether what differs may follow from the moment, and no further run has shown that it does each time."""
-        if not self._reads[cell.number].clock or not found.differences:
+        # What changes with every run, though the code draws nothing at random, may tell a date in other words.
+        changing = any(each.cause == EVERY_RUN for each in found.differences)
+        if not found.differences or not (changing or self._reads[cell.number].clock):
             return False
-        return found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
+        return changing or found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)

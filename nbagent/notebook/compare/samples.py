@@ -63,8 +63,7 @@ class Samples:
                     self._names -= bound
                 continue
             changed = {name for name, _ in changed_by(statement)} - self._modules
-            if "shuffle" in called_in(statement):
-                changed |= mentioned_in(statement) - self._modules
+            changed |= _shuffled(statement) - self._modules
             changed |= bound
             self._names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         jittered = not self._all_seeded and any(_JITTERS in called_in(each) for each in body)
@@ -78,7 +77,10 @@ class Samples:
         """
         if self._is_without_seed(statement):
             return False
-        if _sets_seed(statement):
+        seeds = [*_seeds(statement)]
+        if any(self._differs(unparsed(each)) or self._is_sampled(each) for each in seeds):
+            return False
+        if seeds:
             if not isinstance(statement, ast.Assign) or _makes_generators(statement.value):
                 self._seeded |= set(bound_by(statement))
             return True
@@ -186,6 +188,12 @@ def _simple(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         rest += [inner for several in reversed(inside) for inner in reversed(several)]
 
 
+def _shuffled(statement: ast.stmt) -> set[str]:
+    """The names of what a statement gives to a function that changes its order; a method gives back another object."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and _called(each) == "shuffle")
+    return set().union(*(mentioned_in(value) for each in calls for value in each.args))
+
+
 def _called(call: ast.Call) -> str:
     return next(called_in(call))
 
@@ -202,12 +210,11 @@ def _makes_generators(value: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and _called(each) in {*SEEDS, "Generator"} for each in parts)
 
 
-def _sets_seed(statement: ast.AST) -> bool:
+def _seeds(statement: ast.AST) -> Iterator[ast.expr]:
+    """The seeds that a statement gives."""
     for node in ast.walk(statement):
         if not isinstance(node, ast.Call):
             continue
         given = node.args[:1] if _called(node) in SEEDS else []
         given += [each.value for each in node.keywords if each.arg in SEED_NAMES]
-        if any(not (isinstance(each, ast.Constant) and each.value is None) for each in given):
-            return True
-    return False
+        yield from (each for each in given if not (isinstance(each, ast.Constant) and each.value is None))
