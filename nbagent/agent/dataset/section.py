@@ -18,13 +18,14 @@ from nbagent.agent.dataset.notes import explained_by, label_columns, link_notes,
 from nbagent.agent.dataset.tables import (
     BRIEF,
     COLUMNS,
+    FIRST_LINES,
     FULL,
     MOST_COLUMNS,
     NAME,
     NOTE,
     column_line,
+    comments,
     file_lines,
-    first_lines,
     is_stacked,
     quote,
     size_of,
@@ -50,8 +51,8 @@ BEST = 5
 """Tables of many that are told before any is told whole."""
 TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
-SINGLE, ONE_TABLE = 3_600, 1_800
-"""Bytes on the tables where there is one file, and on a table that is all there is."""
+SINGLE, ONE_TABLE, WIDE_TABLE = 3_600, 2_000, 1_300
+"""Bytes on the tables of one file, on a table that is all there is, and on such a one of which tools tell more."""
 LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 MORE = 400
@@ -138,7 +139,7 @@ class DataView:
         shared, _ = fitted(self._keys(scores, asked), KEYS)
         left = ALL - _size(shared)
         if len(self.profiles.files) == 1:
-            left = ONE_TABLE if len(self.groups) == 1 else SINGLE
+            left = (WIDE_TABLE if self.is_large else ONE_TABLE) if len(self.groups) == 1 else SINGLE
         if len(self.families) > LISTED or self.profiles.more:
             tree = self.tree()
             lines += tree
@@ -256,7 +257,7 @@ class DataView:
         for group in ranked[:1] if len(ranked) == 1 and reached.get(id(ranked[0])) == BRIEF else ():
             rows = 0 if group.tables[0][1].sampled else group.rows
             more = [column_line(each, rows, asked) for each in folded(group.columns)]
-            more = [*first_lines(group, room=left), *more]
+            more = [*comments(group, min(left - LEAST // 10, FIRST_LINES)), *more]
             more = [line for line in more if line not in told[id(group)]]
             told[id(group)] += fitted(more, left)[0]
         for group in (each for each in ranked if id(each) not in told):

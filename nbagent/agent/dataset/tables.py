@@ -48,6 +48,8 @@ NOTES = 2
 SHOWN = 3
 """Lines that are shown of a table without names that is told briefly."""
 FULL, BRIEF = 2, 1
+COMMENTS = ("#", "//", "%", "--", "!")
+"""How comments begin."""
 COLUMNS = "    columns: "
 """How the line of a table's names begins."""
 ASKED = 3
@@ -61,7 +63,7 @@ SCALE, FAR = 8, 50
 and where that is 0."""
 BEGIN = 400
 """Characters of how a text begins."""
-FIRST_LINES, LEAST_LINE = 800, 60
+FIRST_LINES, LEAST_LINE = 900, 60
 """Characters of the first lines of a table, and of each at least."""
 _ENDS = re.compile(r"[.!?;](?=\s)|\n")
 """Where a sentence or a line ends."""
@@ -172,11 +174,19 @@ def table_lines(
     return [*lines, *first_lines(group)]
 
 
-def first_lines(group: Group, last: int = 0, *, room: int = FIRST_LINES) -> list[str]:
-    """The lines with which a table begins, where they are odd or say something of it; the last ones only if asked."""
-    raw = group.tables[0][1].raw[-last:]
-    room = min(FIRST_LINES, room - 4 * len(raw) - 20)
-    most = max(share(map(len, raw), room), LEAST_LINE)  # short lines leave their room to a long header
+def first_lines(group: Group, last: int = 0) -> list[str]:
+    """The lines with which a table begins, where they are odd or say something of it; only the last ones if asked."""
+    return _quoted_lines(group.tables[0][1].raw[-last:], FIRST_LINES)
+
+
+def comments(group: Group, room: int) -> list[str]:
+    """The comments with which a table begins, as far as there is room."""
+    raw = group.tables[0][1].raw
+    return _quoted_lines([each for each in raw if each.startswith(COMMENTS)], room)
+
+
+def _quoted_lines(raw: Sequence[str], room: int) -> list[str]:
+    most = max(share(map(len, raw), room - 4 * len(raw)), LEAST_LINE)  # short lines leave their room to a long one
     return [f"    first lines: {' '.join(quote(each, limit=most) for each in raw)}"] if raw else []
 
 
@@ -263,11 +273,11 @@ def is_plain(call: str, table: Table) -> bool:
 
 
 def _is_trap(column: Column) -> bool:
-    """Whether its call misleads: values come out a thousandth of what they are, or the line of a sum is among them."""
+    """Whether its call misleads: values are a thousandth of what they are, or in two forms, or sums are among them."""
     return (
         bool(column.sums)
         or column.form.startswith("thousands points")
-        or (column.form == "numbers" and bool(column.others))
+        or (bool(column.others) and (column.form == "numbers" or column.form.startswith("%")))
     )
 
 

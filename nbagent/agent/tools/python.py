@@ -38,10 +38,9 @@ def make_tools(kernel: KernelPort, *, images: bool = False, programs: bool = Tru
     ) -> tuple[str | list[Block], Any]:
         """Run Python as one cell of a Jupyter notebook and see its outputs.
 
-        Variables, imports and files stay between cells. The value of the last expression is shown, like in a
-        notebook; use print for more. Figures that matplotlib draws are shown without saving them. Shell commands
-        work with a leading `!`. A missing package is installed by itself when it is imported.
-        Several calls run one after the other, in the order in which they are written.
+        The value of the last expression is shown, like in a notebook; use print for more. Figures that matplotlib
+        draws are shown without saving them. Shell commands work with a leading `!`. Several calls run one after the
+        other, in the order in which they are written.
         """
         source, refusal = runnable(code)
         if refusal:

@@ -94,8 +94,13 @@ def _converted(table: TextTable, columns: list[dict[str, Any]]) -> list[dict[str
     return several if sum(len(repr(each["name"])) for each in several) < CONVERTED else []
 
 
-def _conversion(columns: list[dict[str, Any]]) -> str:
-    """What follows a call that reads columns as text, of which each has commas or points of thousands."""
+def _conversion(columns: list[dict[str, Any]], others: list[str] | None = None) -> str:
+    """What follows a call that reads columns as text, of which each has commas or points of thousands.
+
+    Args:
+        columns: These columns.
+        others: All other columns of text, if they are to be named instead, which may be shorter.
+    """
     parts: dict[str, list[str]] = {}
     for each in columns:
         how = ".str.strip_chars()" if each.get("padded") else ""
@@ -104,7 +109,13 @@ def _conversion(columns: list[dict[str, Any]]) -> str:
         how += ".str.replace(',', '.', literal=True)" if each["form"] == DECIMAL_COMMAS else ""
         parts.setdefault(f"{how}.cast(pl.{each['written']})", []).append(repr(each["name"]))
     told = ", ".join(f"pl.col({', '.join(names)}){how}" for how, names in parts.items())
+    if others is not None and len(parts) == 1:
+        told = f"pl.col(pl.String).exclude({', '.join(map(repr, others))}){next(iter(parts))}"
     return f".with_columns({told})" if told else ""
+
+
+def _others(columns: list[dict[str, Any]], converted: list[dict[str, Any]]) -> list[str]:
+    return [each["name"] for each in columns if each["dtype"] == "String" and each not in converted]
 
 
 def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[str, str]:
@@ -119,11 +130,13 @@ def tried(table: TextTable, found: dict[str, Any], *, is_whole: bool) -> tuple[s
     problem, wanted = "", {each["name"]: each["dtype"] for each in found["columns"]} | written
     conversion = _conversion(converted)
     several = ["", ", infer_schema_length=None", ", infer_schema=False"]
-    attempts = [(base, each + lenient) for lenient in ("", ", truncate_ragged_lines=True") for each in several]
+    leniency = ("", ", truncate_ragged_lines=True")
+    attempts = [(base, each + lenient, conversion) for lenient in leniency for each in several]
     if converted and is_whole:  # all of it is read: what was inferred is seen
         short = read_call(table, found["columns"], is_inferred=True)
-        attempts = [(short, each) for each in several[:2]] + attempts
-    for start, more in attempts:
+        shorter = min(_conversion(converted, _others(found["columns"], converted)), conversion, key=len)
+        attempts = [(short, each, shorter) for each in several[:2]] + attempts
+    for start, more, conversion in attempts:
         call = f"{start[:-1]}{more}){conversion}"
         try:
             frame = eval(f"{start[:-1]}{more}{bounded}){conversion}", {"pl": pl, "Path": Path})  # noqa: S307 - made of reprs, in the sandbox
