@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from nbagent.core.events import Output
 from nbagent.notebook.compare.cell import Comparison, compare
@@ -41,18 +42,33 @@ def compared(
         if not cell.has_run or not (is_left_out or cell.number in fresh.outputs):
             continue
         shown = [(ran, each) for ran, each in runs if ran is fresh or cell.number in ran.outputs]
-        pairs = [paired(document, cell, ran, each, strictness=strictness) for ran, each in shown]
-        (stored, ours), more = pairs[0], [each for _, each in pairs[1:]]
         early = (cell.at or 0.0) - first
         context = context_of(document, cell, fresh, reads=reads[cell.number], strictness=strictness, early=early)
-        found[cell.number] = compare(stored, ours, context, again=more)
-        if more:
+        apart = partial(_apart, document, cell, context=context, strictness=strictness)
+        found[cell.number] = apart(shown)
+        if found[cell.number].differences and cell.number in fresh.ended:
+            ended = apart([(replace(ran, outputs=ran.outputs | ran.ended), each) for ran, each in shown])
+            found[cell.number] = found[cell.number] if ended.differences or ended.pictures else ended
+        if len(shown) > 1:
             told = found[cell.number].differences
             found[cell.number].differences = [_by_page(each) for each in told]
-        if more and twice & set(re.findall(r"\w+", cell.code)):
+        if len(shown) > 1 and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
     return found
+
+
+def _apart(
+    document: Document,
+    cell: DocumentCell,
+    shown: Sequence[tuple[Ran, Widgets]],
+    *,
+    context: Context,
+    strictness: Strictness,
+) -> Comparison:
+    """What differs between a cell's outputs and those of the first run, by what further runs show."""
+    pairs = [paired(document, cell, ran, each, strictness=strictness) for ran, each in shown]
+    return compare(*pairs[0], context, again=[each for _, each in pairs[1:]])
 
 
 def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison]) -> None:

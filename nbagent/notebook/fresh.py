@@ -48,6 +48,7 @@ class Ran:
     Attributes:
         outputs: What each cell showed, by its number in the notebook, as it is compared (see `Document.comparable`);
             those that did not run are missing.
+        ended: The same without what came late, of cells of which something did: some clients keep nothing of that.
         exported: The same as an export has it.
         cells: How each ended.
         moments: When each began and how long the run had taken at its end.
@@ -64,6 +65,7 @@ class Ran:
     """
 
     outputs: dict[int, list[Output]] = field(default_factory=dict)
+    ended: dict[int, list[Output]] = field(default_factory=dict)
     exported: dict[int, list[Output]] = field(default_factory=dict)
     cells: dict[int, Cell] = field(default_factory=dict)
     moments: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -150,6 +152,8 @@ class FreshRuns:
             exported = ran.exported[number] = shown(ended, recording, widgets=views)
             ran.printed[number] = printed.of(cell.cell)
             ran.outputs[number] = exported if is_ours else shown(ended, recording, clean=copy)
+            if not is_ours and cell.cell in recording.late:
+                ran.ended[number] = shown(ended, recording, clean=copy, late=False)
         self.count += 1
         self.seconds += sum(each.duration for each in ran.cells.values())
         return ran

@@ -17,8 +17,17 @@ def shown(
     *,
     widgets: Container[str] = (),
     clean: Callable[[Output], Output] | None = None,
+    late: bool = True,
 ) -> list[Output]:
-    """A cell's outputs as its notebook has them; `clean` makes something else of each than an export has."""
+    """A cell's outputs as its notebook has them.
+
+    Args:
+        cell: The cell.
+        recording: What came late.
+        widgets: Those whose views stay.
+        clean: Makes something else of each output than an export has.
+        late: Whether those that came after the cell's end are among them.
+    """
     clean = clean or (lambda output: clean_output(output, widgets=widgets))
     outputs: list[Output] = []
     for place, output in enumerate(cell.outputs):
@@ -27,9 +36,9 @@ def shown(
         elif (during := _widget_changed(output, cell, recording)) is not None:
             outputs.append(mark(WIDGET_CHANGED, during))
         outputs.append(clean(output))
-    for late in recording.late.get(cell.cell, ()):
-        outputs.append(mark(ADDED, late.during))
-        outputs.append(clean(late.output))
+    for each in recording.late.get(cell.cell, ()) if late else ():
+        outputs.append(mark(ADDED, each.during))
+        outputs.append(clean(each.output))
     return outputs
 
 

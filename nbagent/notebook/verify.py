@@ -23,7 +23,7 @@ from nbagent.notebook import lock_check, sweep
 from nbagent.notebook.compare.cell import Comparison, Pair, compare, pieces
 from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
+from nbagent.notebook.compare.texts import EVERY_RUN, MEASURED, MOST, ORDER, Context, Difference, Strictness, cause
 from nbagent.notebook.compare.widgets import Widgets
 from nbagent.notebook.compare_runs import all_reads, compared, context_of, name_seed, paired
 from nbagent.notebook.document import Document, DocumentCell
@@ -201,7 +201,10 @@ class Verification:
 
     def _may_be_dated(self, cell: DocumentCell, found: Comparison) -> bool:
         """Whether what differs may follow from the moment, and no further run has shown that it does each time."""
-        if not self._reads[cell.number].clock or not found.differences:
+        if not self._reads[cell.number].clock:
+            # What changes with every run, though the code draws nothing at random, may tell a date in other words.
+            return cell.at is not None and any(each.cause == EVERY_RUN for each in found.differences)
+        if not found.differences:
             return False
         return found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
 

@@ -32,6 +32,7 @@ from nbagent.core.errors import UsageError
 from nbagent.core.options import Options
 from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
+from nbagent.notebook.compare.notes import ADDED, mark
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import ORDER, TWICE, Strictness
 from nbagent.notebook.compare_runs import OTHER_SEED, all_reads, compared
@@ -245,6 +246,24 @@ print(f"{now:%A %B}", now.day, now.hour, now.date(), dt.date.today() - dt.timede
         path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
         proof = await verified(path)
         assert (proof.result, len(differing(proof))) == (result, result == "differs")
+
+
+async def test_a_clock_that_no_code_names_is_that_of_its_day(tmp_path: Path) -> None:
+    """As in the first bytes of what gzip makes: they differ with every run, and a run of that day shows them."""
+    moment = time.time() // 1 - 40 * 86_400
+    async with Session(engine="bubblewrap") as session:
+        await session.run("import gzip, time\ntime.sleep(2)")
+        await session.run("list(gzip.compress(b'n')[4:8])")
+        await session.export(tmp_path / "made.ipynb")
+    for second, result in ((0, "same"), (9, "differs")):
+        shown = str(list(int(moment + second).to_bytes(4, "little")))
+
+        def change(_: Any, cells: dict[str, Any], shown: str = shown) -> None:
+            cells["cell-2"]["outputs"][0]["data"]["text/plain"] = shown
+            cells["cell-2"]["metadata"]["nbagent"] |= {"time": utc(moment), "seconds": 0.1}
+
+        proof = await verified(changed(tmp_path / "made.ipynb", tmp_path, change))
+        assert (proof.result, proof.problems) == (result, [])
 
 
 async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: Path) -> None:
@@ -810,6 +829,25 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     fresh = Ran(outputs=dict.fromkeys((1, 2, 3), made("1")), moments=dict.fromkeys((1, 2, 3), (0.0, 1.0)))
     told = compared(found, fresh, [fresh], reads=all_reads(found), strictness=Strictness())
     assert [each.differences[0].cause for each in told.values()] == [TWICE, TWICE, ""]
+
+
+@pytest.mark.parametrize("version", [None, "1"])
+def test_what_came_after_a_cells_end_may_lack_where_another_client_ran_it(version: str | None) -> None:
+    """As the output of a task that went on, of which nbclient keeps nothing; what stands there is compared."""
+
+    def told(*texts: str) -> bool:
+        shown = [nbformat.v4.new_output("stream", text=each) for each in texts]
+        cell = nbformat.v4.new_code_cell("create_task(f())", outputs=shown, execution_count=1)
+        metadata = {"nbagent": {"version": version}} if version else {}
+        found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=[cell], metadata=metadata)), name="n")
+        late = [mark(ADDED, 0), nbformat.v4.new_output("stream", text="late\n")]
+        first = [nbformat.v4.new_output("stream", text="begun\n")]
+        ran = Ran(outputs={1: [*first, *late]}, moments={1: (0.0, 1.0)}, ended={} if version else {1: first})
+        return bool(compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness())[1].differences)
+
+    assert told("begun\n") is (version is not None)
+    assert not told("begun\n", "late\n")
+    assert [told(), told("late\n"), told("begun\n", "later\n")] == [True] * 3
 
 
 @pytest.mark.parametrize("code", ["%pip install cycler", "# /// script\n# dependencies = []\n# ///"])

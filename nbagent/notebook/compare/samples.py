@@ -63,8 +63,7 @@ class Samples:
                     self._names -= bound
                 continue
             changed = {name for name, _ in changed_by(statement)} - self._modules
-            if "shuffle" in called_in(statement):
-                changed |= mentioned_in(statement) - self._modules
+            changed |= _shuffled(statement) - self._modules
             changed |= bound
             self._names |= changed.union(*(self._siblings.get(each, ()) for each in changed))
         jittered = not self._all_seeded and any(_JITTERS in called_in(each) for each in body)
@@ -184,6 +183,12 @@ def _simple(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         blocks = [inner for block in ("body", "handlers", "orelse", "finalbody") for inner in getattr(each, block, ())]
         inside = [inner.body if isinstance(inner, ast.ExceptHandler) else [inner] for inner in blocks]
         rest += [inner for several in reversed(inside) for inner in reversed(several)]
+
+
+def _shuffled(statement: ast.stmt) -> set[str]:
+    """The names of what a statement gives to a function that changes its order; a method gives back another object."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and _called(each) == "shuffle")
+    return set().union(*(mentioned_in(value) for each in calls for value in each.args))
 
 
 def _called(call: ast.Call) -> str:

@@ -25,6 +25,7 @@ ONE = 50
 BEYOND = "more widgets are shown than are compared"
 """The end of the text of widgets that are not all compared, since nobody knows what else is shown there."""
 _VERSION = "_model_module_version"
+_LAYOUT = "layout"
 _ONLY_IF_WHOLE = "_view_count"
 """An attribute that a page leaves out if it leaves out any, since nobody sets it."""
 _PLAIN_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}(?!\d)[\w.+-]{0,50}")
@@ -128,6 +129,8 @@ class Widgets:
         if is_same_program:
             named |= one.keys() | (other.keys() if is_whole else set())
         named = {name for name in named if not _is_of_program(name)}
+        if all(map(_is_hidden, self._states, names)):
+            named &= {_LAYOUT}  # nobody sees what it shows, as a bar that was to go when it ended
         return [
             _Pair(json_of(name), *(each.get(name, _NOTHING) for each in (one, other))) for name in sorted(named)[::-1]
         ]
@@ -169,9 +172,35 @@ def _parts(pair: _Pair) -> list[_Pair]:
                 _Pair("", *[_End("}")] * 2),
             ]
         case str(one), str(other):
-            names = [MODEL.fullmatch(each) for each in (one, other)]
-            return [_Pair("", *[_Names(names[0][1], names[1][1])] * 2)] if names[0] and names[1] else []
+            names = [*map(_model, (one, other))]
+            return [_Pair("", *[_Names(*names)] * 2)] if all(names) else []
     return []
+
+
+def _is_hidden(state: _State, name: str) -> bool:
+    """Whether the layout of a widget hides it, with all that is in it: what is visible in a hidden one is shown."""
+    looks = _layout(state, name)
+    if looks.get("display") == "none" or looks.get("visibility") != "hidden":
+        return looks.get("display") == "none"
+    seen, todo = {name}, [name]
+    while todo:
+        children = _attributes(state.get(todo.pop())).get("children")
+        found = {*map(_model, children)} - seen if isinstance(children, list) else set()
+        if any(_layout(state, each).get("visibility") not in (None, "hidden") for each in found):
+            return False
+        seen |= found
+        todo += found
+    return True
+
+
+def _layout(state: _State, name: str) -> dict[str, Any]:
+    return _attributes(state.get(_model(_attributes(state.get(name)).get(_LAYOUT))))
+
+
+def _model(value: Any) -> str:
+    """The name of the model that a value means; empty if it means none."""
+    found = MODEL.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else ""
 
 
 def _name(view: Any) -> str:

@@ -57,6 +57,7 @@ def test_random_numbers_beside_times_and_ids_are_named(code: str) -> None:
         "for n, row in enumerate(np.random.rand(9)):\n    t = time.time()\n    sum(row)\n    print(n, time.time() - t)",
         "x = np.random.rand(9)\nx = range(3)\nt = time.time()\nprint(max(x), time.time() - t)",
         "g = np.random.default_rng(4)\nt = time.time()\nprint(pi(9, g), time.time() - t)",
+        "x = df.select(pl.all().shuffle())\nt = time.time()\nprint('sorted', df.height, time.time() - t)",
         "print(timeit.timeit(lambda: np.random.rand(9), number=3))",
         "t = time.time()\nprint('sorted', df.sample(1, random_state=1), time.time() - t)",
         "t = time.time()\nrng = default_rng(0)\nprint('sorted', rng.normal(), time.time() - t)",

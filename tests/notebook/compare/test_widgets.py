@@ -85,6 +85,29 @@ def test_a_widget_that_no_run_leaves_there_is_told() -> None:
     assert apart(view * 2, view, (forged, forged)).differences
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "same"),
+    [
+        ({"visibility": "hidden"}, {}, True), ({"display": "none"}, {"visibility": "visible"}, True),
+        ({"visibility": "hidden"}, {"visibility": "visible"}, False), ({"visibility": "inherit"}, {}, False),
+        ({}, {"visibility": "hidden"}, True), ({"width": "0"}, {}, False),
+    ],
+)  # fmt: skip
+def test_what_a_layout_hides_is_not_compared(outer: dict[str, str], inner: dict[str, str], same: bool) -> None:
+    """As a bar that was to go when it ended: how far it was drawn is a matter of time, and nobody sees it."""
+    view = [result() | {"data": {VIEW_MIME: {"model_id": "box"}}}]
+
+    def state(value: int, **looks: Any) -> dict[str, Any]:
+        models = {"box": {"layout": "IPY_MODEL_o", "children": ["IPY_MODEL_bar"]}}
+        models |= {"bar": {"layout": "IPY_MODEL_i", "value": value}, "o": outer | looks, "i": inner}
+        return {name: {"state": attributes} for name, attributes in models.items()}
+
+    assert (apart(view, view, (state(96), state(100))).differences == []) is same
+    shown = {"visibility": "visible", "display": ""}
+    assert apart(view, view, (state(96), state(100, **shown))).differences or inner == {"visibility": "hidden"}
+    assert apart(view, view, (state(96, width="1px"), state(96))).differences
+
+
 def test_widgets_are_compared_by_their_state_and_not_by_their_names() -> None:
     """With the widgets in them; attributes that only one side saved don't count."""
 
