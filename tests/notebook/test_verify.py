@@ -212,7 +212,7 @@ for _ in range(25):  # more than is told of a cell
 now, today = dt.datetime.{}, dt.date.{}
 day = ["Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"][today.weekday()]
 print(day, "morning" if now.hour < 12 else "evening", 333, time.perf_counter())
-print(f"{{now:%A %B}}", now.hour, now.minute, time.{})
+print(now + dt.timedelta(7), f"{{now:%A %B}}", now.hour, now.minute, time.{})
 print("next Friday:", today + dt.timedelta((4 - today.weekday()) % 7 or 7), (today - dt.date(1990, 6, 15)).days // 7)
 time.strftime("%j", time.{}) + " of 366"
 """

@@ -199,9 +199,7 @@ def _compare_text(
         return
     differences = apart(tables.content, markup=False)
     if not differences:
-        # What is drawn stands in the markup. Names that a library makes up in there differ with every run.
-        drawn = any(map(forms.is_drawn, (stored, fresh)))
-        differences = apart(form if drawn else forms.looks, markup=True)[:1]
-        differences = [each._replace(where="markup" if drawn else "style or link") for each in differences]
+        # Names that a library makes up in markup differ with every run.
+        differences = [each._replace(where="markup") for each in apart(form, markup=True)[:1]]
         differences = differences or texts.moved(key, (stored, fresh), context)
     found.differences += differences

@@ -70,8 +70,7 @@ def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
             return False
         unit = 1000.0 ** ((len(fresh.text.partition(".")[0]) - 10) // 3)  # seconds, or a thousandth of them, and so on
         was, now = ((number(each) or 0.0) / unit for each in (stored, fresh))
-        room = moments.early + 1.5 * moments.elapsed + 120 if was % QUARTER or now % QUARTER else DAY
-        return any(abs(now - was - (moments.fresh - moments.stored) - step) <= room for step in (0, HOUR, -HOUR))
+        return _are_as_far(was, now, moments, room=0.0 if was % QUARTER or now % QUARTER else DAY)
     one, other = _days(stored.text, moments.stored), _days(fresh.text, moments.fresh)
     return any(_day(moments.stored, zone) in one and _day(moments.fresh, zone) in other for zone in moments.zones)
 
@@ -108,6 +107,29 @@ def is_real(text: str) -> bool:
         if hours * HOUR + minutes * 60 > max(ZONES) or minutes % 15:
             return False
     return found is None or (int(found[1]) < 24 and int(found[2]) < 60 and int(found[3] or 0) < 60)
+
+
+def is_as_far(stored: Token, fresh: Token, moments: Moments) -> bool:
+    """Whether two dates with a time, of which the year comes first, are as far apart as their runs."""
+    at = []
+    for text in (stored.text, fresh.text):
+        time = _TIME.search(text) or _REPR.search(text)
+        day = _YEAR_FIRST.match(text)
+        if not (day and time):
+            return False
+        with contextlib.suppress(ValueError):
+            ordinal = date(*(int(each) for each in day.groups() if each)).toordinal()
+            at.append(ordinal * 86_400.0 + int(time[1]) * 3600 + int(time[2]) * 60 + int(time[3] or 0))
+    return len(at) > 1 and _are_as_far(at[0], at[1], moments)
+
+
+def _are_as_far(stored: float, fresh: float, moments: Moments, room: float = 0.0) -> bool:
+    """Whether two moments are as far apart as their runs, but for an hour of daylight saving."""
+    if moments.stored is None:
+        return False
+    apart = fresh - stored - (moments.fresh - moments.stored)
+    room = max(room, moments.early + 1.5 * moments.elapsed + 120)
+    return any(abs(apart - step) <= room for step in (0, HOUR, -HOUR))
 
 
 def _day(moment: float, zone: int) -> int:

@@ -1,4 +1,4 @@
-"""How text is laid out and coloured, where its words are the same: both can hide a result, or give it to another. Pure.
+"""How text is laid out, coloured and ordered, where its words are the same: each can give a result to another. Pure.
 
 A number of a table without lines belongs to the column below whose name it stands, and text in the colour of the page
 isn't seen.
@@ -35,7 +35,7 @@ _ENDS = {
 _SEEN = {*map(str, range(31, 37)), *map(str, range(91, 97))}
 """Colours of text that is seen on any page, which is white, black or grey."""
 _HIDING = frozenset({"front", "back", "inverse", "hidden", "other"})
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NUMBER = re.compile(r"\w*\d\w*(?:[.,:]\w+)*")
 _LINES = re.compile(r"[\u2500-\u259f]")
 """What progress bars are drawn of."""
 _COLUMNS = re.compile(r"\S(?: {2}|\t)\s*\S")
@@ -67,7 +67,7 @@ def moved(stored: str, *fresh: str, wraps: bool) -> tuple[str, str] | None:
         fresh: Those of fresh runs.
         wraps: Whether lines may end elsewhere, as where a terminal is wider.
     """
-    one, *runs = (_lines(_SEQUENCE.sub("", each)) for each in (stored, *fresh))
+    one, *runs = (_lines(_SEQUENCE.sub("", each).expandtabs()) for each in (stored, *fresh))
     words, *known = ([each.words for each in run] for run in (one, *runs))
     if not wraps and words not in known and [*chain(*words)] in ([*chain(*each)] for each in known):
         same = [pair[0] == pair[1] for pair in zip(words, known[0], strict=False)]
@@ -145,9 +145,9 @@ def _stands_alike(
     return True
 
 
-def _below(above: Sequence[_Span], spans: Sequence[_Span]) -> Iterator[tuple[int, int]]:
-    """First, which of two lines begins further left; then of each word the first and the last above it, or the next."""
-    yield -1, (above[0][0] > spans[0][0]) - (above[0][0] < spans[0][0])
+def _below(above: Sequence[_Span], spans: Sequence[_Span]) -> Iterator[tuple[int, int, bool]]:
+    """First, which of two lines begins further left; then the first and the last word above each, or the nearest."""
+    yield -1, (above[0][0] > spans[0][0]) - (above[0][0] < spans[0][0]), False
     first = 0
     for begin, end in spans:
         while first + 1 < len(above) and above[first][1] <= begin and above[first + 1][0] < end:
@@ -156,7 +156,8 @@ def _below(above: Sequence[_Span], spans: Sequence[_Span]) -> Iterator[tuple[int
         while last + 1 < len(above) and above[last + 1][0] < end:
             last += 1
         nearer = first + 1 < len(above) and above[first + 1][0] - end < begin - above[first][1]
-        yield (first + 1, first + 1) if nearer and last == first else (first, last)
+        place = (first + 1, first + 1) if nearer and last == first else (first, last)
+        yield *place, above[first][1] > begin and above[first][0] < end
 
 
 def coloured(stored: str, *fresh: str, exact: bool) -> tuple[str, str] | None:

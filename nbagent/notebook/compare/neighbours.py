@@ -1,4 +1,4 @@
-"""Which tokens differ with every run, with those beside them that two runs may have in common by chance. Pure."""
+"""Ids: which tokens differ with every run, with those beside them that agree by chance, and what may be one. Pure."""
 
 from __future__ import annotations
 

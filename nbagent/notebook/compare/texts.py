@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from nbagent.core.text import one_line
 from nbagent.notebook.compare import forms, layout, tables
-from nbagent.notebook.compare.dates import Moments, is_clock, is_in_step, is_moment, is_named
+from nbagent.notebook.compare.dates import Moments, is_as_far, is_clock, is_in_step, is_moment, is_named
 from nbagent.notebook.compare.masks import ROW, Mask, masked
 from nbagent.notebook.compare.narrow import Narrowed, narrowed
-from nbagent.notebook.compare.neighbours import apart_of, ids_of, is_alike, is_id, tokens_at
+from nbagent.notebook.compare.neighbours import SHORTEST, apart_of, ids_of, is_alike, is_id, tokens_at
 from nbagent.notebook.compare.reads import Reads
 from nbagent.notebook.compare.tokens import TOLERANCE, Change, Token, changes, number, tokens
 from nbagent.notebook.compare.volatile import Processes, is_duration, is_memory, is_other_span, is_process
@@ -22,6 +22,7 @@ from nbagent.notebook.compare.volatile import Processes, is_duration, is_memory,
 HTML, PLAIN = "text/html", "text/plain"
 TIMED = frozenset({"number", "factor", "quantity", "rate", "time", "date"})
 """Kinds of tokens that a clock may have made."""
+_SPANS = frozenset({"quantity", "time", "rate"})
 LARGE = 16 * 1024
 """Characters of a text from which on only what differs is masked and taken apart."""
 MOST = 20
@@ -291,7 +292,8 @@ def _judge(
         if again and parts[0] == parts[1] and (markup or reads.ident) and is_alike(change.stored, runs):
             return "id", ""
         timed = reads.clock and not reads.shows_samples
-        timed &= all(each.kind in TIMED or each.kind == "sign" for each in both)
+        kinds = TIMED if balanced else _SPANS
+        timed &= all(each.kind in kinds or each.kind == "sign" for each in both)
         if again and timed and (all(change[:2]) or balanced or _LARGER.search(both[0].before)):
             return "timing", ""
     else:
@@ -337,16 +339,18 @@ def _excuse(
     known = {"others": reads.processes, "own": reads.own_process, "logged": reads.logs_process}
     if (reads.ident or reads.logs_process) and is_process(stored, fresh, context.processes, **known):
         return "id"
-    # Libraries make names up, and no numbers with a point: these are what a chart draws.
-    named = markup and not (fresh.kind == "number" and ("." in fresh.text or reads.shows_samples))
+    # Libraries make names up, and no numbers with a point or few digits: these are what a chart draws.
+    few = "." in fresh.text or len(fresh.text) < SHORTEST or reads.shows_samples
+    named = markup and not (fresh.kind == "number" and few)
     if again and (named or is_id(stored) or is_id(fresh) or fresh.before.endswith('id="')):
         return "id" if is_alike([stored], runs) else ""
     again = again and not (reads.shows_samples and fresh.kind == "number")
     measured = fresh.kind == "quantity" or (fresh.kind == "number" and "." in fresh.text)
     if again and reads.ident and not measured:
         return "id" if is_alike([stored], runs) else ""
-    if in_step and not unknown and reads.clock and stored.kind == fresh.kind == "date":
-        return ""  # a run at the moment of the notebook tells
+    if not unknown and reads.clock and stored.kind == fresh.kind == "date":
+        # Of a day without a time, a run at the moment of the notebook tells.
+        return "date" if is_as_far(stored, fresh, moments) else ""
     if again and reads.clock and {stored.kind, fresh.kind} <= TIMED:
         return "timing"
     if reads.only_measure and any(map(str.isdecimal, stored.text)) and any(map(str.isdecimal, fresh.text)):

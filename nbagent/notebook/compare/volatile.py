@@ -87,7 +87,7 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if stored.kind == fresh.kind and fresh.kind in ("time", "rate", "factor"):
         if differs_again and fresh.kind != "factor":
             return True
-        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _is_measured(fresh)):
+        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _digits(fresh) < SURE):
             return True
     few = differs_again or _digits(fresh) < SURE
     by_chance = few or (_is_tick(stored) and _is_tick(fresh))
@@ -130,11 +130,6 @@ def _is_near(stored: Token, fresh: Token, share: float) -> bool:
     """Whether two numbers differ by no more than a share of them."""
     one, other = (seconds(each) if each.kind == "quantity" else number(each) for each in (stored, fresh))
     return one is not None and other is not None and abs(one - other) <= share * abs(other)
-
-
-def _is_measured(token: Token) -> bool:
-    """Whether a clock may have given a factor or a rate on which two runs agree: from short times, with few values."""
-    return _digits(token) < SURE
 
 
 def _is_tiny(token: Token) -> bool:

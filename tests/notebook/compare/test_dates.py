@@ -48,6 +48,11 @@ def test_a_date_that_is_counted_from_the_day_is_told() -> None:
     night = Moments(stored=late, fresh=late + 4 * 3_600, elapsed=20.0, zones=(0,))
     code = "print(date.today() + timedelta(days=30))"
     assert compared("due 2026-12-25", "due 2026-12-26", "due 2026-12-26", code=code, moments=night).differences
+    early = replace(night, early=5.0)
+    fresh, again = "due 2026-12-26 01:14:09.5", "due 2026-12-26 01:14:39.1"
+    assert compared("due 2026-12-25 21:14:12.25", fresh, again, code=code, moments=early).differences == []
+    for wrong in ("due 2026-12-24 21:14:12.25", "due 2031-05-05 03:11:59.5", "due 1999-01-01 21:14:12.25"):
+        assert compared(wrong, fresh, again, code=code, moments=early).differences
     eta = "print(f'ETA {datetime.now() + timedelta(minutes=5):%H:%M}')"
     assert compared("ETA 21:19", "ETA 01:19", code=eta, moments=night).differences == []
     assert compared("ETA 21:19", "ETA 01:24", code=eta, moments=night).differences

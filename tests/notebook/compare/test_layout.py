@@ -26,6 +26,7 @@ TABLE = "name  a  b\nx     1   \ny        2\n"
         ("name   a    b\n\nx           5\n", "name   a    b\n\nx      5\n"),
         ("a          b\n       1\n", "a          b\n   1\n"),
         ("n  a  b\nx\x1b[0m     1\n", "n  a  b\nx  1\n"),
+        ("n\ta\tb\nx\t\t1\n", "n\ta\tb\nx\t1\n"),
         ("t  a  b\nx     1\nt  a  b\nx  1\n", "t  a  b\nx  1\nt  a  b\nx     1\n"),
         (
             "n  a  b\nr  1  1\ns  2  2\nu  3  3\nv  4  4\nz     5\n",

@@ -83,7 +83,8 @@ def test_what_two_fresh_runs_do_not_agree_on_has_a_cause() -> None:
         ("run f00dfeed;score=99", "run 7f3a9c21", "run 8e4b0d32"), ("status excellent", "status 12345", "status 54321"),
         ("a 7f3a9c21\nb 8e4b0d32\nbest 8e4b0d32", "a 1f3a9c21\nb 2e4b0d32\nbest 1f3a9c21",
          "a 3f3a9c21\nb 4e4b0d32\nbest 3f3a9c21"),
-        ("took nothing", "took 1.25 s", "took 1.31 s"), ("took:", "took: 1.25 s", "took: 1.31 s"),
+        ("took nothing", "took 1.25 s", "took 1.31 s"), ("took 1.5 s 99 %", "took 1.25 s", "took 1.31 s"),
+        ("took:", "took: 1.25 s", "took: 1.31 s"),
         ("a 1\nb 2", "a 1\n1.25 s\nb 2", "a 1\n1.31 s\nb 2"),
     ],
 )  # fmt: skip
