@@ -182,7 +182,7 @@ plt.figure(figsize=(3, 2))
 plt.plot([1, 3, {}])
 plt.title(f"{{datetime.{}:%d %B %Y, %H:%M}}")
 plt.show()""".replace("FORM", form)
-    moment = time.time() - 40 * 86_400
+    moment = (time.time() - 40 * 86_400) // 60 * 60 + 5  # a busy machine imports for a while, in the same minute
     async with Session(engine="bubblewrap") as session:
         await session.run(figure.format(2, "now()"))
         await session.export(tmp_path / "made.ipynb")
@@ -198,8 +198,8 @@ plt.show()""".replace("FORM", form)
             cells["cell-1"]["metadata"]["nbagent"] |= {"time": utc(moment), "seconds": 0.1}
 
         proof = await verified(changed(tmp_path / "made.ipynb", tmp_path, change))
-        # Where a drawing's text still differs, a second run of that day says what differs there each time.
-        runs = 4 if (form, result) == ("svg", "differs") else 3
+        # A second run of that day says which names in a drawing differ each time.
+        runs = 4 if form == "svg" else 3
         assert (proof.result, proof.problems, proof.runs) == (result, [], runs)
         assert [cell.excused for cell in proof.cells if cell.id == "cell-1"] == [["date"] if result == "same" else []]
 
