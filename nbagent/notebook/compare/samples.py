@@ -77,7 +77,10 @@ class Samples:
         """
         if self._is_without_seed(statement):
             return False
-        if _sets_seed(statement):
+        seeds = [*_seeds(statement)]
+        if any(self._differs(unparsed(each)) or self._is_sampled(each) for each in seeds):
+            return False
+        if seeds:
             if not isinstance(statement, ast.Assign) or _makes_generators(statement.value):
                 self._seeded |= set(bound_by(statement))
             return True
@@ -207,12 +210,11 @@ def _makes_generators(value: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and _called(each) in {*SEEDS, "Generator"} for each in parts)
 
 
-def _sets_seed(statement: ast.AST) -> bool:
+def _seeds(statement: ast.AST) -> Iterator[ast.expr]:
+    """The seeds that a statement gives."""
     for node in ast.walk(statement):
         if not isinstance(node, ast.Call):
             continue
         given = node.args[:1] if _called(node) in SEEDS else []
         given += [each.value for each in node.keywords if each.arg in SEED_NAMES]
-        if any(not (isinstance(each, ast.Constant) and each.value is None) for each in given):
-            return True
-    return False
+        yield from (each for each in given if not (isinstance(each, ast.Constant) and each.value is None))

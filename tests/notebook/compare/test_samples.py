@@ -33,6 +33,8 @@ def test_a_name_within_an_expression_is_its_own() -> None:
         "random.seed(4)\nprint(np.random.rand(), time.time())",
         "random.seed(4)\nprint(sum(random.SystemRandom().random() for _ in y), time.time())",
         "x = list(y)\nnp.random.shuffle(x)\nprint(time.ctime(), x)",
+        "g = np.random.default_rng()\nt = time.time()\nForest(random_state=int(g.integers(9))).fit(X).score(X)",
+        "n = random.randrange(9)\nt = time.time()\nprint(np.random.default_rng(n).normal(), time.time() - t)",
         "sns.stripplot(y)\nplt.title(time.ctime())",
         "with timer():\n    x = rand(3)\nif y:\n    print(time.time(), [each + 1 for each in x])",
     ],
