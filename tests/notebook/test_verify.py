@@ -34,7 +34,7 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.notes import ADDED, mark
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import ORDER, TWICE, Strictness
+from nbagent.notebook.compare.texts import EVERY_RUN, ORDER, TWICE, Strictness
 from nbagent.notebook.compare_runs import OTHER_SEED, all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
@@ -634,6 +634,25 @@ async def test_what_another_seed_of_hashes_gives_is_told_as_such(tmp_path: Path)
     proof = await verified(tmp_path / "n.ipynb")
     causes = {each.number: {found.cause for found in each.differences} for each in proof.cells if each.differences}
     assert causes == {each: {OTHER_SEED} for each in (2, 3, 4, 5, 7)} | {8: {""}, 9: {ORDER}}
+
+
+async def test_what_another_moment_gives_is_not_of_another_seed(tmp_path: Path) -> None:
+    """Where the run with the other seed is the first of the next minute, as the times of files are told by `ls`."""
+    cell = nbformat.v4.new_code_cell("import time\nprint(open('now.txt').read(), time.time() > 0)")
+    cell.outputs, cell.execution_count = [nbformat.v4.new_output("stream", text="a True\n")], 1
+    (tmp_path / "now.txt").write_text("b")
+    (tmp_path / "n.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    found = document.parse((tmp_path / "n.ipynb").read_text(), name="n")
+    given = inputs(tmp_path / "n.ipynb", given=(), root=tmp_path / "state", foreign=True)
+    spec, runs = SandboxSpec.of(settings.load(), data=given.mounts), 0
+
+    def tell(_done: int, _all: int) -> None:
+        nonlocal runs
+        if (runs := runs + 1) > 4:  # three as they are, one at another time, and then that with the other seed
+            (tmp_path / "now.txt").write_text("c")
+
+    proof = await Verification(found, engine=machine.works("bubblewrap"), spec=spec, tell=tell).run()
+    assert [(each.stored, each.cause) for each in proof.cells[0].differences] == [("'a'", EVERY_RUN)]
 
 
 def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:
