@@ -115,7 +115,8 @@ class Verification:
         if self._lock is None and any(map(_is_unexplained, found.values())):
             seeded = await self._runs.once(sweep.OTHER_HASHES.variables)
             others = await self._compare(fresh, [*again, seeded])
-            if any(self._is_doubtful(n, each) and each.differences != others[n].differences for n, each in found.items()):
+            seeds = [n for n, each in found.items() if each.differences != others[n].differences]
+            if any(self._is_doubtful(n, found[n]) for n in seeds):
                 # As when a minute has ended since: what a run with the first seed shows by now isn't of the other one.
                 again.append(await self._once_more(fresh))
                 found = await self._compare(fresh, again, dates=True)

@@ -35,7 +35,7 @@ from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.notes import ADDED, mark
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import EVERY_RUN, ORDER, TWICE, Strictness
-from nbagent.notebook.compare_runs import OTHER_SEED, all_reads, compared
+from nbagent.notebook.compare_runs import BY_MACHINE, OTHER_SEED, all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
@@ -848,6 +848,23 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     fresh = Ran(outputs=dict.fromkeys((1, 2, 3), made("1")), moments=dict.fromkeys((1, 2, 3), (0.0, 1.0)))
     told = compared(found, fresh, [fresh], reads=all_reads(found), strictness=Strictness())
     assert [each.differences[0].cause for each in told.values()] == [TWICE, TWICE, ""]
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_the_name_of_a_machine_is_told_as_such(locked: bool) -> None:
+    """Where nothing says that a notebook ran in a sandbox, which has names of its own."""
+    pairs = [("vm\n", "sandbox\n"), ("/home/ann\n", "/workspace\n"), ("3\n", "4\n"), ("box\n", "sandboxes\n")]
+    cells = [
+        nbformat.v4.new_code_cell("f()", outputs=[nbformat.v4.new_output("stream", text=was)], execution_count=1)
+        for was, _ in pairs
+    ]
+    metadata = {"nbagent": {"version": "1", "lock": msgspec.to_builtins(Lock())}} if locked else {}
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=metadata)), name="n")
+    outputs = {n: [nbformat.v4.new_output("stream", text=now)] for n, (_, now) in enumerate(pairs, 1)}
+    ran = Ran(outputs=outputs, moments=dict.fromkeys(outputs, (0.0, 1.0)))
+    told = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness())
+    causes = [each.differences[-1].cause for each in told.values()]
+    assert causes == (["", "", "", ""] if locked else [BY_MACHINE, BY_MACHINE, "", ""])
 
 
 @pytest.mark.parametrize("version", [None, "1"])
