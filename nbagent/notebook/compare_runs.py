@@ -22,6 +22,9 @@ from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock_check import is_same_environment
 
 OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
+BY_MACHINE = "it names the machine, the user or the folder of its run, here a sandbox's"
+_OF_SANDBOX = re.compile(r"(?<!\w)(?:sandbox|workspace|tmpfs)(?!\w)")
+"""Its host and user, the folder in which it works, and its file systems."""
 _WRITES = re.compile(r"\s*%%(?:writefile|file)\b")
 SANDBOX_PROCESSES = 100
 """A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
@@ -52,6 +55,9 @@ def compared(
         if len(shown) > 1:
             told = found[cell.number].differences
             found[cell.number].differences = [_by_page(each) for each in told]
+        if document.lock is None:
+            told = found[cell.number].differences
+            found[cell.number].differences = [_by_machine(each) for each in told]
         if len(shown) > 1 and twice & set(re.findall(r"\w+", cell.code)):
             told = found[cell.number].differences
             found[cell.number].differences = [each if each.cause else each._replace(cause=TWICE) for each in told]
@@ -93,6 +99,11 @@ def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison])
 def _by_page(found: Difference) -> Difference:
     """What differs in a widget of another program, which a page may have changed before the notebook was saved."""
     return found._replace(cause=BY_PAGE) if not found.cause and f", {OF_OTHERS}" in found.what else found
+
+
+def _by_machine(found: Difference) -> Difference:
+    """What names the machine, in a notebook that doesn't say on which one it ran."""
+    return found._replace(cause=BY_MACHINE) if not found.cause and _OF_SANDBOX.search(found.fresh) else found
 
 
 def paired(

@@ -114,7 +114,13 @@ class Verification:
             found = await self._compare(fresh, again, dates=True)
         if self._lock is None and any(map(_is_unexplained, found.values())):
             seeded = await self._runs.once(sweep.OTHER_HASHES.variables)
-            name_seed(found, await self._compare(fresh, [*again, seeded]))
+            others = await self._compare(fresh, [*again, seeded])
+            seeds = [n for n, each in found.items() if each.differences != others[n].differences]
+            if any(self._is_doubtful(n, found[n]) for n in seeds):
+                # As when a minute has ended since: what a run with the first seed shows by now isn't of the other one.
+                again.append(await self._once_more(fresh))
+                found = await self._compare(fresh, again, dates=True)
+            name_seed(found, others)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
@@ -201,11 +207,12 @@ class Verification:
 
     def _may_be_dated(self, cell: DocumentCell, found: Comparison) -> bool:
         """Whether what differs may follow from the moment, and no further run has shown that it does each time."""
-        # What changes with every run, though the code draws nothing at random, may tell a date in other words.
-        changing = any(each.cause == EVERY_RUN for each in found.differences)
-        if not found.differences or not (changing or self._reads[cell.number].clock):
+        if not self._reads[cell.number].clock:
+            # What changes with every run, though the code draws nothing at random, may tell a date in other words.
+            return cell.at is not None and any(each.cause == EVERY_RUN for each in found.differences)
+        if not found.differences:
             return False
-        return changing or found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
+        return found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)

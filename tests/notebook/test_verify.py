@@ -34,8 +34,8 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.notes import ADDED, mark
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import ORDER, TWICE, Strictness
-from nbagent.notebook.compare_runs import OTHER_SEED, all_reads, compared
+from nbagent.notebook.compare.texts import EVERY_RUN, ORDER, TWICE, Strictness
+from nbagent.notebook.compare_runs import BY_MACHINE, OTHER_SEED, all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
@@ -636,6 +636,25 @@ async def test_what_another_seed_of_hashes_gives_is_told_as_such(tmp_path: Path)
     assert causes == {each: {OTHER_SEED} for each in (2, 3, 4, 5, 7)} | {8: {""}, 9: {ORDER}}
 
 
+async def test_what_another_moment_gives_is_not_of_another_seed(tmp_path: Path) -> None:
+    """Where the run with the other seed is the first of the next minute, as the times of files are told by `ls`."""
+    cell = nbformat.v4.new_code_cell("import time\nprint(open('now.txt').read(), time.time() > 0)")
+    cell.outputs, cell.execution_count = [nbformat.v4.new_output("stream", text="a True\n")], 1
+    (tmp_path / "now.txt").write_text("b")
+    (tmp_path / "n.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    found = document.parse((tmp_path / "n.ipynb").read_text(), name="n")
+    given = inputs(tmp_path / "n.ipynb", given=(), root=tmp_path / "state", foreign=True)
+    spec, runs = SandboxSpec.of(settings.load(), data=given.mounts), 0
+
+    def tell(_done: int, _all: int) -> None:
+        nonlocal runs
+        if (runs := runs + 1) > 4:  # three as they are, one at another time, and then that with the other seed
+            (tmp_path / "now.txt").write_text("c")
+
+    proof = await Verification(found, engine=machine.works("bubblewrap"), spec=spec, tell=tell).run()
+    assert [(each.stored, each.cause) for each in proof.cells[0].differences] == [("'a'", EVERY_RUN)]
+
+
 def test_that_a_file_of_its_own_was_there_is_no_difference() -> None:
     """A notebook that `%%writefile` saved beside itself finds the file when it runs again."""
     cells = [nbformat.v4.new_code_cell(each) for each in ("%%writefile a.py\nx = 5", "x = 5")]
@@ -829,6 +848,23 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
     fresh = Ran(outputs=dict.fromkeys((1, 2, 3), made("1")), moments=dict.fromkeys((1, 2, 3), (0.0, 1.0)))
     told = compared(found, fresh, [fresh], reads=all_reads(found), strictness=Strictness())
     assert [each.differences[0].cause for each in told.values()] == [TWICE, TWICE, ""]
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_the_name_of_a_machine_is_told_as_such(locked: bool) -> None:
+    """Where nothing says that a notebook ran in a sandbox, which has names of its own."""
+    pairs = [("vm\n", "sandbox\n"), ("/home/ann\n", "/workspace\n"), ("3\n", "4\n"), ("box\n", "sandboxes\n")]
+    cells = [
+        nbformat.v4.new_code_cell("f()", outputs=[nbformat.v4.new_output("stream", text=was)], execution_count=1)
+        for was, _ in pairs
+    ]
+    metadata = {"nbagent": {"version": "1", "lock": msgspec.to_builtins(Lock())}} if locked else {}
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=metadata)), name="n")
+    outputs = {n: [nbformat.v4.new_output("stream", text=now)] for n, (_, now) in enumerate(pairs, 1)}
+    ran = Ran(outputs=outputs, moments=dict.fromkeys(outputs, (0.0, 1.0)))
+    told = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness())
+    causes = [each.differences[-1].cause for each in told.values()]
+    assert causes == (["", "", "", ""] if locked else [BY_MACHINE, BY_MACHINE, "", ""])
 
 
 @pytest.mark.parametrize("version", [None, "1"])
