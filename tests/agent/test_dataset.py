@@ -280,6 +280,17 @@ def test_a_table_without_room_for_all_its_names_is_told_by_the_first_ones() -> N
     assert '    columns: "heat", "rain", "wind", "hail" (these 4 Float64)' in table_lines(group, BRIEF)
 
 
+def test_files_that_need_nulls_in_other_columns_are_read_in_one_way() -> None:
+    """As text where a word is null in one file and a value in another; lines of sums are told once."""
+    files = [table(f"/tmp/data/{at}.csv", "a", "b", "c") for at in (1, 2, 3)]
+    for each, more in zip(files, ("", ", null_values={'a': '-'}", ", null_values={'a': '-', 'b': '-'}"), strict=True):
+        each.tables[0].call = f"pl.read_csv({each.path!r}, separator=';'{more})"
+        each.tables[0].columns[0].others = each.tables[0].columns[0].sums = {"Sum": 1}
+    told = section(files)
+    assert "    read: pl.read_csv(path, separator=';')" in told
+    assert told.count('"Sum"') == 1
+
+
 def test_a_wide_table_alone_takes_little_room() -> None:
     """All columns are named, and as many as there is room for told; one with years in its dates is found by a year."""
     wide = table("/tmp/data/x.csv", *(f"column {chr(97 + at)}" for at in range(26)), values={"yes": 9, "no": 7, "?": 3})

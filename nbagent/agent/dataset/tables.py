@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -69,6 +70,8 @@ _ENDS = re.compile(r"[.!?;](?=\s)|\n")
 """Where a sentence or a line ends."""
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+_OWN_NULLS = re.compile(rf", null_values=\{{{_QUOTED.pattern}: [^{{}}]*\}}")
+"""The words that a call reads as null in single columns."""
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
 """Where in its file a call reads a table."""
 
@@ -250,6 +253,10 @@ def _calls(group: Group) -> list[str]:
     for call, together in nulls.items():
         at = places[call]
         found[f"{call[:at]}, null_values=[{', '.join(sorted(together))}]{call[at:]}"] = found.pop(call)
+    # Columns in which a word is null in one file and a value in another are read as text from all.
+    bare = Counter(_OWN_NULLS.sub("", call) for call in found)
+    for call in [each for each in found if bare[_OWN_NULLS.sub("", each)] > 1]:
+        found.setdefault(_OWN_NULLS.sub("", call), []).extend(found.pop(call))
     if all(is_plain(call, group.tables[0][1]) for call in found) and len({file.kind for file, _ in group.tables}) == 1:
         return []  # of several kinds, it is said which call reads which
     lines = []
@@ -347,7 +354,8 @@ def column_line(column: Column, rows: int = 0, asked: Collection[str] = frozense
         if fitting:
             facts.append(f"among them {', '.join(map(quote, fitting[:ASKED]))}")
     is_null = "read as null" if column.dtype in ("Int64", "Float64") else "also"
-    for what, counts in ((is_null, column.others), ("missing", column.missing), ("missing?", column.sentinels)):
+    others = {value: count for value, count in column.others.items() if value not in column.sums}
+    for what, counts in ((is_null, others), ("missing", column.missing), ("missing?", column.sentinels)):
         if counts:
             facts.append(f"{what} {_counted(dict(list(counts.items())[:5]))}")
     if column.sums:
