@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -68,8 +69,8 @@ def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
     if stored.kind != "date" or fresh.kind != "date":
         if stored.kind != fresh.kind or not is_moment(stored, moments.stored, moments.zones):
             return False
-        unit = 1000.0 ** ((len(fresh.text.partition(".")[0]) - 10) // 3)  # seconds, or a thousandth of them, and so on
-        was, now = ((number(each) or 0.0) / unit for each in (stored, fresh))
+        was, now = (number(each) or 0.0 for each in (stored, fresh))
+        was, now = (each / _unit(now, moments.fresh) for each in (was, now))
         return _are_as_far(was, now, moments, room=0.0 if was % QUARTER or now % QUARTER else DAY)
     one, other = _days(stored.text, moments.stored), _days(fresh.text, moments.fresh)
     return any(_day(moments.stored, zone) in one and _day(moments.fresh, zone) in other for zone in moments.zones)
@@ -78,11 +79,14 @@ def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
 def is_moment(token: Token, moment: float, zones: Sequence[int]) -> bool:
     """Whether a token shows a moment: as a date in one of these time zones, or in seconds since the epoch."""
     value = number(token)
-    if value is not None and token.kind == "number" and value > 1e9:
-        for unit in (1.0, 1e3, 1e6, 1e9):
-            if abs(value / unit - moment) < DAY:
-                return True
+    if value is not None and token.kind == "number" and abs(value / _unit(value, moment) - moment) < DAY:
+        return True
     return token.kind == "date" and not _days(token.text, moment).isdisjoint(_day(moment, zone) for zone in zones)
+
+
+def _unit(value: float, moment: float) -> float:
+    """How many of its unit a second has, if a number is near a moment since the epoch: however it is written."""
+    return next((unit for unit in (1e3, 1e6, 1e9) if abs(value / unit - moment) < DAY), 1.0)
 
 
 def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
@@ -95,8 +99,14 @@ def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
     at = [int(each[1]) * 3600 + int(each[2]) * 60 for each in (shown[0], shown[1])]
     apart, room = at[1] - at[0] - (moments.fresh - moments.stored), moments.early + 1.5 * moments.elapsed + 120
     room += HOUR if not any(each % HOUR for each in at) else 0  # as where code leaves out the minutes
-    steps = {0, *(one - other for one, other in itertools.permutations(moments.zones, 2) if abs(one - other) == HOUR)}
-    return at[0] == at[1] or any(is_off(apart - step, room, 12 * HOUR) for step in steps)
+    return at[0] == at[1] or any(is_off(apart - step, room, 12 * HOUR) for step in _steps(moments.zones))
+
+
+@functools.lru_cache(maxsize=64)
+def _steps(zones: tuple[int, ...]) -> frozenset[int]:
+    """By how many seconds clocks change where it may be either of two times."""
+    apart = (one - other for one, other in itertools.permutations(zones, 2))
+    return frozenset({0, *(each for each in apart if abs(each) == HOUR)})
 
 
 def is_real(text: str) -> bool:

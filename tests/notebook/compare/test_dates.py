@@ -105,6 +105,10 @@ def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []
     assert compared("1600000000", f"{NOW:.0f}").differences
+    for form in ("{:.9e}", "{:.6e}", "{:,.2f}"):
+        shown = [form.format(at) for at in (THEN, NOW, NOW + 5)]
+        assert compared(*shown, code="print(time.time())").differences == []
+        assert compared(form.format(THEN - 30 * 86_400), *shown[1:], code="print(time.time())").differences
 
 
 @pytest.mark.parametrize(
