@@ -28,7 +28,7 @@ _DAYS = frozenset(each[:3] for each in _WEEK)
 EPOCH = date(1970, 1, 1).toordinal()
 _YEAR_FIRST = re.compile(r"\D{0,20}((?:19|20|21)\d\d)(?:\D{1,2}(\d\d?)\D{1,2}(\d\d?)(?!\d)|(\d\d)(\d\d)(?=\D|\d{4}|$))")
 _REPR = re.compile(r"datetime\(\d+, \d+, \d+, (\d\d?), (\d\d?)(?:, (\d\d?)(?!\d))?")
-_AHEAD = re.compile(r":\d\d(?:[.,]\d+)? ?[+-](\d\d):?(\d\d)\Z")
+_AHEAD = re.compile(r":\d\d(?:[.,]\d+)? ?([+-])(\d\d):?(\d\d)\Z")
 _TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?[+-]\d\d:?\d\d\b)?")
 
 
@@ -92,7 +92,8 @@ def _unit(value: float, moment: float) -> float:
 def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether the times of the day in two dates are the same, or as far apart as the runs; or there are none."""
     shown = [_TIME.search(each.text) or _REPR.search(each.text) for each in (stored, fresh)]
-    if not is_real(stored.text):
+    ahead = [found.groups() if (found := _AHEAD.search(each.text)) else None for each in (stored, fresh)]
+    if not is_real(stored.text) or (None not in ahead and ahead[0] != ahead[1] and not _is_here(stored, moments)):
         return False
     if moments.stored is None or not (shown[0] and shown[1]):
         return True
@@ -109,11 +110,17 @@ def _steps(zones: tuple[int, ...]) -> frozenset[int]:
     return frozenset({0, *(each for each in apart if abs(each) == HOUR)})
 
 
+def _is_here(stored: Token, moments: Moments) -> bool:
+    """Whether a time says that it is as far ahead of UTC as the zone of its notebook may be."""
+    found = _AHEAD.search(stored.text)
+    return found is None or int(f"{found[1]}1") * (int(found[2]) * HOUR + int(found[3]) * 60) in moments.zones
+
+
 def is_real(text: str) -> bool:
     """Whether a clock can show the hour, the minute and the second of a text, if it has any."""
     found = _TIME.search(text) or _REPR.search(text)
     if zone := _AHEAD.search(text):
-        hours, minutes = int(zone[1]), int(zone[2])
+        hours, minutes = int(zone[2]), int(zone[3])
         if hours * HOUR + minutes * 60 > max(ZONES) or minutes % 15:
             return False
     return found is None or (int(found[1]) < 24 and int(found[2]) < 60 and int(found[3] or 0) < 60)

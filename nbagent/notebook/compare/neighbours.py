@@ -94,6 +94,8 @@ def is_alike(stored: Sequence[Token], fresh: Sequence[Sequence[Token]]) -> bool:
         "\\x" in each[0].row[max(0, each[0].start - WIDEST) : each[0].start + WIDEST] for each in fresh if each
     ):
         return True  # bytes, as fresh runs have them there
+    if not one and all(others):
+        return False  # it is gone
     new = _APART.intersection(each.text for each in stored).difference(*others)
     lengths = [*map(len, others)]
     is_hex = _HEX.fullmatch(one) is not None or len(others) < TWICE or not all(map(_HEX.fullmatch, others))

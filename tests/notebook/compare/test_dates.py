@@ -145,6 +145,7 @@ def test_the_time_of_the_day_is_no_difference(form: str) -> None:
         ("busiest hour: 17", "busiest hour: 8", TIMED), ("minute: 75", "minute: 3", TIMED), ("n = 14", "n = 23", TIMED),
         (f"{THEN - 80_000:.2f}", f"{NOW:.2f}", TIMED), (f"{THEN - 7_000:.0f}", f"{NOW:.0f}", TIMED),
         (f"{datetime.fromtimestamp(THEN, UTC):%F %T}+7100", f"{datetime.fromtimestamp(NOW, UTC):%F %T}+0000", TIMED),
+        (f"{datetime.fromtimestamp(THEN, UTC):%F %T}+09:00", f"{datetime.fromtimestamp(NOW, UTC):%F %T}+00:00", TIMED),
         ("Monday, 14 October 2026 at 14:03", "Monday, 23 November 2026 at 14:03", "print(datetime.now())"),
         ("Wednesday, 14 October 2026 at 13:03", "Monday, 23 November 2026 at 14:03", "print(datetime.now())"),
     ],

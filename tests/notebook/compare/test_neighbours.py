@@ -30,6 +30,7 @@ def test_what_stands_beside_an_id_without_a_space_is_no_part_of_it(told: str) ->
     ("stored", "fresh", "again"),
     [
         (r"run \ALL-PASSED", "run 7f3a9c21", "run 8e4b0d32"), (r"run x\FAILED", "run 7f3a9c21", "run 8e4b0d32"),
+        ("id done", "id x7z done", "id k2q done"),
         ("drew model3\nbest model3", "drew model7\nbest model7", "drew model5\nbest model7"),
     ],
 )  # fmt: skip
