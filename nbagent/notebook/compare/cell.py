@@ -124,9 +124,10 @@ def _compare_piece(
         found.pictures.append(Pair(*key, one[key], other[key], drawn))
     else:
         _compare_text(key, one[key], other[key], others, context, found)
-    if key[0] == TRACEBACK and any(each.is_unstable for each in found.differences):
+    excusable = [each for each in found.differences if each.what == TRACEBACK == key[0] and each.is_unstable]
+    if excusable:
         found.excused.add(TRACEBACK)  # as that of a thread, or of a recursion that ends where memory does
-        found.differences = [each for each in found.differences if each.what != TRACEBACK or not each.is_unstable]
+        found.differences = [each for each in found.differences if each not in excusable]
 
 
 def _once(differences: Sequence[Difference]) -> Iterator[Difference]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ _DAYS = frozenset(each[:3] for each in _WEEK)
 EPOCH = date(1970, 1, 1).toordinal()
 _YEAR_FIRST = re.compile(r"\D{0,20}((?:19|20|21)\d\d)(?:\D{1,2}(\d\d?)\D{1,2}(\d\d?)(?!\d)|(\d\d)(\d\d)(?=\D|\d{4}|$))")
 _REPR = re.compile(r"datetime\(\d+, \d+, \d+, (\d\d?), (\d\d?)(?:, (\d\d?)(?!\d))?")
-_AHEAD = re.compile(r":\d\d(?:[.,]\d+)? ?[+-](\d\d):?(\d\d)\Z")
+_AHEAD = re.compile(r":\d\d(?:[.,]\d+)? ?([+-])(\d\d):?(\d\d)\Z")
 _TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?[+-]\d\d:?\d\d\b)?")
 
 
@@ -68,8 +69,8 @@ def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
     if stored.kind != "date" or fresh.kind != "date":
         if stored.kind != fresh.kind or not is_moment(stored, moments.stored, moments.zones):
             return False
-        unit = 1000.0 ** ((len(fresh.text.partition(".")[0]) - 10) // 3)  # seconds, or a thousandth of them, and so on
-        was, now = ((number(each) or 0.0) / unit for each in (stored, fresh))
+        was, now = (number(each) or 0.0 for each in (stored, fresh))
+        was, now = (each / _unit(now, moments.fresh) for each in (was, now))
         return _are_as_far(was, now, moments, room=0.0 if was % QUARTER or now % QUARTER else DAY)
     one, other = _days(stored.text, moments.stored), _days(fresh.text, moments.fresh)
     return any(_day(moments.stored, zone) in one and _day(moments.fresh, zone) in other for zone in moments.zones)
@@ -78,32 +79,48 @@ def is_clock(stored: Token, fresh: Token, moments: Moments) -> bool:
 def is_moment(token: Token, moment: float, zones: Sequence[int]) -> bool:
     """Whether a token shows a moment: as a date in one of these time zones, or in seconds since the epoch."""
     value = number(token)
-    if value is not None and token.kind == "number" and value > 1e9:
-        for unit in (1.0, 1e3, 1e6, 1e9):
-            if abs(value / unit - moment) < DAY:
-                return True
+    if value is not None and token.kind == "number" and abs(value / _unit(value, moment) - moment) < DAY:
+        return True
     return token.kind == "date" and not _days(token.text, moment).isdisjoint(_day(moment, zone) for zone in zones)
+
+
+def _unit(value: float, moment: float) -> float:
+    """How many of its unit a second has, if a number is near a moment since the epoch: however it is written."""
+    return next((unit for unit in (1e3, 1e6, 1e9) if abs(value / unit - moment) < DAY), 1.0)
 
 
 def is_in_step(stored: Token, fresh: Token, moments: Moments) -> bool:
     """Whether the times of the day in two dates are the same, or as far apart as the runs; or there are none."""
     shown = [_TIME.search(each.text) or _REPR.search(each.text) for each in (stored, fresh)]
-    if not is_real(stored.text):
+    ahead = [found.groups() if (found := _AHEAD.search(each.text)) else None for each in (stored, fresh)]
+    if not is_real(stored.text) or (None not in ahead and ahead[0] != ahead[1] and not _is_here(stored, moments)):
         return False
     if moments.stored is None or not (shown[0] and shown[1]):
         return True
     at = [int(each[1]) * 3600 + int(each[2]) * 60 for each in (shown[0], shown[1])]
     apart, room = at[1] - at[0] - (moments.fresh - moments.stored), moments.early + 1.5 * moments.elapsed + 120
     room += HOUR if not any(each % HOUR for each in at) else 0  # as where code leaves out the minutes
-    steps = {0, *(one - other for one, other in itertools.permutations(moments.zones, 2) if abs(one - other) == HOUR)}
-    return at[0] == at[1] or any(is_off(apart - step, room, 12 * HOUR) for step in steps)
+    return at[0] == at[1] or any(is_off(apart - step, room, 12 * HOUR) for step in _steps(moments.zones))
+
+
+@functools.lru_cache(maxsize=64)
+def _steps(zones: tuple[int, ...]) -> frozenset[int]:
+    """By how many seconds clocks change where it may be either of two times."""
+    apart = (one - other for one, other in itertools.permutations(zones, 2))
+    return frozenset({0, *(each for each in apart if abs(each) == HOUR)})
+
+
+def _is_here(stored: Token, moments: Moments) -> bool:
+    """Whether a time says that it is as far ahead of UTC as the zone of its notebook may be."""
+    found = _AHEAD.search(stored.text)
+    return found is None or int(f"{found[1]}1") * (int(found[2]) * HOUR + int(found[3]) * 60) in moments.zones
 
 
 def is_real(text: str) -> bool:
     """Whether a clock can show the hour, the minute and the second of a text, if it has any."""
     found = _TIME.search(text) or _REPR.search(text)
     if zone := _AHEAD.search(text):
-        hours, minutes = int(zone[1]), int(zone[2])
+        hours, minutes = int(zone[2]), int(zone[3])
         if hours * HOUR + minutes * 60 > max(ZONES) or minutes % 15:
             return False
     return found is None or (int(found[1]) < 24 and int(found[2]) < 60 and int(found[3] or 0) < 60)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from nbagent.notebook.compare.tokens import tokens
@@ -35,12 +37,15 @@ _ENDS = {
 _SEEN = {*map(str, range(31, 37)), *map(str, range(91, 97))}
 """Colours of text that is seen on any page, which is white, black or grey."""
 _HIDING = frozenset({"front", "back", "inverse", "hidden", "other"})
-_NUMBER = re.compile(r"\w*\d\w*(?:[.,:]\w+)*")
-_LINES = re.compile(r"[\u2500-\u259f]")
+_NUMBER = re.compile(r"\b[^\W\d]*+\d\w*(?:[.,:]\w+)*")
+"""A word with a digit and what follows it. It is looked for where words begin: from each letter of a long one, the rest
+would be read again."""
+_LINES = re.compile(r"([\u2500-\u259f]+)")
 """What progress bars are drawn of."""
 _COLUMNS = re.compile(r"\S(?: {2}|\t)\s*\S")
 _WORD = re.compile(r"\S+")
-_LISTED = re.compile(r"^\s*\d+\s|^[\[{]|[\]}]$")
+_NUMBERED = re.compile(r"^\s*(\d+)\s")
+_ENDS_OF_LIST = re.compile(r"^[\[{]|[\]}]$")
 _SET = re.compile(r"\{([^{}:]{1,20000})\}")
 _ELEMENT = re.compile(
     # A text that never ends is one to the end: else each of many quotation marks would be followed to there.
@@ -48,6 +53,8 @@ _ELEMENT = re.compile(
 )
 _Words = tuple[str, ...]
 _Span = tuple[int, int]
+_Colours = tuple[tuple[str, int], ...]
+"""Colours, each with how many signs in a row have it."""
 
 
 class _Line(NamedTuple):
@@ -76,9 +83,10 @@ def moved(stored: str, *fresh: str, wraps: bool) -> tuple[str, str] | None:
     for run, others in zip(runs, known, strict=True):
         places = [*range(len(one))] if len(run) == len(one) else _places(words, others)
         limits = _limits(one, run, places)
+        same = [place is not None and line.spans == run[place].spans for line, place in zip(one, places, strict=True)]
         for at, place in enumerate(places):
             if place is not None:
-                seen[at].append((_stands_alike(at, one, run, places, limits), run[place].row))
+                seen[at].append((_stands_alike(at, one, run, places, limits, same), run[place].row))
     for at, pairs in enumerate(seen):
         if pairs and not any(same for same, _ in pairs):
             return one[at].row, pairs[0][1]
@@ -131,31 +139,44 @@ def _begin(one: _Line, other: _Line) -> float:
 
 
 def _stands_alike(
-    at: int, one: Sequence[_Line], other: Sequence[_Line], places: Sequence[int | None], limits: Sequence[float]
+    at: int,
+    one: Sequence[_Line],
+    other: Sequence[_Line],
+    places: Sequence[int | None],
+    limits: Sequence[float],
+    same: Sequence[bool],
 ) -> bool:
-    """Whether the words of a line stand below the same ones as in another text, of the lines before and the first."""
+    """Whether the words of a line stand below the same ones as in another text, of the lines before and the first.
+
+    Lines of which each word stands at the `same` place in both texts are not looked at word by word.
+    """
     for above in {one[at].head, *range(max(0, at - ABOVE), at)} - {at}:
         place, limit = places[above], min(limits[at], limits[above])
-        if place is None:
+        if place is None or (same[above] and same[at]):
             continue
         both = ((one[above], one[at]), (other[place], other[places[at] or 0]))
-        left, right = ([[span for span in line.spans if span[0] < limit] for line in pair] for pair in both)
-        if left[0] and left[1] and [*_below(*left)] != [*_below(*right)]:
-            return False
+        if all(line.spans[0][0] < limit for pair in both for line in pair):
+            left, right = ([*_below(upper.spans, lower.spans, limit)] for upper, lower in both)
+            if left != right:
+                return False
     return True
 
 
-def _below(above: Sequence[_Span], spans: Sequence[_Span]) -> Iterator[tuple[int, int, bool]]:
-    """First, which of two lines begins further left; then the first and the last word above each, or the nearest."""
+def _below(above: Sequence[_Span], spans: Sequence[_Span], limit: float) -> Iterator[tuple[int, int, bool]]:
+    """First, which of two lines begins further left; then the first and the last word above each, or the nearest.
+
+    Of both lines only the words up to the limit count. Words above that are right of all others are not looked at:
+    many short lines may stand below a long one.
+    """
     yield -1, (above[0][0] > spans[0][0]) - (above[0][0] < spans[0][0]), False
-    first = 0
-    for begin, end in spans:
-        while first + 1 < len(above) and above[first][1] <= begin and above[first + 1][0] < end:
+    first, many = 0, bisect_left(above, (limit,))
+    for begin, end in spans[: bisect_left(spans, (limit,))]:
+        while first + 1 < many and above[first][1] <= begin and above[first + 1][0] < end:
             first += 1
         last = first
-        while last + 1 < len(above) and above[last + 1][0] < end:
+        while last + 1 < many and above[last + 1][0] < end:
             last += 1
-        nearer = first + 1 < len(above) and above[first + 1][0] - end < begin - above[first][1]
+        nearer = first + 1 < many and above[first + 1][0] - end < begin - above[first][1]
         place = (first + 1, first + 1) if nearer and last == first else (first, last)
         yield *place, above[first][1] > begin and above[first][0] < end
 
@@ -170,36 +191,40 @@ def coloured(stored: str, *fresh: str, exact: bool) -> tuple[str, str] | None:
         fresh: Those of fresh runs.
         exact: Whether any other colour counts; else only one that may be a page's, in which nothing is seen.
     """
-    if "\x1b[" not in stored and not exact:
+    if not any("\x1b[" in each for each in ((stored, *fresh) if exact else (stored,))):
         return None
     one, *runs = ([*_drawn(each, exact=exact)] for each in (stored, *fresh))
-    known: dict[tuple[int, str], dict[tuple[str, ...], str]] = {}
+    known: dict[tuple[int, str], dict[_Colours, str]] = {}
     for run in runs:
         for at, (plain, colours, line) in enumerate(run):
             known.setdefault((at if len(run) == len(one) else -1, plain), {})[colours] = line
-    every = {colour for run in runs for _, colours, _ in run for colour in colours}
+    every = {colour for run in runs for _, colours, _ in run for colour, _ in colours}
     for at, (plain, colours, line) in enumerate(one):
         seen = known.get((at, plain), known.get((-1, plain)))
-        if seen is None and not every.issuperset(colours):
+        if seen is None and not every.issuperset(colour for colour, _ in colours):
             return line, ""
         if seen is not None and colours not in seen:
             return line, next(iter(seen.values()))
     return None
 
 
-def _drawn(text: str, *, exact: bool) -> Iterator[tuple[str, tuple[str, ...], str]]:
+def _drawn(text: str, *, exact: bool) -> Iterator[tuple[str, _Colours, str]]:
     """The lines of a text: without colours and with one sign for each number, its signs' colours, and as they stand."""
     state: dict[str, str] = {}
     for line in text.splitlines():
         found, at = list[tuple[str, str]](), 0
         for sequence in [*_SEQUENCE.finditer(line), None]:
             part = "".join(_NUMBER.sub("0", line[at : sequence.start() if sequence else len(line)]).split())
-            found += [(each, "" if _LINES.fullmatch(each) else _colours(state, exact=exact)) for each in part]
+            colour = _colours(state, exact=exact) if part else ""
+            pieces = enumerate(_LINES.split(part))  # each second one is of a bar
+            found += [(piece, "" if number % 2 else colour) for number, piece in pieces if piece]
             if sequence is not None:
                 at = sequence.end()
                 _set(state, sequence[1])
         if found:
-            yield "".join(sign for sign, _ in found), tuple(colour for _, colour in found), line
+            runs = groupby(found, key=itemgetter(1))
+            colours = tuple((colour, sum(len(piece) for piece, _ in run)) for colour, run in runs)
+            yield "".join(piece for piece, _ in found), colours, line
 
 
 def _colours(state: dict[str, str], *, exact: bool) -> str:
@@ -240,10 +265,13 @@ def is_reordered(stored: str, fresh: str) -> bool:
     return one == other
 
 
-def elements(text: str, rows: Sequence[Sequence[str]] = ()) -> list[list[str]]:
-    """What a text lists, in the order of the alphabet: rows or lines without their numbers, elements of lists."""
-    lines = [" ".join(row) for row in rows] or text.splitlines()
-    return sorted(sorted(map(str.strip, _element_of(line).findall(_LISTED.sub("", line)))) for line in lines)
+def elements(text: str) -> list[list[str]]:
+    """What a text lists, in the order of the alphabet: lines without their numbers, if they are numbered; of lists."""
+    lines = [_ENDS_OF_LIST.sub("", line) for line in text.splitlines()]
+    numbers = [found[1] for line in lines if (found := _NUMBERED.match(line))]
+    if numbers in ([*map(str, range(first, first + len(numbers)))] for first in (0, 1)):  # no years, say
+        lines = [_NUMBERED.sub("", line) for line in lines]
+    return sorted(sorted(map(str.strip, _element_of(line).findall(line))) for line in lines)
 
 
 def _element_of(row: str) -> re.Pattern[str]:

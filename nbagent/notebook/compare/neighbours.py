@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from nbagent.notebook.compare.tokens import Change, Token
 
@@ -19,6 +19,7 @@ _APART = frozenset("?&=:;,.<>()[]{}|\"'`")
 """Signs that end an id."""
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:\.\d*[eE][+-]?|[eE][+-])\d+")
 """Numbers with an exponent. Without a point and a sign, `12e34` may be the begin of a hash."""
+_ENDS = re.compile(rf"[\s{re.escape(''.join(sorted(_APART)))}]")
 _HEX = re.compile(r"[\da-f_-]+")
 _BYTES = re.compile(r"b(['\"])(?:\\.|(?!\1)[^\\]){0,1000}")
 
@@ -86,11 +87,15 @@ def is_id(token: Token) -> bool:
     return token.kind == "uuid" or bool(is_one)
 
 
-def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
+def is_alike(stored: Sequence[Token], fresh: Sequence[Sequence[Token]]) -> bool:
     """Whether an id may be one of those that fresh runs have: as long, of the same letters, with no new signs."""
     one, others = _piece(stored), [*map(_piece, fresh)]
-    if "\\" in one:
-        return True  # bytes
+    if "\\" in one and all(
+        "\\x" in each[0].row[max(0, each[0].start - WIDEST) : each[0].start + WIDEST] for each in fresh if each
+    ):
+        return True  # bytes, as fresh runs have them there
+    if not one and all(others):
+        return False  # it is gone
     new = _APART.intersection(each.text for each in stored).difference(*others)
     lengths = [*map(len, others)]
     is_hex = _HEX.fullmatch(one) is not None or len(others) < TWICE or not all(map(_HEX.fullmatch, others))
@@ -98,15 +103,13 @@ def is_alike(stored: Sequence[Token], fresh: Iterable[Sequence[Token]]) -> bool:
 
 
 def _piece(found: Sequence[Token]) -> str:
-    """Tokens with what stands beside them up to spaces and signs that end an id; those of one line."""
+    """Tokens with what stands beside them, not too far, up to spaces and signs that end an id; those of one line."""
     if not found:
         return ""
     row, begin, end = found[0].row, found[0].start, found[-1].start + len(found[-1].text)
-    while begin and not row[begin - 1].isspace() and row[begin - 1] not in _APART:
-        begin -= 1
-    while end < len(row) and not row[end].isspace() and row[end] not in _APART:
-        end += 1
-    return row[begin:end]
+    # A line may be one piece of many ids: who walked through it from each would take the square of the time.
+    before, behind = row[max(0, begin - WIDEST) : begin][::-1], row[end : end + WIDEST]
+    return row[begin - len(_ENDS.split(before, maxsplit=1)[0]) : end + len(_ENDS.split(behind, maxsplit=1)[0])]
 
 
 def ids_of(change: Change) -> tuple[str, str] | None:

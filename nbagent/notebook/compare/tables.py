@@ -47,6 +47,13 @@ def html_rows(markup: str) -> list[list[str]]:
     return [[_plain(cell) for cell in _CELL.findall(row)] for row in _ROW.findall(plain)]
 
 
+def html_lines(markup: str) -> str:
+    """The lines of HTML: a row of a table is one, and so is what stands beside tables."""
+    plain = content(markup)
+    rows = [" ".join(row) for row in html_rows(markup)]
+    return "\n".join([*rows, *map(_plain, _ROW.sub("\n", plain).splitlines())])
+
+
 def text_rows(text: str) -> list[list[str]]:
     """The rows of a frame that is printed with lines between its columns."""
     rows = []

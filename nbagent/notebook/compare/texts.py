@@ -169,8 +169,7 @@ def differences(
         return found
     unstable = any(each.is_unstable for each in found)
     sets = not context.ordered and layout.sorted_sets(stored) == layout.sorted_sets(fresh)
-    rows = [tables.html_rows(each) if key[1] == HTML else [] for each in (stored, fresh)]
-    listed = [*map(layout.elements, (stored, fresh), rows)]
+    listed = [layout.elements(tables.html_lines(each) if key[1] == HTML else each) for each in (stored, fresh)]
     any_order = context.reads.unordered or (unstable and context.reads.concurrent)
     if sets or (any_order and listed[0] == listed[1]):
         excused.add("order")
@@ -225,8 +224,8 @@ def _changes(
     timed, told = {other[n].line for n in unstable if n < len(other)}, 0
     names: dict[tuple[int, str], str] = {}
     for change in changes(one, other, tolerance=tolerance):
-        ids = ids_of(change)
-        if ids and names.get((0, ids[0])) == ids[1]:
+        ids, is_unstable = ids_of(change), not unstable.isdisjoint(tokens_at(*change.place))
+        if is_unstable and ids and names.get((0, ids[0])) == ids[1]:
             continue  # drawings use theirs over and over
         line = (change.stored or change.fresh)[0].line
         of = numbers[0 if change.stored else 1]
@@ -235,7 +234,7 @@ def _changes(
             yield Difference(label(*key), where, "", "", BEYOND)
             return
         room.changes -= 1
-        differs_again = not unstable.isdisjoint(tokens_at(*change.place)) or _is_coarse(change, timed, context)
+        differs_again = is_unstable or _is_coarse(change, timed, context)
         runs = [change.fresh, *others.get(change.place[0], ())]
         excuse, cause = _judge(
             change, runs, context, again=differs_again, balanced=len(one) == len(other), markup=markup

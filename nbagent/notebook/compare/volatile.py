@@ -87,7 +87,9 @@ def is_duration(stored: Token, fresh: Token, moments: Moments, *, reads_clock: b
     if stored.kind == fresh.kind and fresh.kind in ("time", "rate", "factor"):
         if differs_again and fresh.kind != "factor":
             return True
-        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else _digits(fresh) < SURE):
+        by_chance = fresh.kind == "rate" and "/m" not in fresh.text and _is_near(stored, fresh, 0.1)  # of a short time
+        few = by_chance or _digits(fresh) < SURE
+        if reads_clock and (_is_time(stored, fresh, moments) if fresh.kind == "time" else few):
             return True
     few = differs_again or _digits(fresh) < SURE
     by_chance = few or (_is_tick(stored) and _is_tick(fresh))

@@ -322,3 +322,23 @@ def test_a_picture_is_shown_in_its_size() -> None:
 def test_classes_of_pages_and_places_in_lines_are_compared(stored: str, fresh: str) -> None:
     """A page has rules of style for words that no library made up; in `<pre>`, spaces lay out a table."""
     assert compare([result(text_html=stored)], [result(text_html=fresh)], Context(moments=MOMENTS)).differences
+
+
+def test_only_a_traceback_that_differs_is_excused() -> None:
+    """Not one beside text that differs with every run."""
+    error = {"output_type": "error", "ename": "E", "evalue": "x"}
+    runs = [[stream(f"{n}\n"), {**error, "traceback": [told]}] for n, told in (("x1", "a"), ("y2", "b"), ("z3", "b"))]
+    found = compare(*runs[:2], Context(moments=MOMENTS, same_programs=True), again=runs[2:])
+    assert ([each.what for each in found.differences], found.excused) == (["stdout", "traceback"], set())
+
+
+def test_what_stands_beside_a_table_keeps_its_order() -> None:
+    """Where threads give rows in any order; rows of tables come in any."""
+    table, reads = "<table><tr><td>1</td></tr><tr><td>2</td></tr></table>", Code().take("list(as_completed(futures))")
+
+    def apart(stored: str, fresh: str) -> bool:
+        runs = [[result(text_html=each)] for each in (stored, fresh)]
+        return bool(compare(*runs, Context(moments=MOMENTS, reads=reads), again=runs[1:]).differences)
+
+    assert apart(f"<p>best: A 1, worst: B 2</p>{table}", f"<p>best: B 1, worst: A 2</p>{table}")
+    assert not apart("<table><tr><td>2</td></tr><tr><td>1</td></tr></table>", table)

@@ -105,6 +105,10 @@ def test_seconds_since_the_epoch_are_a_date() -> None:
     """Of the run; others are results."""
     assert compared(f"{THEN:.2f} {int(THEN * 1000)}", f"{NOW:.2f} {int(NOW * 1000)}").differences == []
     assert compared("1600000000", f"{NOW:.0f}").differences
+    for form in ("{:.9e}", "{:.6e}", "{:,.2f}"):
+        shown = [form.format(at) for at in (THEN, NOW, NOW + 5)]
+        assert compared(*shown, code="print(time.time())").differences == []
+        assert compared(form.format(THEN - 30 * 86_400), *shown[1:], code="print(time.time())").differences
 
 
 @pytest.mark.parametrize(
@@ -141,6 +145,7 @@ def test_the_time_of_the_day_is_no_difference(form: str) -> None:
         ("busiest hour: 17", "busiest hour: 8", TIMED), ("minute: 75", "minute: 3", TIMED), ("n = 14", "n = 23", TIMED),
         (f"{THEN - 80_000:.2f}", f"{NOW:.2f}", TIMED), (f"{THEN - 7_000:.0f}", f"{NOW:.0f}", TIMED),
         (f"{datetime.fromtimestamp(THEN, UTC):%F %T}+7100", f"{datetime.fromtimestamp(NOW, UTC):%F %T}+0000", TIMED),
+        (f"{datetime.fromtimestamp(THEN, UTC):%F %T}+09:00", f"{datetime.fromtimestamp(NOW, UTC):%F %T}+00:00", TIMED),
         ("Monday, 14 October 2026 at 14:03", "Monday, 23 November 2026 at 14:03", "print(datetime.now())"),
         ("Wednesday, 14 October 2026 at 13:03", "Monday, 23 November 2026 at 14:03", "print(datetime.now())"),
     ],

@@ -59,7 +59,7 @@ warnings.warn(f'at {time.time()}')
 
 
 async def test_honest_cells_are_the_same_a_hundred_times() -> None:
-    """With dates, ids, timings and addresses in their outputs: of each three of ten runs, not one false alarm."""
+    """With dates, ids, timings and addresses in their outputs: of each four of ten runs, not one false alarm."""
     reads: list[Reads] = []
     code = Code()
     for each in HONEST:
@@ -73,9 +73,13 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
                 at = time.time()
                 runs[-1].append(((await kernel.run(each)).outputs, at))
     alarms = []
-    for stored, fresh, again in itertools.combinations(runs, 3):
-        for number, (one, two, three) in enumerate(zip(stored, fresh, again, strict=True)):
+    for stored, fresh, again, third in itertools.combinations(runs, 4):
+        for number, (one, two, *more) in enumerate(zip(stored, fresh, again, third, strict=True)):
             moments = Moments(stored=one[1], fresh=two[1], elapsed=two[1] - started)
-            found = compare(one[0], two[0], Context(moments=moments, reads=reads[number]), again=[three[0]])
+            context = Context(moments=moments, reads=reads[number])
+            for runs_again in (more[:1], more):  # two runs may agree by chance on a time, so a third one decides
+                found = compare(one[0], two[0], context, again=[outputs for outputs, _ in runs_again])
+                if not found.differences:
+                    break
             alarms += [f"{HONEST[number]!r}: {each} ({each.cause})" for each in found.differences]
     assert alarms == []

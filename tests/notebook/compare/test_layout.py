@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import machine
 import pytest
 from notebook.compare.shared import MOMENTS, TIMED, compared, result, stream
 
@@ -147,3 +148,22 @@ def test_long_texts_take_no_time() -> None:
     compared("\x1b[38;5;1ma " * 100_000, "\x1b[38;5;2ma " * 100_000)
     compared("a b  c\n" * 100_000, "a  b c\n" * 100_000)
     assert time.process_time() - begun < 20
+
+
+def test_a_line_that_stands_right_of_where_places_count_is_no_error() -> None:
+    """In one run only: a time of another width beside it says up to where."""
+    fresh = "x  10.55 s\n      a  1"
+    assert compared("x  1.5 s\na  1", fresh, fresh.replace("10.55", "11"), code=TIMED).differences == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        ("a " * 20_000 + "\na" * 20_000, "a " * 20_000 + "\n a" + "\na" * 19_999),
+        ("ACGT" * 50_000, "ACGT" * 50_000 + " "), ("a\x1b[31m" + "b" * 100_000, "a\x1b[31m" + "b" * 100_000 + " "),
+    ],
+)  # fmt: skip
+def test_many_lines_below_a_long_one_and_long_words_take_no_time(stored: str, fresh: str) -> None:
+    """Each was looked at from each of its signs, and the long line from each below it: the square of the time."""
+    context = Context(moments=MOMENTS, same_programs=True)
+    machine.within(20, lambda: compare([stream(stored)], [stream(fresh)], context))

@@ -102,6 +102,7 @@ def test_what_changes_is_another_of_its_kind(stored: str, fresh: str, again: str
         ("[{'m': 'a', 's': 2}, {'m': 'b', 's': 1}]", "[{'m': 'a', 's': 1}, {'m': 'b', 's': 2}]", GATHERED),
         ("a    2\nb    1\ndtype: int64", "a    1\nb    2\ndtype: int64", GATHERED),
         ("{(1, 'b'), (2, 'a')}", "{(1, 'a'), (2, 'b')}", ""),
+        ("2019    66\n2020    55", "2019    55\n2020    66", GATHERED),
     ],
 )  # fmt: skip
 def test_another_order_gives_nothing_to_another(stored: str, fresh: str, code: str) -> None:

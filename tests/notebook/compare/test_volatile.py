@@ -42,6 +42,7 @@ def test_a_duration_is_one_only_where_the_code_reads_a_clock() -> None:
     assert compared("10 s/m", "19 s/m", code=TIMED).differences
     assert compared("elapsed: 0.1", "elapsed: 0.2", code=TIMED).differences == []
     assert compared("0:00:00.123", "0:00:01.503", code=TIMED).differences == []
+    assert compared("81,283,640 rows/s", "78,543,785 rows/s", "78,543,785 rows/s", code=TIMED).differences == []
     assert compared("mean trip: 0.12 s", "mean trip: 0.31 s").differences
     assert compared("mean trip: 12.5 min", "mean trip: 12.7 min", code=TIMED).differences
     assert compared("rows: 12", "rows: 13", code=TIMED).differences
