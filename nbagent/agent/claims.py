@@ -56,7 +56,7 @@ _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
-_SIGNS = re.compile(r"[\W_]+")
+_SIGNS, _CELL = re.compile(r"[\W_]+"), re.compile("[\u2502\u2506]")
 _FIGURES = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 _LOOKED = (
     r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
@@ -340,10 +340,12 @@ def _in_texts(texts: Mapping[str, Sequence[Decimal]], output: str) -> Counter[De
     """How often an output has the numbers of some texts because it has the whole text."""
     found = Counter[Decimal]()
     output = output[:MAX_READ]
-    cells = [re.split("[\u2502\u2506]", line) for line in output.splitlines() if "\u2506" in line]
     # A table of Polars goes on below with what a column has no room for.
-    columns = ("".join(each) for each in itertools.zip_longest(*cells, fillvalue="")) if cells else ()
-    letters, below = _letters(output), _letters("\n".join(columns))
+    columns: dict[int, list[str]] = {}
+    for line in output.splitlines() if "\u2506" in output else ():
+        for at, cell in enumerate(_CELL.split(line)):
+            columns.setdefault(at, []).append(cell)
+    letters, below = _letters(output), _letters("\n".join(map("".join, columns.values())))
     for text, numbers in texts.items():
         is_said = not (own := _letters(text)).isdecimal() and own
         count = max(letters.count(own), below.count(own)) if is_said else output.count(text)

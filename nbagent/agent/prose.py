@@ -92,7 +92,7 @@ _CHANGED = re.compile(
     re.IGNORECASE,
 )
 """A verb that says that something rose or fell, and right behind it from which number to which."""
-_YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
+_YEAR_ALONE = re.compile(_YEAR)
 
 
 def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
@@ -153,7 +153,7 @@ def contradicts_itself(sentence: str) -> bool:
         rose, *ends = found.groups()
         (start, of), (end, unit) = ((ends[at].rstrip(".,"), (ends[at + 1] or "").strip()) for at in (0, 2))
         is_unlike = of != unit and (of or unit not in ("%", "percent", "per cent", "Prozent"))
-        if is_unlike or (_YEAR.fullmatch(start) and _YEAR.fullmatch(end)):
+        if is_unlike or (_YEAR_ALONE.fullmatch(start) and _YEAR_ALONE.fullmatch(end)):
             continue
         one, other = ([each.value for each in numerals(text)] for text in (start, end))
         if one and other and one[0] != other[0]:
