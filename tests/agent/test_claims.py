@@ -936,6 +936,7 @@ SHOWS = "print(df.group_by('part').len())\nprint(df.sort('usd').row(0))"
         ),
         ("1999-2008 12\n(2008, 99.67)", PARTS % "1999-2008" + SHOWS),
         ("up to 2008 12\n(2008, 99.67)", PARTS % "up to 2008" + SHOWS),
+        ("up to 2008 12\n(2008, 99.67)", "import polars as pl\n" + PARTS % "up to 2008" + SHOWS),
         ("2008 99.67", "print(df.group_by('year').agg(pl.col('2008').mean()).sort('2008').row(0))"),
         ("2008 99.67", "print(df.rename({'usd': 'usd of 2008'}).sort('year').row(0))"),
         ("2008 99.67", "print(df.groupby('year')['usd'].mean().reindex(range(2008, 2019)))"),

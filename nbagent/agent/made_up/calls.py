@@ -55,7 +55,7 @@ _NAMES = frozenset("col get_column over group_by groupby sort sort_values unpivo
 """Calls that are given names of columns, and fail if there are none of these names."""
 _CUTS = re.compile(
     r"extract|split|partition|findall|finditer|search|match|sub$|groups?$|strip|remove|slice|replace|translate|json|"
-    r"eval|decode"
+    r"eval|decode|reverse"
 )
 """Names of what may make another text of a part of one."""
 _PARTS = frozenset(("head", "tail", "get"))
@@ -241,12 +241,15 @@ class Calls(Expressions):
                 self.leaves([each])  # takes their steps
                 handed += each.leaves(keys=name not in _RENAMES)
         parts = [each if each.parts is None else self.vague(each) for each in receivers]
-        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.constants)
+        has_texts = any(isinstance(one, str) for each in handed for one in each.constants)
+        is_said = is_constant and has_texts and name != "lit"
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
         is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values)
         sources = self._sources(parts) | {DATA} | ({CUT} if is_cut else NOWHERE)
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
-        return Value(map(queried, self.joined(*parts).constants), sources)
+        is_cut = is_cut and any(isinstance(one, str) for each in parts for one in each.constants)
+        whole = self.vague(*parts) if is_cut else self.joined(*parts)
+        return Value(map(queried, whole.constants), sources)
 
     def _are_names(self, value: Value) -> bool:
         """Whether a value is made of texts of the code alone, as names of columns are."""
