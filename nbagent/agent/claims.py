@@ -56,6 +56,7 @@ _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 _YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
+_SIGNS, _CELL = re.compile(r"[\W_]+"), re.compile("[\u2502\u2506]")
 _FIGURES = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 _LOOKED = (
     r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
@@ -338,10 +339,24 @@ def _read(
 def _in_texts(texts: Mapping[str, Sequence[Decimal]], output: str) -> Counter[Decimal]:
     """How often an output has the numbers of some texts because it has the whole text."""
     found = Counter[Decimal]()
+    output = output[:MAX_READ]
+    # A table of Polars goes on below with what a column has no room for.
+    columns: dict[int, list[str]] = {}
+    for line in output.splitlines() if "\u2506" in output else ():
+        for at, cell in enumerate(_CELL.split(line)):
+            columns.setdefault(at, []).append(cell)
+    letters, below = _letters(output), _letters("\n".join(map("".join, columns.values())))
     for text, numbers in texts.items():
-        if numbers and (count := output.count(text, 0, MAX_READ)):
+        is_said = not (own := _letters(text)).isdecimal() and own
+        count = max(letters.count(own), below.count(own)) if is_said else output.count(text)
+        if numbers and count:
             found.update({n: count * often for n, often in Counter(numbers).items()})
     return found
+
+
+def _letters(text: str) -> str:
+    """A text's letters and digits alone: a table may break it, and code may write it in capitals."""
+    return _SIGNS.sub("", text).casefold()
 
 
 class _Written:

@@ -77,16 +77,23 @@ _FACTORS = re.compile(
 """The hundred by which a share is made per cent: `100 × (ratio − 1)`."""
 
 
-_ROSE = re.compile(
-    r"\b(?:rose|ris(?:e[ns]?|ing)|gr[eo]w\w*|increas\w*|climb\w*|gain\w*|stieg\w*|gestiegen|wuchs|zunahm\w*)\b"
+_UNIT = (
+    r"[%€$£]|(?:per ?cent|prozent|thousand|million|[bt]r?illion|tausend|millionen|milliarden?|tsd|mio|mrd|[kmb]n?|"
+    r"seconds?|minutes?|hours?|days?|weeks?|months?|years?|[kcm]?m|[km]?g|t)\b"
 )
-_FELL = re.compile(
-    r"\b(?:f[ae]ll(?:s|en|ing)?|dropp?\w*|declin\w*|decreas\w*|shr[aiu]nk\w*|lost|sank\w*|gesunken|gefallen|abnahm\w*)\b"
+_END = rf"(?:(?:about|around|nearly|roughly|etwa|rund) )?[^\w.;\n-]{{0,3}}(\d[\d.,]*)(\s?(?:{_UNIT}))?"
+"""A number that isn't negative, with its unit: what falls to -20 from -50 may have grown."""
+_CHANGED = re.compile(
+    r"\b(?:(?P<rose>rose|ris(?:es?|en|ing)|gr(?:ew|ows?|own|owing)|increas(?:ed?|es|ing)|climb(?:s|ed|ing)?"
+    r"|stieg(?:en)?|gestiegen|wuchs(?:en)?)|"
+    r"f[ae]ll(?:s|en|ing)?|fell|drop(?:s|ped|ping)?|declin(?:ed?|es|ing)|decreas(?:ed?|es|ing)|shr[aiu]nk(?:s|ing)?"
+    r"|sank(?:en)?|sinkt|gesunken|gefallen)"
+    r"(?: \w{1,20}ly| again| further| back| wieder| weiter)?(?:,? (?:by|um) [^;\n]{1,30}?)?,? (?:from|von)\s"
+    rf"{_END}[^;\n\d]{{0,30}}?\s(?:to|auf|nach)\s{_END}",
+    re.IGNORECASE,
 )
-_FROM_TO = re.compile(
-    r"\b(?:from|von)\s([^.;\n]{0,12}?[-+\u2212]?\d[\d.,]*)[^;\n\d]{0,30}?\s(?:to|auf|nach)\s([^.;\n]{0,12}?[-+\u2212]?\d[\d.,]*)"
-)
-"""Words for a change, and its ends."""
+"""A verb that says that something rose or fell, and right behind it from which number to which."""
+_YEAR_ALONE = re.compile(_YEAR)
 
 
 def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
@@ -143,12 +150,13 @@ def _is_code(language: str, block: str) -> bool:
 
 def contradicts_itself(sentence: str) -> bool:
     """Whether a sentence says that something rose or fell, and its numbers from and to which say the opposite."""
-    said = sentence.casefold()
-    rose, fell = _ROSE.search(said) is not None, _FELL.search(said) is not None
-    if rose is fell:
-        return False
-    for found in _FROM_TO.finditer(sentence):
-        start, end = ([each.value for each in numerals(text)] for text in found.groups())
-        if start and end and start[0] != end[0]:
-            return (start[0] < end[0]) is fell
+    for found in _CHANGED.finditer(sentence):
+        rose, *ends = found.groups()
+        (start, of), (end, unit) = ((ends[at].rstrip(".,"), (ends[at + 1] or "").strip()) for at in (0, 2))
+        is_unlike = of != unit and (of or unit not in ("%", "percent", "per cent", "Prozent"))
+        if is_unlike or (_YEAR_ALONE.fullmatch(start) and _YEAR_ALONE.fullmatch(end)):
+            continue
+        one, other = ([each.value for each in numerals(text)] for text in (start, end))
+        if one and other and one[0] != other[0]:
+            return (one[0] < other[0]) is (rose is None)
     return False

@@ -139,6 +139,10 @@ def ends(
     return text if left_out <= 0 else f"{text[:head]}{mark(left_out)}{text[len(text) - tail :]}"
 
 
+SHORT = 1_000
+"""Characters up to which a text is looked through for each of some words."""
+
+
 def occurrences(
     words: Collection[str], text: str, *, before: re.Pattern[str], behind: re.Pattern[str], apart: bool = False
 ) -> Iterator[tuple[int, int]]:
@@ -154,7 +158,8 @@ def occurrences(
         behind: The same, where one may end.
         apart: Whether what begins in another is left out.
     """
-    ordered = sorted(each for each in set(words) if each and each in text)
+    # To look for each first is less than to order all, if the text is short.
+    ordered = sorted(each for each in set(words) if each and (len(text) > SHORT or each in text))
     sizes: list[tuple[int, ...]] = []  # of the words with which each begins, itself included
     above: list[int] = []
     for at, word in enumerate(ordered):

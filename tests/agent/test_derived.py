@@ -71,6 +71,22 @@ def test_a_change_goes_as_the_sentence_says(answer: str, derived: list[str]) -> 
     assert [each.text for each in found if each.derived] == derived
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It fell from 2019 to 2020 by 11.0 %, to 40.20 from 45.19.",
+        "Growth slowed from 45.19 to 40.20, by 4.99.",
+        "The number of lost bags went from 40.20 to 45.19, by 4.99 more.",
+        "Losses fell from -45.19 to -40.20, by 4.99.",
+        "It fell from 2 hours to 90 minutes, and 45.19 is 12.4 % higher than 40.20.",
+    ],
+)
+def test_only_a_verb_and_its_own_numbers_contradict_each_other(sentence: str) -> None:
+    """Years, other units, numbers below zero and nouns say nothing of the direction."""
+    found = claims(sentence, printed("a 40.20 45.19\nb 17.3 11.9\n"), code={1: "print(frame)"})
+    assert any(each.derived for each in found)
+
+
 def test_unlike_numbers_of_a_row_are_not_added_up() -> None:
     """A year, a count and a mean come to nothing together; the quarters of a year do."""
     for row, total, is_derived in (

@@ -184,6 +184,7 @@ def test_words_are_found_as_by_looking_for_each(words: list[str], text: str, apa
         (["-" * size + " a b" for size in range(250)] + ["a " + "-" * size for size in range(250)], "-" * 100_000),
         ([("-a" * 130)[:size] for size in range(2, 250)], "-a" * 50_000),
         (["a " * size for size in range(1, 125)], "a " * 50_000),
+        ([("a " * size + str(number)) for size in range(25) for number in range(1_000)], "a " * 50_000),
     ],
 )
 def test_many_words_are_found_in_one_pass(words: list[str], text: str) -> None:

@@ -261,6 +261,15 @@ def test_names_stand_above_a_rule_and_what_they_mean_further_up(tmp_path: Path) 
     assert "***" not in found["raw"]
 
 
+@pytest.mark.parametrize("head", ["", "# mean temperature data\n", "id x1 mean n\n"])
+def test_a_sentence_and_a_first_row_are_no_names(tmp_path: Path, head: str) -> None:
+    """Only what a line parts from the rows of a table that is parted by spaces names its columns."""
+    path = tmp_path / "x.dat"
+    path.write_text(head + "".join(f"S{at} x{at} {at}.5 {at}\n" for at in range(9)))
+    found = spaced_table(str(path), path.read_bytes())
+    assert [each["name"] for each in found["columns"]] == ["0", "1", "2", "3"]
+
+
 def test_comments_that_explain_a_table_are_shown_whole(tmp_path: Path) -> None:
     """Without lines that say nothing; numbers with commas are converted by a call that names their columns once."""
     path = tmp_path / "x.csv"
@@ -888,6 +897,17 @@ def test_columns_at_the_places_that_a_note_tells_have_their_names(tmp_path: Path
     assert "colspecs=[(0, 2), (2, 4), (5, 6), (6, 13)]" in table["call"]
     assert table["frame"].columns == ["year", "month", "flag", "UT1"]
     assert table["frame"].row(1) == (2, 3, "I", 0.2857)
+
+
+def test_a_note_of_spaces_costs_little(tmp_path: Path) -> None:
+    """Each line is read once."""
+    note = tmp_path / "README.txt"
+    begun = monotonic()
+    for line in ("1" + " " * 200_000, "1" + " " * 100_000 + "- 2" + " " * 100_000):
+        note.write_text(line)
+        layouts.cache_clear()
+        assert not layouts(str(note))
+    assert monotonic() - begun < 2
 
 
 def test_a_list_of_ages_lays_out_nothing(tmp_path: Path) -> None:

@@ -55,13 +55,15 @@ _NAMES = frozenset("col get_column over group_by groupby sort sort_values unpivo
 """Calls that are given names of columns, and fail if there are none of these names."""
 _CUTS = re.compile(
     r"extract|split|partition|findall|finditer|search|match|sub$|groups?$|strip|remove|slice|replace|translate|json|"
-    r"eval|decode"
+    r"eval|decode|reverse"
 )
 """Names of what may make another text of a part of one."""
 _PARTS = frozenset(("head", "tail", "get"))
 """Names of what does so with texts, and chooses rows of tables."""
+_TAKES_OFF = re.compile(r"sub$|strip|remove|replace")
+"""Names of what leaves a text whole but for what it takes off it."""
 _CLEANS = re.compile(r"(?:[^\w\\[\]()|*+?.{}^$-]|\\s\+?|\\?[.$])*")
-"""A text by which one is cut that takes no digits, letters or hyphens off it: spaces, points, signs of currencies."""
+"""What may be taken off a text that leaves its digits, letters and hyphens: spaces, points, signs of currencies."""
 _BOUNDS = frozenset("is_between between gt ge lt le eq".split())
 """Calls that compare data with what they are given."""
 _SELECTS = re.compile(
@@ -193,7 +195,9 @@ class Calls(Expressions):
                 )
             if receiver.sources or receiver.parts or receiver.constants:
                 self._save([receiver, *given] if _SAVES.search(name) else [])
-                return self.vague(receiver, *given)
+                found = self.vague(receiver, *given)
+                is_cut = self._cuts(name, [receiver], values)
+                return Value(found.constants, found.sources | {CUT}, found.parts) if is_cut else found
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
 
@@ -221,7 +225,10 @@ class Calls(Expressions):
             self._use(given, named=_SELECTS.match(name) is not None)
         is_constant = bool(given) and DATA not in self._sources([*receivers, *given])
         handed: list[Value] = []
-        passed = [each for key, each in named.items() if key.endswith("_name")] if name in _NAMES else given
+        passed = given
+        if name in _NAMES and (receivers or name == "col"):
+            passed = [each for key, each in named.items() if key.endswith("_name") or not self._are_names(each)]
+            passed += [each for each in values if not self._are_names(each)]
         for each in passed if name not in _COMPARES else ():
             is_name = (
                 each.constants
@@ -234,12 +241,22 @@ class Calls(Expressions):
                 self.leaves([each])  # takes their steps
                 handed += each.leaves(keys=name not in _RENAMES)
         parts = [each if each.parts is None else self.vague(each) for each in receivers]
-        is_said = is_constant and any(isinstance(one, str) for each in handed for one in each.constants)
+        has_texts = any(isinstance(one, str) for each in handed for one in each.constants)
+        is_said = is_constant and has_texts and name != "lit"
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
         is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values)
         sources = self._sources(parts) | {DATA} | ({CUT} if is_cut else NOWHERE)
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
-        return Value(map(queried, self.joined(*parts).constants), sources)
+        is_cut = is_cut and any(isinstance(one, str) for each in parts for one in each.constants)
+        whole = self.vague(*parts) if is_cut else self.joined(*parts)
+        return Value(map(queried, whole.constants), sources)
+
+    def _are_names(self, value: Value) -> bool:
+        """Whether a value is made of texts of the code alone, as names of columns are."""
+        leaves = list(self.leaves([value]))
+        return not any(
+            DATA in leaf.sources or any(not isinstance(each, str | bool) for each in leaf.constants) for leaf in leaves
+        )
 
     def _cuts(self, name: str, receivers: Sequence[Value], values: Sequence[Value]) -> bool:
         """Whether a call may make other texts of parts of the data's."""
@@ -248,7 +265,8 @@ class Calls(Expressions):
         if not _CUTS.search(name) or ("strip" in name and not values):
             return False
         by = values[0].constants if values else ()
-        return not by or not all(isinstance(each, str) and _CLEANS.fullmatch(each) for each in by)
+        is_clean = by and all(isinstance(each, str) and _CLEANS.fullmatch(each) for each in by)
+        return not (is_clean and _TAKES_OFF.search(name))
 
     def _given_functions(self, given: Iterable[Value]) -> list[Value]:
         """What functions come to that a call is given, which it calls with data."""

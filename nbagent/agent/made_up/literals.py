@@ -39,7 +39,7 @@ _WORDED = re.compile(
 )
 """A number between words, before two or behind a bound, or a range: a label, if the text is no longer than `_LABEL`."""
 _LABEL = 200
-MOST_WHOLE, WHOLE = 40, 50
+MOST_WHOLE, WHOLE = 40, 30
 """Texts that a cell shows as they stand in the code, and characters of one up to which no table cuts it."""
 SAID = 40
 """Characters of what the code has, as a model is told of it."""
@@ -287,12 +287,19 @@ def _without_texts(
 ) -> Iterator[Decimal]:
     """The numbers of constants, but for those of ranges, and for short ones in texts of more, which are gathered."""
     for each, numbers in read:
-        is_more = len(numbers) > 1 or (isinstance(each, str) and any(map(str.isalpha, each)))
+        is_more = len(numbers) > 1 or (isinstance(each, str) and any(map(str.isalpha, each)) and not _is_float(each))
         if isinstance(each, str) and is_more and len(each) <= WHOLE and len(wholes) < MOST_WHOLE:
             wholes[each] = [n for n in numbers if not _is_long(abs(n))]
             yield from (n for n in numbers if _is_long(abs(n)))
         elif not isinstance(each, range) or len(each) < FEW:
             yield from numbers
+
+
+def _is_float(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def _numbers_of(value: Value) -> list[Decimal]:

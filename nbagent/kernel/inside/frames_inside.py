@@ -86,9 +86,10 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
         return {}
     has_header = not any(re.search(r"\d", each) for each in rows[0]) and any(map(re.compile(r"\d").search, rows[1]))
     header = "" if has_header else f", header=None, names=range({whole})" if is_ragged else ", header=None"
-    # Names may stand above a line that parts them from the rows.
-    above = next((at for at in reversed(range(skipped)) if lines[at].strip(RULES)), 0)
-    names = [] if has_header or is_ragged else lines[above].split()
+    # Names may stand above a line that parts them from the rows; without one, it may be a sentence of as many words.
+    above = next((at for at in reversed(range(skipped)) if lines[at].strip(RULES)), skipped)
+    is_ruled = any(map(str.strip, lines[above + 1 : skipped]))
+    names = [] if has_header or is_ragged or not is_ruled else lines[above].lstrip("".join(COMMENTS)).split()
     if len(names) != len(rows[0]) or len({*names}) < len(names) or any(re.match(NUMBER, each) for each in names):
         names = []
     header = f", header=None, names={names!r}" if names else header

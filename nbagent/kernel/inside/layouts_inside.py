@@ -43,7 +43,7 @@ _ENTRY = re.compile(
 """A line that says where a column stands, of what form it is, and before that or behind it, what it is."""
 _PLACE = re.compile(
     r"^\s*(?:(?:col(?:umn)?s?|bytes?|char(?:acter)?s?|pos(?:ition)?s?)\.?\s+)?(?P<begin>\d{1,4})"
-    r"(?:\s*(?:-|\u2013|to)\s*(?P<end>\d{1,4}))?\s*[:.)]?\s+(?P<rest>[^\W\d].*|---?\s.*)$",
+    r"(?:\s*+(?:-|\u2013|to)\s*+(?P<end>\d{1,4}))?(?>(?:\s*[:.)])?)\s++(?P<rest>[^\W\d].*|---?\s.*)$",
     re.IGNORECASE,
 )
 """A line that says where a column stands and what it is, but not of what form."""
