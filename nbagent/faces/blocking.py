@@ -134,16 +134,18 @@ class BlockingSession:
         self._loop.call_soon_threadsafe(self._session.interrupt)
 
     @overload
-    def download(self, path: str) -> bytes: ...
+    def download(self, path: str, *, bound: int | None = None) -> bytes: ...
 
     @overload
-    def download(self, path: str, to: str | Path, *, overwrite: bool = False) -> Path: ...
+    def download(self, path: str, to: str | Path, *, overwrite: bool = False, bound: int | None = None) -> Path: ...
 
-    def download(self, path: str, to: str | Path | None = None, *, overwrite: bool = False) -> bytes | Path:
+    def download(
+        self, path: str, to: str | Path | None = None, *, overwrite: bool = False, bound: int | None = None
+    ) -> bytes | Path:
         """See `AnySession.download`."""
         if to is None:
-            return self._wait(self._session.download(path))
-        return self._wait(self._session.download(path, to, overwrite=overwrite))
+            return self._wait(self._session.download(path, bound=bound))
+        return self._wait(self._session.download(path, to, overwrite=overwrite, bound=bound))
 
     ask = _awaited(AnySession.ask)
     run = _awaited(AnySession.run)

@@ -148,7 +148,7 @@ async def test_an_odd_header_is_found_and_shown(found: dict[str, FileProfile]) -
     assert "skip_lines=2, skip_rows_after_header=1" in table.call
     assert "glob=False" in table.call
     assert table.rows == 53
-    assert table.raw[:3] == ["Report of 2020", "name,value,value", ",(kg),(kg)"]
+    assert table.raw[:4] == ["Report of 2020", "", "name,value,value", ",(kg),(kg)"]
     assert [each.dtype for each in table.columns] == ["String", "Int64", "Int64"]
     bare = found["bare.csv"].tables[0]
     assert ("has_header=False" in bare.call, bare.rows) == (True, 40)

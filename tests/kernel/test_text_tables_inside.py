@@ -258,7 +258,6 @@ def test_names_stand_above_a_rule_and_what_they_mean_further_up(tmp_path: Path) 
     ]
     assert found["rows"] == 9
     assert found["raw"][0] == "Station: Kiel"
-    assert "***" not in found["raw"]
 
 
 @pytest.mark.parametrize("head", ["", "# mean temperature data\n", "id x1 mean n\n"])
@@ -271,7 +270,7 @@ def test_a_sentence_and_a_first_row_are_no_names(tmp_path: Path, head: str) -> N
 
 
 def test_comments_that_explain_a_table_are_shown_whole(tmp_path: Path) -> None:
-    """Without lines that say nothing; numbers with commas are converted by a call that names their columns once."""
+    """Without lines that say nothing; a call converts all columns of numbers with commas but those it names."""
     path = tmp_path / "x.csv"
     comments = [f"# column {at}: what it means" for at in range(12)]
     names = [f"station {at}" for at in range(8)]
@@ -280,7 +279,7 @@ def test_comments_that_explain_a_table_are_shown_whole(tmp_path: Path) -> None:
     path.write_text("\n".join([*comments, "#", f"day,{','.join(names)}", *rows]))
     found = text_table(str(path), path.stat().st_size, Clock(monotonic() + 9, MIB))
     assert found["raw"][:13] == [*comments, f"day,{','.join(names)}"]
-    assert found["call"].count("station 7") == 1
+    assert "skip_lines=13).with_columns(pl.col(pl.String).exclude('day').str.replace_all(" in found["call"]
     assert found["columns"][8]["dtype"] == "Int64"
     assert found["columns"][0]["form"] == "%m/%d/%Y"
     assert found["columns"][0]["others"] == {"%Y-%m-%d": 20}
