@@ -337,7 +337,7 @@ def _read(
 
 
 def _in_texts(texts: Mapping[str, Sequence[Decimal]], output: str) -> Counter[Decimal]:
-    """How often an output has the numbers of some texts because it has the whole text."""
+    """Count the numbers that an output shows only because it shows a whole text of the code."""
     found = Counter[Decimal]()
     output = output[:MAX_READ]
     # A table of Polars goes on below with what a column has no room for.

@@ -172,7 +172,7 @@ def derived(
 
 
 def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dict[str, Derivation]:
-    """Those that hardly came out by chance, though several numbers were tried: or all, if that many hardly would."""
+    """The derivations that are hardly chance, as many as were tried; or all, if so many of them hardly are."""
     by_chance = sum(chances.values())
     if len(found) * CHANCE >= by_chance:
         return found

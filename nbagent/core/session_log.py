@@ -230,7 +230,7 @@ def _check_own(folder: Path) -> None:
             for each in found:
                 # What is written by the name of a link lands elsewhere, and whoever opens a pipe waits for ever.
                 if stat.S_IFMT(each.stat(follow_symlinks=False).st_mode) not in KINDS:
-                    raise OSError(errno.EINVAL, f"{each.name} in it is a link or a pipe")
+                    raise OSError(errno.EINVAL, f"{each.name} in it is no plain file, folder or socket")
 
 
 def _size_of(folder: Path) -> int:

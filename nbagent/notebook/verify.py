@@ -36,7 +36,7 @@ from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.spec import SandboxSpec
 
 LONG_AGO = 405 * 86_400 + 5 * 3_600 + 7 * 60 + 11
-"""Seconds before a moment, at which its year, month, day, weekday, hour, minute and second are others."""
+"""How far back another run's clock is set, in seconds: each part of the moment, year to second, is another then."""
 EDITED = "edited since nbagent wrote it"
 
 
@@ -257,18 +257,19 @@ class Verification:
             proof.pictures += [seen.shown] if seen.shown else []
 
     async def _leave_out_dates(self, cell: DocumentCell, found: Comparison, fresh: Ran) -> None:
-        """Leave out what differs since it tells when it was made: what a run with that date shows, too."""
+        """Drop each difference that is gone in a run whose clock shows the notebook's own time."""
         past = await self._run_in_the_past(fresh)
         if cell.number not in past.outputs:
             return
         reads, ran = self._reads[cell.number], past if cell.at is not None else fresh
         context = context_of(self._document, cell, ran, reads=reads, strictness=self._strictness, early=0.0)
-        stored, former = self._shown(cell, ran)
+        stored, former = await in_thread(partial(self._shown, cell, ran))
         # Whole: what is not compared would be taken for what agrees.
         work = partial(compare, stored, former, context, most=sys.maxsize)
         then = await in_thread(work)
         if then.differences:  # a duration, say, in which two runs of that day differ, too
-            _, again = self._shown(cell, await self._run_in_the_past(fresh, 1) if ran is past else past)
+            later = await self._run_in_the_past(fresh, 1) if ran is past else past
+            _, again = await in_thread(partial(self._shown, cell, later))
             then = await in_thread(partial(work, again=[again]))
         before = len(found.differences)
         if found.is_cut:  # of the rest nothing else is known

@@ -121,10 +121,10 @@ async def test_what_would_help_is_said_of_a_number_that_the_code_has(provider: P
     shown[2] = shown[1]
     await asking
     first, second = (each["messages"][-1]["content"] for each in provider.requests[1:])
-    assert "These numbers stand in no output of a cell: 77. These stand" in first
+    assert "These numbers stand in no output of a cell: 77. These seem" in first
     assert "2008 (cell 1; code has '2008')" in first
     assert "no output of a cell" not in second
-    assert "without such a literal in its code" in second
+    assert "nor uses a variable made from them" in second
 
 
 async def test_each_question_has_its_own_look(provider: Provider, kernel: Kernel) -> None:

@@ -167,7 +167,7 @@ def _is_form(one: str, other: str) -> bool:
 
 
 def asked_values(column: Column, asked: Collection[str]) -> list[str]:
-    """Those of a column's values that have several words of a question, or hardly others; the most first."""
+    """A column's values that contain two or more words of the question, or consist mostly of them; the most first."""
     known = dict.fromkeys([*column.values, *column.names, *column.top]) if asked else {}
     text = "\n".join(known).lower()
     likely = [each for each in asked if each in text]

@@ -47,8 +47,8 @@ ASK = (
 )
 SHOWN_NOWHERE = "These numbers stand in no output of a cell: {}."
 WRITTEN = (
-    "These stand in an output only because code has them, as far as can be seen: {}. Have a new cell compute them from "
-    "the files, without such a literal in its code and without variables into which one went."
+    "These seem to stand in an output only because your code contains them: {}. Compute them from the files in a new "
+    "cell that neither contains them nor uses a variable made from them."
 )
 CHECK = (
     "[nbagent, before the person sees your answer] Check it: compute {numbers} a second time, with the names and "

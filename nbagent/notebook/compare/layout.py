@@ -1,4 +1,4 @@
-"""How text is laid out, coloured and ordered, where its words are the same: each can give a result to another. Pure.
+"""Compares the layout, colours and order of texts of the same words: elsewhere a number means something else. Pure.
 
 A number of a table without lines belongs to the column below whose name it stands, and text in the colour of the page
 isn't seen.

@@ -180,7 +180,7 @@ def differences(
 
 
 def moved(key: tuple[str, str], given: Sequence[str], context: Context) -> list[Difference]:
-    """Of texts of the same words, those that stand below others; of HTML, in text that is laid out by spaces."""
+    """Find words that stand in other columns than in every fresh run; of HTML, only where spaces are seen."""
     texts = map(forms.preformatted if key[1] == HTML else str, given)
     rows = layout.moved(*texts, wraps=not context.same_programs)
     return [Difference(label(*key), "place in a line", *map(_quoted, rows))] if rows else []
