@@ -328,6 +328,17 @@ def test_what_code_looks_at_is_a_parameter(answer: str, code: str) -> None:
     assert [each for each in claims(answer, printed("41.5741"), code={1: code}) if not each.supported] == []
 
 
+def test_what_is_added_to_data_is_shown_by_data() -> None:
+    """A week 13 that a column has is none of the code that numbers weeks by `kw + 13`; `data * 0 + 13` is."""
+    read = "d = pl.read_csv('/tmp/data/a.csv')\n"
+    honest = f"{read}d = d.with_columns(at=pl.col('kw') + 13)\nprint(d.filter(pl.col('at') > 20))"
+    assert [each.cell for each in claims("It is 13.", printed("13 26"), code={1: honest}, data=True)] == [1]
+    for made in (f"{read}print(d['kw'].sum() * 0 + 13)", f"{read}print(d['kw'].sum() * 0 + 417)"):
+        text = made[-4:-1].strip()
+        found = claims(f"It is {text}.", printed(text), code={1: made}, data=True)
+        assert [each.supported for each in found] == [False]
+
+
 def test_long_honest_code_is_read_to_its_end() -> None:
     """So that a prefix that data is compared with, `08`, makes no number of the data made up."""
     code = """import csv, glob, os, re, pandas as pd

@@ -182,6 +182,8 @@ class Expressions(Scopes):
             return Value(itertools.chain(both, self.vague(left, right).constants), sources | {VAGUE})
         if DATA not in self._sources([left]) or DATA not in self._sources([right]):
             self._use([left, right])
+        if kind in (ast.Add, ast.Sub) and DATA in self._sources([left]) and _is_step(others):
+            return Value(itertools.chain(both, ones), sources)  # only where the data is zero is it shown itself
         return Value(itertools.chain(both, ones, others), sources)
 
     def _tried(self, kind: type, one: Any, other: Any) -> list[Any]:
@@ -300,6 +302,11 @@ class Expressions(Scopes):
         value = Value(code=Function(node, self._scope, defaults))
         self._waiting[id(node)] = value
         return value
+
+
+def _is_step(constants: Sequence[Any]) -> bool:
+    """Whether what is added is one whole number of at most two digits, as to a month or an hour."""
+    return len(constants) == 1 and type(constants[0]) is int and abs(constants[0]) < 100
 
 
 def _is_small(node: ast.AST) -> bool:
