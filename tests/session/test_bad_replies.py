@@ -122,8 +122,10 @@ CASES = [
     # Claims of what never happened.
     Case(name="numbers from nowhere", says=(Say(text="I ran it: the mean is 42.71."), Say(text="I have not run it.")),
          model="stand in no output of a cell: 42.71", person="I have not run it."),
-    Case(name="numbers from nowhere again and again", says=(Say(text="The mean is 42.71."),) * 3,
-         model="stand in no output of a cell: 42.71", person="The mean is 42.71.", calls=3),
+    Case(name="the same number from nowhere", says=(Say(text="The mean is 42.71."),) * 2,
+         model="stand in no output of a cell: 42.71", person="The mean is 42.71.", calls=2),
+    Case(name="other numbers from nowhere", says=tuple(Say(text=f"The mean is {n}.71.") for n in (42, 43, 44)),
+         model="stand in no output of a cell: 42.71", person="The mean is 44.71.", calls=3),
     # Loops.
     Case(name="the same failure", says=(*[Say(calls=(python("1 / 0"),))] * 3, OK), model="ZeroDivisionError", calls=4,
          cells=("error",) * 3, gave_up=True),
@@ -205,11 +207,11 @@ async def test_a_reply_without_end(
 async def test_an_answer_after_a_cell_that_failed(
     session: Session, provider: Provider, asked: list[dict[str, Any]], text: str, success: bool
 ) -> None:
-    """Is a success if the cells before bear it out: each of its numbers stands in an output."""
-    provider.say(Say(calls=(python("print(4700 + 11)"),)), Say(calls=(python("1 / 0"),)), *[Say(text=text)] * 3)
+    """Is a success if the cells before bear it out: each of its numbers stands in an output. It is asked for once."""
+    provider.say(Say(calls=(python("print(4700 + 11)"),)), Say(calls=(python("1 / 0"),)), *[Say(text=text)] * 2)
     answer = await session.ask("Go")
     assert (answer.text, answer.success, answer.attempts) == (text, success, 2)
-    assert len(asked) == (5 if answer.unsupported else 3)
+    assert len(asked) == (4 if answer.unsupported else 3)
 
 
 async def test_instructions_inside_of_data(
