@@ -30,7 +30,7 @@ AGAIN = 1_000_000
 """How often a number may be shown that has a name, or stands in a loop or in a function."""
 COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
 """Numbers with which anybody may reckon, that alone make no number known."""
-LEAST, WORK, MOST_WORK = 50_000, 8, 1_200_000
+LEAST, WORK, MOST_WORK = 36_000, 7, 1_000_000
 """Steps for a cell, for each of its characters, and for all cells: hostile code has them grow squarely."""
 _WORDED = re.compile(
     r"[^\W\d]\W*+\d[\d.,]*+\s?[^\W\d]|(?<![\d.,])\d[\d.,]*+\s[^\W\d]++ [^\W\d]"
