@@ -273,6 +273,7 @@ def test_a_table_without_room_for_all_its_names_is_told_by_the_first_ones() -> N
     told = section([wide])
     assert '    columns: "a the reading' in told
     assert "…; `describe` tells all" in told
+    assert DataView(Profiles([wide])).is_large  # so there is the tool that it names
     assert len(told.encode()) < 2_300
     columns = [Column(each, dtype="Float64") for each in ("heat", "rain", "wind", "hail")]
     file = FileProfile("/tmp/data/y.csv", kind="CSV", tables=[Table(rows=9, width=4, columns=columns)])

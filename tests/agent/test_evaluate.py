@@ -186,10 +186,9 @@ async def test_a_check_without_a_cell_is_asked_for_once_more(provider: Provider,
         assert len(provider.requests) - before == 4 - insists
 
 
-async def test_a_check_that_corrects_itself_needs_no_more_words() -> None:
-    """Where its last cell shows all numbers; after an assertion that failed, the model says which holds."""
-    printed = {1: "51", 2: "50", 3: "51"}
-    session: Any = SimpleNamespace(
+def session_of(printed: dict[int, str]) -> Any:
+    """A session whose cells have printed this."""
+    return SimpleNamespace(
         evidence=lambda: Evidence(
             outputs={cell: [{"output_type": "stream", "text": each}] for cell, each in printed.items()},
             given=(),
@@ -197,6 +196,12 @@ async def test_a_check_that_corrects_itself_needs_no_more_words() -> None:
             has_data=True,
         )
     )
+
+
+async def test_a_check_that_corrects_itself_needs_no_more_words() -> None:
+    """Where its last cell shows all numbers; after an assertion that failed, the model says which holds."""
+    printed = {1: "51", 2: "50", 3: "51"}
+    session = session_of(printed)
     model: Any = None
     reads = "print(pl.read_csv('a.csv').height)"
     for last, status, code, is_found in (
@@ -243,14 +248,7 @@ async def test_an_answer_outlives_its_check(provider: Provider, kernel: Kernel, 
 async def test_what_a_check_found_is_told_apart() -> None:
     """Found again, only found before, only found by the check; a cell that failed has found nothing again."""
     printed = {1: "210 77", 2: "210 225", 3: "77"}
-    session: Any = SimpleNamespace(
-        evidence=lambda: Evidence(
-            outputs={cell: [{"output_type": "stream", "text": each}] for cell, each in printed.items()},
-            given=(),
-            code={},
-            has_data=True,
-        )
-    )
+    session = session_of(printed)
     numbers, text = Numbers(session), "It is 210, 225 and 77."
     turn = Turn(1, lambda _: None, cells=[Cell(cell=1)])
     turn.begin_check(text)

@@ -9,8 +9,8 @@ from nbagent.kernel.profile import Column, FileProfile, Table
 
 GROUPED = "written with thousands points"
 """The form of a column whose call takes the points out, as `read_calls_inside.py` names it."""
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
-NULLS = re.compile(rf", null_values=\[{_QUOTED.pattern}(?:, {_QUOTED.pattern})*\]")
+QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+NULLS = re.compile(rf", null_values=\[{QUOTED.pattern}(?:, {QUOTED.pattern})*\]")
 """The words that a call reads as null."""
 _CONVERTS = re.compile(r", schema_overrides=\{[^{}]*\}|\.with_columns\(.*\)$")
 """What a call has in it by which it takes points out."""
@@ -28,7 +28,7 @@ def read_in_one_way(tables: Sequence[tuple[FileProfile, Table]]) -> None:
         return
     file, like = known
     bare, types = _bare(file, like), {each.name: each.dtype for each in like.columns}
-    words = {word[1:-1] for found in NULLS.finditer(like.call) for word in _QUOTED.findall(found[0])}
+    words = {word[1:-1] for found in NULLS.finditer(like.call) for word in QUOTED.findall(found[0])}
     for other, table in there:
         columns = {each.name: each for each in table.columns}
         several = [columns[name] for name in _grouped(like) if name in columns]

@@ -92,11 +92,11 @@ class DataView:
 
     @property
     def is_large(self) -> bool:
-        """Whether there is more than the prompt shows whole: several tables, or very many columns."""
+        """Whether there is more than the prompt shows whole: several tables, or very many columns or long names."""
         return (
             len(self.groups) > 1
             or len(self.families) > LISTED
-            or any(len(g.columns) > MOST_COLUMNS for g in self.groups)
+            or any(len(g.columns) > MOST_COLUMNS or _size(table_lines(g, BRIEF)) > ONE_TABLE for g in self.groups)
         )
 
     def counted(self) -> set[str]:

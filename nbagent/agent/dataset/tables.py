@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Family, Group, base_name, folded, is_empty, is_nameless
 from nbagent.agent.dataset.keys import ROW_NUMBERS
-from nbagent.agent.dataset.one_way import NULLS
+from nbagent.agent.dataset.one_way import NULLS, QUOTED
 from nbagent.agent.dataset.words import asked_values, common, words
 from nbagent.core.text import share, visible
 from nbagent.kernel.profile import Column, FileProfile, Table
@@ -69,8 +69,7 @@ FIRST_LINES, LEAST_LINE = 900, 60
 _ENDS = re.compile(r"[.!?;](?=\s)|\n")
 """Where a sentence or a line ends."""
 _NO_ZONE = re.compile(r"\(time_unit='\w+', time_zone=None\)")
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
-_OWN_NULLS = re.compile(rf", null_values=\{{{_QUOTED.pattern}: [^{{}}]*\}}")
+_OWN_NULLS = re.compile(rf", null_values=\{{{QUOTED.pattern}: [^{{}}]*\}}")
 """The words that a call reads as null in single columns."""
 _PLACE = re.compile(r"(?:skip_lines=\d+, )?n_rows=\d+|no call")
 """Where in its file a call reads a table."""
@@ -247,7 +246,7 @@ def _calls(group: Group) -> list[str]:
         # What means a missing value in one file may stand in the others, too: one call reads them all.
         if words := NULLS.search(call):
             call = NULLS.sub("", call)
-            nulls.setdefault(call, set()).update(_QUOTED.findall(words[0]))
+            nulls.setdefault(call, set()).update(QUOTED.findall(words[0]))
             places[call] = words.start()
         found.setdefault(call, []).append(file)
     for call, together in nulls.items():
