@@ -77,9 +77,22 @@ def main():
 
 PAST = """
 def main(moments):
-    import ctypes, datetime, gc, time
+    import ctypes, datetime, gc, random, time, timeit
     from IPython import get_ipython
-    clock, behind, begun = time.time, [0.0], iter([at for at, _ in moments])
+    behind, begun, chance = [0.0], iter([at for at, _ in moments]), random.Random()
+    def uneven(name):  # makes a clock run up to half as fast again as it should, and never twice alike
+        read, last, ahead = getattr(time, name + "_ns"), getattr(time, name + "_ns")(), 0
+        def tell():
+            nonlocal last, ahead
+            now = read()
+            ahead += int((now - last) * chance.random() / 2) + chance.randrange(50_000)
+            last = now
+            return now + ahead
+        setattr(time, name + "_ns", tell)
+        setattr(time, name, lambda: tell() / 1e9)
+    for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time"):
+        uneven(name)
+    timeit.default_timer, clock = time.perf_counter, time.time
     def set_clock(*_):
         if (at := next(begun, None)) is not None:
             behind[0] = clock() - at
@@ -98,7 +111,11 @@ def main(moments):
     get_ipython().events.register("pre_run_cell", set_clock)
     return True
 """
-"""Has Python's clock show the moments of a former run, given when each of its cells began and ended."""
+"""Has Python's clock show the moments of a former run, given when each of its cells began and ended.
+
+Between two looks at a clock a random time passes beside the true one, so that what shows how long something took
+differs in any two such runs, also where true times are as short as a clock's tick.
+"""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,8 @@ class Relay:
 
     async def _follow(self) -> None:
         """Attach whenever a process owns the session, and tell the page of its state, until the session is deleted."""
-        told, looks, size = None, 0, -1
+        told: StateTold | None = None
+        looks, size = 0, -1
         while self._folder.is_dir():
             async with self._attaching:  # not beside a `resume`
                 self._came.clear()
@@ -111,10 +112,10 @@ class Relay:
                 continue
             looks += 1
             # One that has ended stays so until a process owns it; a kernel that waits may end.
-            if told is None or (told == "waiting" and looks % LOOKS_FOR_KERNEL == 0):
+            if told is None or (told.state == "waiting" and looks % LOOKS_FOR_KERNEL == 0):
                 state = await asyncio.to_thread(self._state)
-                if state.state != told:
-                    told = state.state
+                if state != told:  # a session that waits for its owner may come to wait with its kernel only
+                    told = state
                     self._tell(state)
             if size != (now := self._log_size()):  # somebody has renamed it
                 size = now

@@ -20,6 +20,7 @@ DESCRIPTOR, BYTES = b"d", b"b"
 MAX_COUNTED_FILES = 100_000
 """Files and folders that are looked at to list some of them."""
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+CHANGED = "it changed while it was sent"
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 COMING: dict[str, Any] = {}
 """The upload under way: its token, descriptors of its staged file and folder, its hash and size so far."""
@@ -91,6 +92,8 @@ def check_plain(status: os.stat_result) -> None:
     kind = kind_of(status.st_mode)
     if kind != "file":
         raise RefusedError(f"it is a {kind}, not a plain file")
+    if status.st_nlink == 0:  # it was replaced or removed since it was opened
+        raise RefusedError(CHANGED)
     if status.st_nlink != 1:
         raise RefusedError("it is a hard link: the same file has another name")
 
@@ -125,7 +128,7 @@ def send(base: str, parts: list[str], offset: int, length: int, known: list[int]
     finally:
         os.close(file)
     if sent != length or not same:
-        raise RefusedError("it changed while it was sent")
+        raise RefusedError(CHANGED)
     return {"sent": sent}
 
 
@@ -140,7 +143,7 @@ def pour(base: str, parts: list[str], known: list[int], address: str) -> dict[st
     finally:
         os.close(file)
     if sent != known[1] or not same:
-        raise RefusedError("it changed while it was sent")
+        raise RefusedError(CHANGED)
     return {"sent": sent}
 
 

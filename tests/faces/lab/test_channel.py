@@ -61,8 +61,7 @@ async def test_a_session_is_resumed_by_its_page(server: Server) -> None:
         terms = leases.read_terms(owner)
         assert terms is not None
         os.kill(terms.parts["pid"], signal.SIGKILL)
-        await page.state("waiting")
-        assert "with its variables" in page.states[-1]["mend"]
+        await page.until(lambda: "with its variables" in page.states[-1].get("mend", ""))
         await page.begin("resume")
     async with server.page(id) as page, server.page(id) as other:
         await page.state("running")

@@ -13,6 +13,7 @@ from nbagent.notebook.compare.cell import compare
 from nbagent.notebook.compare.dates import Moments
 from nbagent.notebook.compare.reads import Code, Reads
 from nbagent.notebook.compare.texts import Context
+from nbagent.notebook.sweep import PAST
 
 HONEST = """
 import datetime, time, uuid, os, random, tempfile, logging, sys, secrets
@@ -65,20 +66,26 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
     for each in HONEST:
         reads.append(code.take(each))
     runs: list[list[tuple[list[Any], float]]] = []
-    async with Kernel(machine.works("bubblewrap")) as kernel:
-        started = time.time()
-        for _ in range(10):
-            runs.append([])
-            for each in HONEST:
-                at = time.time()
-                runs[-1].append(((await kernel.run(each)).outputs, at))
+    started = time.time()
+    for count, clock in ((10, None), (2, PAST)):
+        async with Kernel(machine.works("bubblewrap")) as kernel:
+            if clock:
+                await kernel.evaluate(clock, [[(time.time(), None)]])
+            for _ in range(count):
+                runs.append([])
+                for each in HONEST:
+                    at = time.time()
+                    runs[-1].append(((await kernel.run(each)).outputs, at))
+    *runs, uneven, uneven_again = runs
     alarms = []
     for stored, fresh, again, third in itertools.combinations(runs, 4):
         for number, (one, two, *more) in enumerate(zip(stored, fresh, again, third, strict=True)):
             moments = Moments(stored=one[1], fresh=two[1], elapsed=two[1] - started)
             context = Context(moments=moments, reads=reads[number])
-            for runs_again in (more[:1], more):  # two runs may agree by chance on a time, so a third one decides
-                found = compare(one[0], two[0], context, again=[outputs for outputs, _ in runs_again])
+            # Runs may agree by chance on a time, so a third one decides, and then two whose clocks are uneven.
+            clocks = [uneven[number], uneven_again[number]]
+            for former, runs_again in ((two, more[:1]), (two, more), (clocks[0], clocks[1:])):
+                found = compare(one[0], former[0], context, again=[outputs for outputs, _ in runs_again])
                 if not found.differences:
                     break
             alarms += [f"{HONEST[number]!r}: {each} ({each.cause})" for each in found.differences]
