@@ -29,7 +29,7 @@ from nbagent.core.events import (
     PhaseEntered,
 )
 
-__all__ = ["PNG", "Cell", "Kernel", "Provider", "Say", "answer", "python"]
+__all__ = ["PNG", "Cell", "Kernel", "Provider", "Say", "answer", "printed", "python"]
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg=="
 """2 by 3 pixels."""
@@ -148,3 +148,8 @@ class Kernel:
         if text := printed.getvalue():
             outputs.insert(0, {"output_type": "stream", "name": "stdout", "text": text})
         return status, outputs
+
+
+def printed(*texts: str) -> dict[int, list[dict[str, Any]]]:
+    """The outputs of cells that printed a text each, by their numbers from 1."""
+    return {at: [{"output_type": "stream", "name": "stdout", "text": text}] for at, text in enumerate(texts, start=1)}

@@ -6,16 +6,12 @@ from random import Random
 
 import machine
 import pytest
+from agent.stub import printed
 
 from nbagent.agent.claims import claims
 from nbagent.core.events import doubts
 
 TABLE = "North  23.15  512\nSouth  19.40  120\nWest   31.02  377\nEast   27.90  244\n"
-
-
-def printed(*texts: str) -> dict[int, list[dict[str, object]]]:
-    """A cell for each text, from 1."""
-    return {at: [{"output_type": "stream", "name": "stdout", "text": text}] for at, text in enumerate(texts, start=1)}
 
 
 @pytest.mark.parametrize(
