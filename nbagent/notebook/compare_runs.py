@@ -143,7 +143,7 @@ def context_of(
     return Context(
         moments=moments,
         reads=reads,
-        processes=Processes(kernel, fresh.started, fresh.process),
+        processes=Processes(kernel, fresh.process),
         strictness=replace(strictness, masks=masks),
         # A cell that missed a module went on at its import.
         same_programs=same and not cell.facts.get("installed"),

@@ -37,6 +37,8 @@ MOST_SAVED = 1_000
 """Files that one look for those that a cell saved reports."""
 MOST_LOOKS = 20
 """Looks after one cell."""
+STEP = 89
+"""Numbers by which those of the processes that cells start are further on in each run than in the one before."""
 MAX_LOADER = 100_000
 """Characters of HTML that loads Plotly's library by its address; the library itself has millions."""
 
@@ -61,7 +63,6 @@ class Ran:
         widgets: The models of its widgets at the end, by their names, as an export has them.
         models: The same as they are compared; for a notebook of another client's with those that were closed.
         process: The number of the kernel's process, as it says; 0 if that is no number.
-        started: The numbers of the processes and threads that its cells started.
     """
 
     outputs: dict[int, list[Output]] = field(default_factory=dict)
@@ -78,7 +79,6 @@ class Ran:
     widgets: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     process: int = 0
-    started: range = range(0)
 
 
 class FreshRuns:
@@ -136,11 +136,9 @@ class FreshRuns:
             if first is not None and not await first(kernel):
                 return ran
             ran.environment, ran.machine = kernel.about.environment, kernel.machine
-            _, before = _numbers(await kernel.evaluate(sweep.PROCESS, []))
+            ran.process = _number(await kernel.evaluate(sweep.PROCESS, [self.count * STEP]))
             await self._run_cells(kernel, ran, stable=stable)
             ran.features = words(await kernel.evaluate(sweep.DISPATCH, []))
-            ran.process, after = _numbers(await kernel.evaluate(sweep.PROCESS, []))
-            ran.started = range(before + 1, after + 1)
             ran.versions = kernel.versions
             state = kernel.take_widget_state() or {}
             ran.widgets = cleaned(state)
@@ -217,12 +215,9 @@ def words(value: object) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-def _numbers(said: object) -> tuple[int, int]:
-    """Two numbers of processes, which a notebook's code may have made up."""
-    match said:
-        case [int(one), int(other)] if 0 < one < 2**31 and 0 < other < 2**31:
-            return one, other
-    return 0, 0
+def _number(said: object) -> int:
+    """The number of a process, which a notebook's code may have made up."""
+    return said if isinstance(said, int) and 0 < said < 2**31 else 0
 
 
 def is_machinery(name: str) -> bool:

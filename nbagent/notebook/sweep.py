@@ -17,12 +17,13 @@ _SORTS = frozenset(
 _FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
 
 PROCESS = """
-def main():
-    import os
-    with open("/proc/loadavg") as file:
-        return [os.getpid(), int(file.read().split()[-1])]
+def main(beyond):
+    import _thread, os
+    for _ in range(beyond):
+        _thread.start_new_thread(int, ())
+    return os.getpid()
 """
-"""The numbers of the kernel's process and of the newest process or thread."""
+"""The number of the kernel's process; uses up so many numbers before, so that what is started later has others."""
 RECOUNT = """
 def main():
     from IPython import get_ipython

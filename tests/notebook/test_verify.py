@@ -248,6 +248,20 @@ print(f"{now:%A %B}", now.day, now.hour, now.date(), dt.date.today() - dt.timede
         assert (proof.result, len(differing(proof))) == (result, result == "differs")
 
 
+async def test_processes_that_cells_start_have_other_numbers_in_each_run(tmp_path: Path) -> None:
+    """So those of another machine are none of a result, however far from a sandbox's they are."""
+    code = """import os, subprocess
+one = subprocess.Popen(['true'])
+print(one.pid, subprocess.run(['sh', '-c', 'echo $$'], capture_output=True, text=True).stdout.strip(), one.wait(), 20)
+"""
+    for shown, result in (("48123 48124 0 20", "same"), ("9 10 0 20", "same"), ("48123 48124 0 19", "differs")):
+        cell = nbformat.v4.new_code_cell(code, outputs=[nbformat.v4.new_output("stream", text=f"{shown}\n")])
+        path = tmp_path / "n.ipynb"
+        path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+        proof = await verified(path)
+        assert (proof.result, len(differing(proof))) == (result, result == "differs")
+
+
 async def test_a_clock_that_no_code_names_is_that_of_its_day(tmp_path: Path) -> None:
     """As in the first bytes of what gzip makes: they differ with every run, and a run of that day shows them."""
     moment = time.time() // 1 - 40 * 86_400

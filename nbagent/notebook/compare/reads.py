@@ -45,11 +45,10 @@ _CLOCKS = re.compile(
     re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:uuid|uuid1|uuid4|token_\w+|urandom|id|hash|getpid|getppid|tempfile|mkdtemp|mkstemp|"
+    r"\b(?:uuid|uuid1|uuid4|token_\w+|urandom|id|hash|getpid|getppid|pid|(?:get_)?native_id|tempfile|mkdtemp|mkstemp|"
     r"make_msgid|NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
     r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )
-_PROCESSES = re.compile(r"\b(?:pid|(?:get_)?native_id|Popen|current_process)\b|\$\$")
 _OWN_PROCESS = re.compile(r"\bgetp?pid\b")
 _LOG_FORMAT = re.compile(r"%\(process\)[ds]|\{(?:record\.)?process(?::[^}\n]{0,9})?\}")
 """The format of a log of which each line has the number of the process."""
@@ -97,15 +96,13 @@ class Code:
         ids: Names that hold or return what depends on an id, or on the process.
         measures: Names that hold or return what depends on how much memory or time the machine has left.
         randoms: Names that hold or return what depends on random numbers without a seed.
-        processes: Names that hold or return numbers of processes that the kernel started.
-        workers: Names that do so where other processes call them.
+        workers: Names that hold or return the number of the process that runs them.
     """
 
     clocks: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
     measures: set[str] = field(default_factory=set)
     randoms: set[str] = field(default_factory=set)
-    processes: set[str] = field(default_factory=set)
     workers: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -147,7 +144,6 @@ class Code:
             random=self._reads(code, _RANDOM, self.randoms),
             measure=self._reads(code, _MEASURES, self.measures),
             only_measure=_only_measures(code) or self._shows_measures(code),
-            processes=self._reads(code, _PROCESSES, self.processes) or (concurrent and own),
             own_process=own,
             logs_process=self._formats and any(not _LOGS.isdisjoint(called_in(each)) for each in statements(code)),
             unset=_shows_unset(code),
@@ -233,7 +229,6 @@ class Reads:
         random: Random numbers.
         measure: How much memory or time the machine has left.
         only_measure: Nothing but that.
-        processes: The numbers of processes that the kernel started.
         own_process: The number of the kernel's process.
         logs_process: The number of the kernel's process, in each line of a log.
         unset: Memory that nothing was written to.
@@ -248,7 +243,6 @@ class Reads:
     random: bool = False
     measure: bool = False
     only_measure: bool = False
-    processes: bool = False
     own_process: bool = False
     logs_process: bool = False
     unset: bool = False

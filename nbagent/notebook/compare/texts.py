@@ -109,7 +109,7 @@ class Context:
     Attributes:
         moments: When it ran.
         reads: What its code reads.
-        processes: The numbers of those of the fresh run; several runs may have the same.
+        processes: The number of the fresh run's kernel; several runs may have the same.
         strictness: How its outputs are compared.
         ordered: Whether a set in another order is a difference.
         same_programs: Whether both ran in the same environment, so that tracebacks name the same lines of it.
@@ -335,7 +335,7 @@ def _excuse(
         return ""
     if is_duration(stored, fresh, moments, reads_clock=reads.clock, differs_again=again):
         return "timing"
-    known = {"others": reads.processes, "own": reads.own_process, "logged": reads.logs_process}
+    known = {"own": reads.own_process, "logged": reads.logs_process}
     if (reads.ident or reads.logs_process) and is_process(stored, fresh, context.processes, **known):
         return "id"
     # Libraries make names up, and no numbers with a point or few digits: these are what a chart draws.

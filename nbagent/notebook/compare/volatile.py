@@ -17,7 +17,7 @@ EXACT = 6
 SURE = 3
 """Significant digits from which on a factor or a tiny number that two fresh runs agree on is none of a clock's."""
 NEAR = 8
-"""By how many the numbers of a process may differ in two runs."""
+"""By how many the numbers of a sandbox's kernel may differ in two runs."""
 TINY, TICK = 1e-4, 1e-9
 """Seconds; what clocks tell apart is no less."""
 _STRONG = re.compile(r"(?:elapsed|took|eta|finished in|done in|total time)\W*$", re.IGNORECASE)
@@ -34,16 +34,14 @@ _LABELS = re.compile(
 
 
 class Processes(NamedTuple):
-    """The numbers of the processes of a fresh run.
+    """The number of the kernel's process in a fresh run.
 
     Attributes:
-        kernel: That of its kernel; 0 if it isn't known, or is nearly the same in each run.
-        started: Those of the processes and threads that its cells started.
-        own: That of its kernel; 0 if it isn't known.
+        kernel: It; 0 if it isn't known, or is nearly the same in each run.
+        own: It; 0 if it isn't known.
     """
 
     kernel: int = 0
-    started: range = range(0)
     own: int = 0
 
 
@@ -157,19 +155,18 @@ def _digits(token: Token) -> int:
     return len(re.sub(r"\D", "", found[0]).lstrip("0")) if found else 0
 
 
-def is_process(stored: Token, fresh: Token, processes: Processes, *, others: bool, own: bool, logged: bool) -> bool:
-    """Whether both are the number of a process: that of the kernel, or of `others` that its cells started.
+def is_process(stored: Token, fresh: Token, processes: Processes, *, own: bool, logged: bool) -> bool:
+    """Whether both are the number of the kernel's process; those of others differ with every run.
 
-    A sandbox numbers its processes and threads from 1, so that they are nearly the same in each run. There a number is
-    that of the kernel if the code asks for its `own`, and it is called so or is all of a line, or if it was `logged`.
+    A sandbox numbers its processes from 1, so that it is nearly the same in each run. There a number is that of the
+    kernel if the code asks for its `own`, and it is called so or is all of a line, or if it was `logged`.
     """
     if not (stored.text.isdecimal() and fresh.text.isdecimal()):
         return False
     one, other = int(stored.text[:20]), int(fresh.text[:20])
-    near = abs(one - other) <= NEAR
-    if (others and near and other in processes.started) or other == processes.kernel > 0:
+    if other == processes.kernel > 0:
         return True
-    if not near or not 0 < other <= processes.own:
+    if abs(one - other) > NEAR or not 0 < other <= processes.own:
         return False
     both = (stored, fresh)
     if other < processes.own:
