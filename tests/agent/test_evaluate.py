@@ -17,13 +17,14 @@ from agent.stub import Cell, Kernel, Provider, Say, answer, python
 from nbagent.agent.agent import Agent
 from nbagent.agent.build import build_agent
 from nbagent.agent.claims import claims
+from nbagent.agent.main_results import numbers_to_check
 from nbagent.agent.middleware.evaluate import Evaluation, Numbers, reads_several
 from nbagent.agent.middleware.spending import Spending
 from nbagent.agent.names import reused
 from nbagent.agent.ports import Evidence
 from nbagent.agent.providers.models import open_model
 from nbagent.agent.providers.replay import read_replies
-from nbagent.agent.turn import Turn, numbers_to_check
+from nbagent.agent.turn import Turn
 from nbagent.core.budget import Budget
 from nbagent.core.errors import SandboxError
 from nbagent.core.events import Claim, ModelReplied
@@ -326,7 +327,10 @@ def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
         ("Customer id 97 bought 113, station_id: 16 and #4 none.", ["113"]),
         ("The code 16 has 113 rows; ids 4, 12 and 97 have none.", ["113"]),
         ("It is 113 in all. Of them, Ulm has only 4, and 5 are new: **6** of Bonn.", ["113", "4", "6"]),
-        ("It is 4,380. 12 of them are new; Ulm follows with 5.", ["4,380", "12", "5"]),
+        ("It is 4,380. 12 of them are new; Ulm has 5.", ["4,380", "12", "5"]),
+        ("It is 4,380. Next come Ulm and Bonn with 12 each.\n\n113 bats are used; 170 were left.", ["4,380", "113"]),
+        ("1. Ulm: 113\n2. Bonn: 170 (2 to 3 May)\n\nThe next, Hof, has 12.", ["113", "170"]),
+        ("Ulm has 113, followed by Bonn with 12. The next year it was 170.", ["113", "170"]),
         ("113 have EPSG 406, 97, 16; written as (e.g. 1,483.65 is 1483) in 170.", ["113", "170"]),
         ("None.", []),
     ],

@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from nbagent.agent.claims import REST, UNCHECKED, claims
+from nbagent.agent.main_results import numbers_to_check
 from nbagent.agent.messages.answer_text import clean_answer
 from nbagent.agent.messages.asides import aside, is_aside, is_question
 from nbagent.agent.messages.reply import REQUESTS, text_of
@@ -28,7 +29,7 @@ from nbagent.agent.numerals import numerals
 from nbagent.agent.ports import SessionPort
 from nbagent.agent.providers.models import Model
 from nbagent.agent.providers.replay import ReplayModel
-from nbagent.agent.turn import Turn, numbers_to_check
+from nbagent.agent.turn import Turn
 from nbagent.core.concurrency import in_thread
 from nbagent.core.errors import contained
 from nbagent.core.events import Cell, Claim
