@@ -42,7 +42,7 @@ MAX_ALL_COLUMNS = 50_000
 """Columns of all files together: each takes half a kilobyte of memory, however short its text is."""
 NOT_LISTED = "could not be read in time"
 UNREAD = ("not profiled", "took too long", NOT_LISTED)
-"""How notes begin of files and sheets for which there was no time (`profile_inside.py`, `documents_inside.py`)."""
+"""How notes begin of files and sheets for which there was no time (`profile_inside.py`, `workbooks_inside.py`)."""
 _TYPED = re.compile(
     r"(?i)\.(?:[ctp]sv|tab|gz|parquet|arrow|feather|ipc|jsonl?|ndjson|xls[xbm]?|ods|html?|dta|db|sqlite|gpkg)$"
 )

@@ -150,6 +150,7 @@ def documents(folder: Path) -> None:
         with zipfile.ZipFile(inner, "w") as more:
             more.writestr("d.json", '[{"k": 1}, {"k": 2}]')
         packed.writestr("more.zip", inner.getvalue())
+        packed.writestr("s.dat", "Station: Bad Ulm\n\nday  wind\n" + "".join(f"{day}  {day / 4}\n" for day in range(9)))
     (folder / "number.json").write_text("42")
     (folder / "huge-number.json").write_text('[{"a": 1' + "0" * 3000 + "}]")
     (folder / "notes.txt").write_text("Penguins live in the south. " * 100)

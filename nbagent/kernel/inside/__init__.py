@@ -1,7 +1,7 @@
 """Sources that are sent into a kernel and run there; the host imports none but `notes_inside`.
 
 profile_inside       profiles data files; by kind: `documents_inside`, `frames_inside`, `json_inside`, `yaml_inside`,
-                     `pages_inside`
+                     `pages_inside`, `workbooks_inside`
 text_tables_inside   tables in text: their `text_forms_inside`, `table_layout_inside`, `footers_inside`,
                      `columns_inside` with `column_values_inside` and `value_forms_inside`, and `read_calls_inside`
 clock_inside         the time that there is for a file

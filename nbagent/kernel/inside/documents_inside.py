@@ -1,4 +1,4 @@
-"""What workbooks, databases, archives and tables with types have in them: a part of `profile_inside.py`.
+"""What databases, archives and tables with types have in them: a part of `profile_inside.py`.
 
 Never imported on the host.
 """
@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import os
+import re
 import sqlite3
 import tempfile
 import zipfile
@@ -25,18 +26,9 @@ import polars as pl
 from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.columns_inside import brief
 from nbagent.kernel.inside.frames_inside import MAX_TABLES, profiled, works
-from nbagent.kernel.inside.notes_inside import is_note
-from nbagent.kernel.inside.pages_inside import NOTE_BYTES
-from nbagent.kernel.inside.table_layout_inside import Layout, labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS
-from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
 
-MAX_SHEETS, NESTED_ARCHIVES = 100, 2
-FURTHER = 50
-"""Empty rows of a sheet below which another table is looked for."""
-NOTE_WIDTH, NOTE_ROWS = 4, 200
-"""Columns of a sheet up to which it may explain the others, and those of its rows that are told."""
-NOT_LOOKED = "not profiled: there was no time for this sheet"
+NESTED_ARCHIVES = 2
 _OWN = "sqlite_", "rtree_", "gpkg_"
 """How tables are called that a database has for itself."""
 BATCH = 200_000
@@ -89,92 +81,6 @@ def stata(path: str) -> dict[str, Any]:
             column |= {"label": brief(label)} if (label := labels.get(column["name"], "").strip()) else {}
         return {"tables": [found]}
     raise problem or AssertionError
-
-
-def workbook(path: str, clock: Clock) -> dict[str, Any]:
-    """Every sheet of a workbook."""
-    import fastexcel
-
-    book = fastexcel.read_excel(path)
-    tables: list[dict[str, Any]] = []
-    said: list[str] = []
-    for name in book.sheet_names[:MAX_SHEETS]:
-        if tables and clock.is_over():
-            tables.append({"name": name, "note": NOT_LOOKED})
-            continue
-        try:
-            tables.append({"name": name, **_sheet(path, book, name, said)})
-        except Exception as error:
-            tables.append({"name": name, "note": f"can't be read: {type(error).__name__}: {brief(error)}"})
-    left = len(book.sheet_names) - len(tables)
-    explained = {"is_note": True, "text": "\n".join(said)[:NOTE_BYTES]} if said else {}
-    return {"tables": tables, "note": f"{left} more sheets" if left else "", **explained}
-
-
-def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
-    """A sheet; what it says of the others is added to `said`."""
-    whole = book.load_sheet(name, header_row=None, dtypes="string").to_polars()
-    if not whole.height:
-        return {"rows": 0, "columns": [], "note": "an empty sheet"}
-    if whole.width <= NOTE_WIDTH and is_note(name):
-        texts = (" | ".join(filter(None, row)) for row in _rows_of(whole.head(NOTE_ROWS)))
-        said += [f"sheet {name}:", *filter(None, texts)]
-    rows = _rows_of(whole.head(60))
-    layout = Layout(rows)
-    header = layout.header if layout.has_header else [f"column_{at + 1}" for at in range(whole.width)]
-    first = layout.skipped + (1 + layout.more if layout.has_header else 0)
-    names, seen = [], dict[str, int]()
-    for at, each in enumerate([*header, *[""] * (whole.width - len(header))]):
-        base = each or f"__UNNAMED__{at}"
-        names.append(base if base not in seen else f"{base}_{seen[base]}")
-        seen[base] = seen.get(base, 0) + 1
-    below = [
-        next(filter(None, row))
-        for row in _rows_of(whole.slice(first).tail(5))
-        if sum(map(bool, row)) == 1 < whole.width
-    ]
-    body = whole.slice(first).filter(~pl.all_horizontal(pl.all().is_null()))  # as the call leaves empty rows out
-    body.columns = names
-    found = profiled([body], is_typed=False)
-    labelled(found["columns"], layout)
-    options = {"header_row": layout.skipped if layout.has_header else None}
-    if layout.more:
-        options["skip_rows"] = layout.more
-    more = f", read_options={options!r}" if layout.skipped or layout.more or not layout.has_header else ""
-    with suppress(Exception):
-        schema = pl.read_excel(path, sheet_name=name, read_options=options if more else None).schema
-        found["call"] = f"pl.read_excel({path!r}, sheet_name={name!r}{more})"
-        if len(schema) == len(found["columns"]):
-            for column, (real, dtype) in zip(found["columns"], schema.items(), strict=True):
-                column |= {"name": brief(real), "dtype": brief(dtype)}
-    notes = [f"last rows: {' / '.join(map(brief, below))}"] if below else []
-    if told := "; ".join([*_further(whole, first), *notes]):
-        found["note"] = told
-    if layout.is_odd:
-        found["raw"] = [" | ".join(row)[:RAW_WIDTH] for row in rows[: layout.skipped + layout.more + 2][:12]]
-    return found
-
-
-def _further(whole: Any, first: int) -> list[str]:
-    """What is to be said of further tables on a sheet: below an empty row stand words, and numbers below these."""
-    is_empty = whole.select(pl.all_horizontal(pl.all().fill_null("").str.strip_chars() == "")).to_series()
-    begins = [at + 1 for at in (is_empty & ~is_empty.shift(-1, fill_value=True)).arg_true().to_list() if at >= first]
-    told = []
-    for begin in begins[:FURTHER]:
-        rows = _rows_of(whole.slice(begin, 5))
-        at = next((at for at, row in enumerate(rows[:2]) if sum(map(bool, row)) > 1), len(rows))
-        if len(rows) < at + 3 or any(any(map(str.isdigit, each)) for each in rows[at]):
-            continue
-        if any(each[:1].isdigit() or each[1:2].isdigit() for row in rows[at + 1 : at + 3] for each in row):
-            names = " | ".join(filter(None, rows[at]))
-            told.append(
-                f"another table begins below, at 'header_row': {begin + at} ({brief(names)}); the rows are of all"
-            )
-    return told
-
-
-def _rows_of(frame: Any) -> list[list[str]]:
-    return [["" if each is None else str(each) for each in row] for row in frame.rows()]
 
 
 def tables_ahead(path: str) -> dict[str, Any]:
@@ -334,11 +240,11 @@ def _member(name: str, beside: str, content: str, table: dict[str, Any]) -> dict
     for opened, by in (
         (f"json.load(open({beside!r}, encoding='utf-8-sig'))", f"json.loads({content})"),
         (f"zipfile.ZipFile({beside!r})", f"zipfile.ZipFile(io.BytesIO({content}))"),
-        (f"pd.read_csv({beside!r}", f"pd.read_csv(io.BytesIO({content})"),
         (f"Path({beside!r}).read_bytes()", content),
-        (repr(beside), content),
     ):
         call = call.replace(opened, by)
+    call = re.sub(rf"(pd\.read_\w+\(){re.escape(repr(beside))}", lambda found: f"{found[1]}io.BytesIO({content})", call)
+    call = call.replace(repr(beside), content)
     if call.startswith("pl.read_csv(") and "infer_schema" not in call and ".cast(" not in call:
         call = f"{call[:-1]}, infer_schema_length=None)"
     given = {"zipfile": zipfile, "io": io, "json": json, "bz2": bz2, "lzma": lzma}

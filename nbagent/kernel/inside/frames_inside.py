@@ -50,6 +50,10 @@ def profiled(frames: Any, *, is_typed: bool = True, **more: Any) -> dict[str, An
 
 def works(call: str, **given: Any) -> str:
     """A call, if it works here."""
+    if "pd." in call:
+        import pandas as pd  # type: ignore[import-untyped]
+
+        given |= {"pd": pd}
     try:
         exec(call if "\n" in call else f"_ = {call}", {"pl": pl, **given})  # noqa: S102 - made of reprs, in the sandbox
     except Exception:
@@ -96,7 +100,7 @@ def spaced_table(path: str, start: bytes) -> dict[str, Any]:
     skip = f", skiprows={skipped}" if skipped else ""
     named = "" if has_header or names else ".rename(columns=str)"
     call = f"pl.from_pandas(pd.read_csv({path!r}, sep=r'\\s+'{skip}{header}){named})"
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     try:
         frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox

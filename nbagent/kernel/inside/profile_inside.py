@@ -15,7 +15,7 @@ from typing import Any
 
 from nbagent.kernel.inside.clock_inside import Clock, Watch
 from nbagent.kernel.inside.columns_inside import brief
-from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, tables_ahead, workbook
+from nbagent.kernel.inside.documents_inside import archive, compressed, database, scanned, stata, tables_ahead
 from nbagent.kernel.inside.frames_inside import spaced_table
 from nbagent.kernel.inside.json_inside import json_file
 from nbagent.kernel.inside.layouts_inside import SLOW, gapped_table, laid_out
@@ -25,6 +25,7 @@ from nbagent.kernel.inside.stacked_inside import stacked_tables
 from nbagent.kernel.inside.table_layout_inside import COMMENTS
 from nbagent.kernel.inside.text_forms_inside import encoding_of, table_separator
 from nbagent.kernel.inside.text_tables_inside import text_table
+from nbagent.kernel.inside.workbooks_inside import workbook
 from nbagent.kernel.inside.yaml_inside import yaml_file
 
 MIN_FILE_SECONDS = 3.0
