@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nbagent.agent.dataset.section import DataView
-from nbagent.agent.dataset.tables import VALUE, quote
+from nbagent.agent.dataset.text_forms import VALUE, quote
 from nbagent.agent.ports import Surroundings
 
 RESULTS = 20

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
 
 from nbagent.agent.dataset.one_way import read_in_one_way
-from nbagent.kernel.profile import MAX_NAMES, MAX_VALUES, Column, FileProfile, Sketch, Table
+from nbagent.agent.dataset.sketches import distinct, with_alike
+from nbagent.kernel.profile import MAX_NAMES, MAX_VALUES, Column, FileProfile, Table
 
-SURELY_FEWER = 0.85
-"""The part of a number of different values by which another estimate is less than it for certain."""
 FEW_NAMES = 3
 """Up to so many names are all told."""
+NAMED, LEAST_ALIKE = 12, 3
+"""Tables of one kind that are named, and columns from which sheets by other names are of one kind."""
 RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
 WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas", "thousands points, 1.234 is 1234")
 """The forms of a text that `columns_inside.py` knows as numbers."""
 NESTED = ("List", "Array", "Struct", "Object", "Binary")
 """How the types begin whose values a profile doesn't list."""
-MERGED = 4096
-"""Hashes by which the different values of several tables are counted."""
+OR = " or "
+"""Stands between the types of a column of several tables."""
+_NUMBER_OR_SIGN = re.compile(r"\d+(?:[.,]\d+)*|[^\w\s]{1,3}")
 _NAMELESS = re.compile(r"(?:column_)?\d+")
 _NUMBER, _PARTS = re.compile(r"\d+"), re.compile(r"\d+|\D+")
 
@@ -46,7 +45,7 @@ class Family:
     @property
     def folder(self) -> str:
         """The folder in which they are, or the common name of the folders."""
-        return _common_name(list(dict.fromkeys(str(PurePosixPath(each.path).parent) for each in self.files)))
+        return common_name(list(dict.fromkeys(str(PurePosixPath(each.path).parent) for each in self.files)))
 
     @property
     def path(self) -> str:
@@ -86,8 +85,7 @@ class Group:
     @property
     def table_name(self) -> str:
         """The name that its tables have in their files, as that of a family; empty if they need none."""
-        names = list(dict.fromkeys(table.name for _, table in self.tables))
-        return " and ".join(names) if len(names) < 3 else _common_name(names)
+        return names_together([table.name for _, table in self.tables])
 
     @property
     def rows(self) -> int:
@@ -105,18 +103,27 @@ def families(files: Iterable[FileProfile]) -> list[Family]:
     found: dict[tuple[str, ...], list[FileProfile]] = {}
     for each in files:
         tables = [_signature(table) for table in each.tables if not is_record(each, table)]
-        key = (_pattern(each.path), each.kind, "records" if len(tables) < len(each.tables) else repr(tables))
+        key = (pattern(each.path), each.kind, "records" if len(tables) < len(each.tables) else repr(tables))
         found.setdefault(key, []).append(each)
     gathered = []
     for several in found.values():
         if len(several) < 3:
             gathered += [Family(base_name(each.path), [each]) for each in several]
         else:
-            gathered.append(Family(_common_name([base_name(each.path) for each in several]), several))
+            gathered.append(Family(common_name([base_name(each.path) for each in several]), several))
     return gathered
 
 
-def _common_name(names: Sequence[str]) -> str:
+def names_together(names: Sequence[str]) -> str:
+    """The names of tables of one kind: as one, if they differ in numbers only, or one by one."""
+    several = list(dict.fromkeys(filter(None, names)))
+    if len(several) > 2 and len({*map(pattern, several)}) == 1:
+        return common_name(several)
+    more = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
+    return (" and " if len(several) == 2 else ", ").join(several[:NAMED]) + more
+
+
+def common_name(names: Sequence[str]) -> str:
     """Names that differ in numbers only: the first and the last, `{2021-01…2022-12}.csv`; or all of a few."""
     split = [_PARTS.findall(name) for name in names]  # texts and numbers by turns
     differing = [at for at, same in enumerate(zip(*split, strict=True)) if len(set(same)) > 1]
@@ -129,7 +136,7 @@ def _common_name(names: Sequence[str]) -> str:
     return f"{''.join(split[0][:start])}{{{between}}}{''.join(split[0][end:])}"
 
 
-def _pattern(name: str) -> str:
+def pattern(name: str) -> str:
     """What names have in common that differ in numbers only, and no other names."""
     return repr(_NUMBER.split(name))
 
@@ -137,11 +144,13 @@ def _pattern(name: str) -> str:
 def likeness(path: str) -> str:
     """What paths have in common that differ in numbers and endings only."""
     folder, _, name = path.rpartition("/")
-    return _pattern(f"{folder}/{name.partition('.')[0]}")
+    return pattern(f"{folder}/{name.partition('.')[0]}")
 
 
-def _signature(table: Table) -> tuple[str, ...]:
-    return (_pattern(table.name), *(column.name for column in table.columns))
+def _signature(table: Table, kind: str = "") -> tuple[str, ...]:
+    """By what tables are the same; those of an archive and sheets may be called as they like, as files may."""
+    is_file = kind.startswith(("zip", "Excel")) and len(table.columns) >= LEAST_ALIKE and ", " not in table.name
+    return (pattern("" if is_file else table.name), *(column.name for column in table.columns))
 
 
 def groups(gathered: Iterable[Family]) -> list[Group]:
@@ -155,9 +164,9 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                 # What no header names is the same only in one place.
                 nameless = all(map(is_nameless, table.columns))
                 where = family.folder if nameless else ""
-                key = _signature(table), file.path if len(table.columns) < 2 else where
+                key = _signature(table, file.kind), file.path if len(table.columns) < 2 else where
                 if is_record(file, table):
-                    key = (_pattern(family.folder),), "records"
+                    key = (pattern(family.folder),), "records"
                 group = found.setdefault(key, Group([], []))
                 group.tables.append((file, table))
                 if not group.families or group.families[-1] is not family:
@@ -197,8 +206,10 @@ def merged(columns: Sequence[Column]) -> Column:
     if len(columns) == 1:
         return columns[0]
     first = columns[0]
-    types = list(dict.fromkeys(each.dtype for each in columns if "Null" not in each.dtype)) or [first.dtype]
-    whole = Column(name=first.name, dtype=types[0] if len(types) == 1 else " or ".join(types[:3]))
+    typed = (each.dtype for each in columns if "Null" not in each.dtype and not is_empty(each))
+    named = [part for dtype in typed for part in dtype.split(OR)]
+    types = list(dict.fromkeys(named)) or [first.dtype]
+    whole = Column(name=first.name, dtype=OR.join(types[:3]))
     whole.empty = sum(each.empty for each in columns)
     whole.padded = sum(each.padded for each in columns)
     for name in ("missing", "values", "others", "sentinels", "sums"):
@@ -212,17 +223,18 @@ def merged(columns: Sequence[Column]) -> Column:
                 counts |= {value: counts[value] + each.values.get(value, 0) for value in counts.keys() - told}
         setattr(whole, name, dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))))
     if len(whole.values) > MAX_VALUES or any(each.distinct and not each.values for each in columns):
-        top = dict(whole.values)
-        for each in columns:
-            for value, count in each.top.items():
-                top[value] = top.get(value, 0) + count
+        # Of a table that has only its most frequent values told, nobody knows how often others are in it.
+        partial = [each.top for each in columns if each.distinct and not each.values]
+        known = Counter(value for top in partial for value in top)
+        several = [value for value in known if known[value] == len(partial)] if partial else whole.values
+        top = {value: whole.values.get(value, 0) + sum(each[value] for each in partial) for value in several}
         ordered = sorted(top.items(), key=lambda each: (-each[1], each[0]))[:3]
         whole.top, whole.values = {value: count for value, count in ordered if count > 1}, {}
     # Where one has more than are remembered, those of the others are not all.
     if all(each.names or each.values or not each.distinct for each in columns):
         whole.names = sorted({name for each in columns for name in each.names or each.values})[:MAX_NAMES]
     whole.missing = dict(list(whole.missing.items())[:MAX_VALUES])
-    whole.distinct, is_exact = (len(whole.values), True) if whole.values else _distinct(columns)
+    whole.distinct, is_exact = (len(whole.values), True) if whole.values else distinct(columns)
     whole.about = not is_exact
     whole.sample, whole.unit = first.sample, first.unit
     whole.label = first.label if len({each.label for each in columns}) == 1 else ""
@@ -233,36 +245,11 @@ def merged(columns: Sequence[Column]) -> Column:
     return whole
 
 
-def _distinct(columns: Sequence[Column]) -> tuple[int, bool]:
-    """How many different values several columns have together, and whether that is no estimate.
-
-    Of many values, a part of the hashes is known: as many of these as are the same, are of all. Columns whose values
-    lie behind those of the ones before have none in common. 0 if nobody knows.
-    """
-    there = [each for each in columns if each.distinct or each.sketch]
-    total = sum(each.distinct for each in there)
-    if not all(each.sketch for each in there):
-        return 0, False
-    is_exact = not any(each.about for each in there)
-    bounded = [(each.low, each.high) for each in there if each.dtype != "String" and not each.sentinels]
-    if is_exact and len(bounded) == len(there) and _are_apart(bounded):
-        return total, True
-    level, known = _counted(each.sketch for each in there)
-    least = max((each.distinct for each in there), default=0)
-    return max(least, round(total * len(known) / max(1, known.total()))), is_exact and level == 0
-
-
-def _are_apart(ends: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether ranges of values, of which some may not be known, have none in common."""
-    types = {type(end) for pair in ends for end in pair}
-    return len(types) == 1 and None not in ends[0] and all(a < b for (_, a), (b, _) in itertools.pairwise(sorted(ends)))
-
-
 def folded(columns: Sequence[Column]) -> list[Column]:
     """The columns of a table, those as one that stand in a row and whose names differ in a number: `{1964…2013}`."""
     found: list[Column] = []
     plain = [_NUMBER.search(each.name) is not None and not each.label for each in columns]
-    patterns = [(_pattern(e.name), _kind(e)) if is_plain else e for e, is_plain in zip(columns, plain, strict=True)]
+    patterns = [(pattern(e.name), _kind(e)) if is_plain else e for e, is_plain in zip(columns, plain, strict=True)]
     for _, run in itertools.groupby(range(len(columns)), key=patterns.__getitem__):
         several = [columns[at] for at in run]
         if len(several) < RUN:
@@ -270,8 +257,8 @@ def folded(columns: Sequence[Column]) -> list[Column]:
             continue
         whole = merged(several)
         empty = [each.name for each in several if is_empty(each)]
-        some = f", all empty: {_common_name(empty)}" if 0 < len(empty) < len(several) else ""
-        whole.name = f"{_common_name([each.name for each in several])} ({len(several)} columns{some})"
+        some = f", all empty: {common_name(empty)}" if 0 < len(empty) < len(several) else ""
+        whole.name = f"{common_name([each.name for each in several])} ({len(several)} columns{some})"
         whole.values = whole.top = {}
         whole.distinct = 0
         found.append(whole)
@@ -281,6 +268,8 @@ def folded(columns: Sequence[Column]) -> list[Column]:
 def _kind(column: Column) -> str:
     """What the values of a column are, as far as it matters for being told with others."""
     is_number = column.dtype.startswith(("Int", "UInt", "Float", "Null")) or column.form in WRITTEN_NUMBERS
+    # Where most are missing, the sign for it makes a text of numbers.
+    is_number |= bool(column.values) and not column.form and all(map(_NUMBER_OR_SIGN.fullmatch, column.values))
     return "numbers" if is_number or is_empty(column) else f"{column.dtype} {column.form}"
 
 
@@ -288,47 +277,3 @@ def is_empty(column: Column) -> bool:
     """Whether a column has no value at all, but perhaps words that mean a missing one."""
     has_any = column.values or column.distinct or column.sample or column.low is not None
     return not has_any and (column.empty > 0 or bool(column.missing)) and not column.dtype.startswith(NESTED)
-
-
-def with_alike(column: Column, sides: Sequence[Column]) -> Column:
-    """A column of several tables, with how many of its values differ by more than case, spaces and leading zeros."""
-    if any(each.folded for each in sides):
-        (level, exact), (folded_level, folded) = (
-            union(each.sketch for each in sides),
-            union(each.folded or each.sketch for each in sides),
-        )
-        # Of many values both numbers are estimates, which differ by a few per cent anyway.
-        surely = 1 if level == folded_level == 0 else SURELY_FEWER
-        alike = len(folded) << folded_level
-        column.alike = alike if alike < surely * (len(exact) << level) else 0
-    return column
-
-
-def union(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, set[int]]:
-    """The hashes of several sketches together, `most` of them: of all values, each in 2 ** level, and that level."""
-    level, found = _counted(sketches, most)
-    return level, set(found)
-
-
-def _counted(sketches: Iterable[Sketch | None], most: int = MERGED) -> tuple[int, Counter[int]]:
-    """The same, each hash with the number of sketches that have it."""
-    there = [each for each in sketches if each is not None]
-    level = max((min(each.level, 31) for each in there), default=0)
-    found = Counter[int]()
-    for sketch in there:
-        found.update(each for each in _hashes(sketch) if each % 2**level == 0)
-        while len(found) > most:  # of four bytes, two are left at most
-            level += 1
-            found = Counter({each: count for each, count in found.items() if each % 2**level == 0})
-    return level, found
-
-
-def _hashes(sketch: Sketch) -> array[int]:
-    """The hashes of a sketch; none if it can't be read."""
-    try:
-        packed = base64.b64decode(sketch.hashes, validate=True)
-    except ValueError:  # of another letter than base64 has, too
-        packed = b""
-    found = array("I")
-    found.frombytes(packed[: len(packed) // found.itemsize * found.itemsize])
-    return found

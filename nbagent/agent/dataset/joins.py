@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from nbagent.agent.dataset.groups import Group, base_name
 from nbagent.agent.dataset.keys import Key, alike
-from nbagent.agent.dataset.tables import NAME, quote
+from nbagent.agent.dataset.text_forms import NAME, quote
 
 SAME = 6
 """Columns with the same values that are named."""

@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbagent.agent.dataset.groups import WRITTEN_NUMBERS, Group, union
+from nbagent.agent.dataset.groups import OR, WRITTEN_NUMBERS, Group
+from nbagent.agent.dataset.sketches import union
 from nbagent.kernel.profile import LEADING_ZEROS, Column
 
 LEAST_VALUES = 4
 """Different values that a column must have: yes and no are no key."""
 LEAST_SHARE = 0.3
 """Of the smaller column's values, the part that the other one must have."""
+LEAST_MANY = 0.7
+"""The same where neither column names the rows of its table: what comes again in other years has fewer in common."""
 SHORT, LEAST_SHORT = 3, 0.6
 """Letters of codes that others have by chance, and their share that columns of other names must have in common."""
 WHOLE = 0.97
@@ -106,7 +109,7 @@ class _Values:
         if any(each.folded for each in sides):
             self.folded_level, self.folded = union((each.folded or each.sketch for each in sides), most)
         # In a file of many, a column of numbers may be empty, so that its type is another one.
-        has_number_type = any(each.startswith(_NUMBERS) for each in column.dtype.upper().split(" OR "))
+        has_number_type = any(each.startswith(_NUMBERS) for each in column.dtype.upper().split(OR.upper()))
         self.is_short = all(len(str(each)) <= SHORT for each in column.sample)
         self.is_amount = any(each in column.form for each in _AMOUNTS)
         self.is_time = column.dtype.startswith("Date") or column.form.startswith(("%", "dates"))
@@ -181,6 +184,7 @@ def keys(gathered: Sequence[Group]) -> list[Key]:
         if exact < LEAST_COMMON / count and folded < MOST_ALIKE and not is_akin:
             continue  # states and regions are called as fires are, by chance
         least = LEAST_SHARE if is_akin or not (left.is_short and right.is_short) else LEAST_SHORT
+        least = least if left.is_unique or right.is_unique else max(least, LEAST_MANY)
         # A few values that stand in many rows of both tell what the rows are of, and not which.
         is_kind = count < FEW and not (left.is_unique or right.is_unique) and folded <= exact
         if is_akin and left.is_number and right.is_number and not _akin(*called, by_reference=False):

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from nbagent.agent.dataset.groups import Family, Group, base_name
-from nbagent.agent.dataset.tables import clipped, quote
+from nbagent.agent.dataset.text_forms import clipped, quote
 from nbagent.agent.dataset.words import common, is_named, stem, words
 from nbagent.kernel.inside.notes_inside import NAMES, is_note
+from nbagent.kernel.profile import FileProfile
 
 LEAST_NOTES = 6
 """Notes from which those are left out that explain other tables than the question touches."""
@@ -199,6 +200,11 @@ def note_lines(
         lines.append(line)
         left -= len(line.encode()) + 1
     return lines
+
+
+def is_told_by(lines: Sequence[str], file: FileProfile) -> bool:
+    """Whether lines on notes have said of a file all that there is to be said."""
+    return not file.note and any(each.startswith(f"{quote(file.path, limit=200)} says: ") for each in lines)
 
 
 def _plain(text: str) -> str:

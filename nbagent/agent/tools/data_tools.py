@@ -14,7 +14,8 @@ from langchain_core.tools import BaseTool, tool
 from nbagent.agent.dataset.groups import Family, Group, base_name
 from nbagent.agent.dataset.joins import key_lines
 from nbagent.agent.dataset.section import DataView, fitted
-from nbagent.agent.dataset.tables import FULL, MOST_COLUMNS, file_lines, quote, table_lines, undescribed
+from nbagent.agent.dataset.tables import FULL, MOST_COLUMNS, file_lines, table_lines, undescribed
+from nbagent.agent.dataset.text_forms import quote
 from nbagent.kernel.describe import Profiles, was_late
 from nbagent.kernel.find_text import Hit, Hits
 
