@@ -17,6 +17,8 @@ TYPED, AS_TEXT = 6, ", infer_schema=False)"
 """Columns up to which each is named that is read as text, and how a call ends that reads all so."""
 _OWN_NULLS = re.compile(rf", null_values=\{{{QUOTED.pattern}: [^{{}}]*\}}")
 """The words that a call reads as null in single columns."""
+_KEYS = "[keys]"
+"""Stands for where in a JSON file a table is."""
 _OPENED = re.compile(r"(?:io\.BytesIO\()?zipfile\.ZipFile\(path\)\.read\([^()]*\)\)?(?=[,)])")
 """What a call takes out of an archive."""
 
@@ -30,7 +32,7 @@ def call_lines(group: Group) -> list[str]:
     for file, table in group.tables:
         call = table.call.replace(repr(file.path), "path")
         if table.name and len(names) > 1:
-            call = call.replace(repr(table.name), "name")
+            call = call.replace(repr(table.name), "name").replace(_keys(table), _KEYS)
         # What means a missing value in one file may stand in the others, too: one call reads them all.
         if words := NULLS.search(call):
             call = NULLS.sub("", call)
@@ -59,11 +61,17 @@ def call_lines(group: Group) -> list[str]:
         file, table = several[0]
         own = f"{base_name(file.path)}, {table.name}" if of_each[id(file)] > 1 else base_name(file.path)
         where = "" if len(found) == 1 else f" of {quote(own, limit=80)}"
+        where = f" of {quote(table.name, limit=80)}" if _KEYS in call else where
         many = f" and {len(several) - 1} more" if where and len(several) > 1 else ""
-        told = (first and _like(call, first)) or _code(call)
+        told = (first and _like(call, first)) or _code(call.replace(_KEYS, _keys(table)))
         lines.append(f"    read{where}{many}: {told}{', which gives texts' * call.endswith(AS_TEXT)}")
         first = first or call
     return lines
+
+
+def _keys(table: Table) -> str:
+    """How a call goes to where a table is in a JSON file."""
+    return "".join(f"[{each!r}]" for each in table.name.split("."))
 
 
 def _as_text(call: str, names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.columns import column_line, is_trap, named
 from nbagent.agent.dataset.groups import Family, Group, base_name, folded, is_nameless, names_together, pattern
-from nbagent.agent.dataset.keys import ROW_NUMBERS
+from nbagent.agent.dataset.keys import LEADING_ZEROS, ROW_NUMBERS
 from nbagent.agent.dataset.read_calls import call_lines
 from nbagent.agent.dataset.text_forms import NAME, VALUE, clipped, plain, quote, size_of, times
 from nbagent.agent.dataset.words import asked_values, common, words
@@ -242,7 +242,11 @@ def _rows(group: Group) -> list[str]:
 def _scales(group: Group) -> list[str]:
     """Columns whose values are far greater in some files than in others, as they are in another unit."""
     lines = []
-    for side in group.sides if len(group.tables) == len(max(group.sides, key=len, default=[])) else ():
+    # Tables of one file, such as sheets, differ in what they are of.
+    by_file = len(group.tables) == len(max(group.sides, key=len, default=[])) == len({id(f) for f, _ in group.tables})
+    for side in group.sides if by_file else ():
+        if any(LEADING_ZEROS in each.form for each in side):
+            continue  # a code has no unit
         ends = [
             (float(each.high), float(each.low), quote(base_name(file.path), limit=80))
             for each, (file, _) in zip(side, group.tables, strict=False)

@@ -11,7 +11,7 @@ from agent.dataset.profiled import SALES, section, table
 from nbagent.agent.dataset.section import DataView
 from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
 from nbagent.kernel.describe import Profiles
-from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
+from nbagent.kernel.profile import LEADING_ZEROS, Column, FileProfile, Sketch, Table
 
 KINDS = ("x.csv", "read_csv"), ("x.parquet", "read_parquet"), ("x.json", "read_json")
 
@@ -78,6 +78,23 @@ def test_files_in_another_unit_are_told() -> None:
         '"level" may be in two units: "gauge_2023.csv": 1.034 to 5.17; "gauge_2022.csv" and 1 more: 99.6 to 523' in told
     )
     assert '"n" may' not in told
+
+
+def test_codes_and_tables_of_one_file_have_no_units() -> None:
+    """Codes grow from file to file, and tables of one file are of other things."""
+    files = [table(f"/tmp/data/part_{at}.csv", "dep") for at in range(2)]
+    for each, high in zip(files, (95, 9760), strict=True):
+        each.tables[0].columns[0] = Column("dep", dtype="String", form=LEADING_ZEROS, low=high - 9, high=high)
+    assert "two units" not in section(files)
+    limits = FileProfile("/tmp/data/limits.json", kind="JSON", size=900)
+    for name, high in (("Iron", 45.0), ("Calcium", 2500.0)):
+        call = f"pl.DataFrame(json.load(open('/tmp/data/limits.json'))['{name}']['most'])"
+        columns = [Column(each, dtype="Float64", low=high / 9, high=high) for each in ("age", "amount", "of")]
+        limits.tables.append(Table(name=f"{name}.most", rows=9, width=3, columns=columns, call=call))
+    told = section([limits])
+    assert "two units" not in told
+    assert '×2 (JSON, "Iron.most and Calcium.most", 18 rows, 3 columns)' in told
+    assert """read of "Iron.most" and 1 more: pl.DataFrame(json.load(open(path))['Iron']['most'])""" in told
 
 
 @pytest.mark.parametrize(
