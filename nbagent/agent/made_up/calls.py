@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
-from nbagent.agent.made_up.scopes import NOTHING, Function
+from nbagent.agent.made_up.scopes import AGAIN, NOTHING, Function
 from nbagent.agent.made_up.values import (
     CODE,
     CUT,
@@ -157,7 +157,7 @@ class Calls(Expressions):
             for each in ("__str__", "__repr__"):
                 if isinstance(value.code, Function) and isinstance(value.parts, dict) and each in value.parts:
                     shown = self.call_made(self.attribute(value, each), [], {})
-            self.shown += [(leaf, self._loops > 0) for leaf in self.leaves([shown], read=True)]
+            self._count(self.shown, [shown], AGAIN if self._loops else 1)
 
     def call_named(self, path: str, values: list[Value], named: Named, receivers: list[Value]) -> Value:
         """What a call of a function of others gives, by its full name."""

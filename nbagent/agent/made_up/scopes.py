@@ -34,6 +34,8 @@ NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
 CODED = re.compile(r"=|\bdef ")
 _DEFINES = re.compile(r"(?m)^[^\S\n]*+def \w+\(")
+AGAIN = 1_000_000
+"""How often a number may be shown that has a name, or stands in a loop or in a function."""
 _UNROLLED, _DEEP = 1_000, 3
 """Steps within loops that are read turn by turn, and loops in loops that are read twice."""
 COMMON = "?"
@@ -63,8 +65,8 @@ class Scopes(ABC):
         source_of: Says from where a constant comes.
 
     Attributes:
-        shown: What a cell has shown, with whether it may be shown again and again.
-        stated: The constants that its code has, and what was made of them alone, but for what is only compared with.
+        shown: The constants that a cell has shown, each as a value, with how often.
+        stated: Those that its code has, and what was made of them alone, but for what is only compared with.
         used: The variables that are used with data: they are parameters.
         parameters: Their values.
         bounds: The constants with which data is compared.
@@ -80,7 +82,7 @@ class Scopes(ABC):
         self.parameters: dict[Any, Value] = {}
         self.bounds: list[Any] = []
         self.tables: set[str] = set()
-        self.saved: list[Value] = []
+        self.saved: dict[Any, Value] = {}
         self._again = 0, Value()
         self._names = itertools.count()
         self._given: dict[str, Value] = {}
@@ -100,8 +102,9 @@ class Scopes(ABC):
         self._raised: list[Value] = []
         self._begun = ""
         self._constants: dict[Any, frozenset[str]] = {}
-        self.shown: list[tuple[Value, bool]] = []
-        self.stated: list[Value] = []
+        self._looked: set[Any] = set()
+        self.shown: dict[Any, tuple[Value, int]] = {}
+        self.stated: dict[Any, tuple[Value, int]] = {}
         self._waiting: dict[int, Value] = {}
 
     @contextmanager
@@ -256,23 +259,19 @@ class Scopes(ABC):
             if DATA not in leaf.sources and (names or named):
                 self.used |= names
                 for each in (leaf, *(self._given[each] for each in names if each in self._given)):
-                    if each.key() not in self.parameters:
-                        self.leaves([each], read=True)  # takes their steps
-                        self.parameters[each.key()] = each
+                    self.parameters.update(each.singly() if self.leaves([each], read=True) else ())
 
     def _save(self, values: Iterable[Value]) -> None:
         """Note what is written somewhere."""
-        for leaf in self.leaves(values, read=True):
-            self.saved += [Value(map(queried, leaf.constants), leaf.sources)] if leaf.constants else []
+        for key, value in (each for leaf in self.leaves(values, read=True) for each in leaf.singly()):
+            if key not in self.saved and value.constants:
+                self.saved[key] = Value((queried(value.constants[0]),), value.sources)
 
     def _readable(self) -> Value:
         """What the latest of what was saved may come to, but for code that is imported."""
         if self._again[0] != len(self.saved):
-            texts = [
-                each
-                for each in self.saved[-100:]
-                if not (isinstance(each.constants[0], str) and _DEFINES.search(each.constants[0]))
-            ]
+            latest = [*itertools.islice(reversed(self.saved.values()), 100)][::-1]
+            texts = [each for each in latest if not _DEFINES.search(str(each.constants[0]))]
             self._again = len(self.saved), self.vague(*texts)
         return self._again[1]
 
@@ -293,10 +292,24 @@ class Scopes(ABC):
             found += each.leaves(seen, pay=self.pay) if each.parts is not None else (each,)
         long = sum(len(one) for leaf in found for one in leaf.constants if isinstance(one, str | bytes))
         names = sum(len(leaf.sources) for leaf in found)
-        self._spend(len(found) + len(seen) + names // 2 + (looked_for(long) if read else long // 50))
-        if read:
-            self.pay(sum(map(reading, (one for leaf in found for one in leaf.constants))))
+        self._spend(len(found) + len(seen) + names // 2 + long // 50)
+        for leaf in found if read else ():
+            for one in leaf.constants:
+                self._look(one, leaf.sources)
         return found
+
+    def _look(self, constant: Any, sources: frozenset[str] = NOWHERE) -> None:
+        """Take the steps for looking for the numbers in a constant: once in a cell, and one for each further time."""
+        self.pay(1)
+        if (key := (type(constant), told_apart(constant), sources)) not in self._looked:
+            self._looked.add(key)
+            self._spend(looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
+            self.pay(2 + reading(constant))
+
+    def _count(self, counts: dict[Any, tuple[Value, int]], values: Iterable[Value], times: int = 1) -> None:
+        """Count the constants of values, of which the numbers will be looked for."""
+        for key, value in (each for leaf in self.leaves(values, read=True) for each in leaf.singly()):
+            counts[key] = value, counts.get(key, (value, 0))[1] + times
 
     def joined(self, *values: Value, sources: frozenset[str] = NOWHERE) -> Value:
         """What is one of several values, or made of them in a way that isn't known."""
@@ -336,8 +349,7 @@ class Scopes(ABC):
         """From where a constant comes; its numbers are looked for once in a cell."""
         key = type(constant), told_apart(constant)
         if key not in self._constants:
-            self._spend(looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
-            self.pay(3 + reading(constant))
+            self._look(constant)
             self._constants[key] = self._source_of(constant)
         return self._constants[key]
 
