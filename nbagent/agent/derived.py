@@ -11,7 +11,6 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -20,17 +19,17 @@ from typing import NamedTuple, TypeVar
 from nbagent.agent.numerals import Numeral, quantities
 from nbagent.agent.operands import Group, Operand, Shown, phrases_of
 from nbagent.agent.prose import contradicts_itself
+from nbagent.agent.units import converted, spans, unit_of
 
 T = TypeVar("T")
 
 MAX_TRIED, MAX_AGAIN = 100_000, 3
 """Results and pairs that are tried for one answer, and sentences in which one number is looked for."""
-CHANCE = 0.05
-"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
+CHANCE, NAMED = 0.05, 0.2
+"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried: of
+outputs as a whole, and of what the sentence states or names."""
 AROUND = 3
 """By which factor numbers of about the same size are smaller or larger."""
-MAX_SPANS = 40
-"""Numbers with a unit of time that are read in a sentence."""
 MAX_STATED = 8
 """Numbers of a sentence that are added up."""
 _SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
@@ -39,13 +38,6 @@ _ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
 _RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
 """Behind a number that may be a ratio."""
 _FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800, "mo": 2_629_800, "y": 31_557_600}
-"""Of a unit of time, by how it begins."""
-_UNIT = r"((?:s|m(?!s\b)|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b"
-_TIME = re.compile(rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?{_UNIT}[*_`]*")
-"""A number with a unit of time."""
-_IN_TIME = re.compile(rf"[*_`]*[\s-]?{_UNIT}")
-_AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
 _NOISE = 1e-9
 _EXTREMES = (
     re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)"),
@@ -108,7 +100,7 @@ class _Search:
         same = [each for each in readings if each.percent == self.unit.percent and not each.is_scaled]
         sizes = [(abs(float(each.value)), float(each.step)) for each in same]
         # With few digits, whatever comes out is another one by chance.
-        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * CHANCE > 1]
+        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * NAMED > 1]
         self._hit = set[tuple[int, int]]()
         self.chance = 0.0 if self._sizes else 1.0
 
@@ -150,7 +142,7 @@ def derived(
         if missing.isdisjoint(texts):
             continue
         operands = [(at, numbers[at][0]) for at, each in enumerate(texts) if each in stated]
-        whole = {text: (number, unit) for parts, number, unit in _spans(sentence) for text in parts}
+        whole = {text: (number, unit) for parts, number, unit in spans(sentence) for text in parts}
         for at, text in enumerate(texts):
             if text in missing and text not in found and tried[text] < MAX_AGAIN:
                 tried[text] += 1
@@ -162,10 +154,11 @@ def derived(
                 if contradicts_itself(near):
                     continue
                 claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit, budget)
-                levels = itertools.chain(
-                    [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
-                )
-                if (result := _first(claim.search, levels, budget)) is not None:
+                close = itertools.chain([claim.near(operands, at, stated)], (claim.named(each) for each in shown))
+                result = _first(claim.search, close, budget, NAMED)
+                if result is None and claim.is_asked:
+                    result = _first(claim.search, claim.in_outputs(shown), budget, CHANCE)
+                if result is not None:
                     found[text] = result.told()
                 chances[text] = min(claim.search.chance, chances.get(text, 1.0), CHANCE)
     return _unlikely(found, chances)
@@ -192,16 +185,18 @@ def _sentences(prose: str) -> Iterator[tuple[str, str]]:
             yield sentence, lead if is_item else ""
 
 
-def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterator[int]) -> _Result | None:
+def _first(
+    search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterator[int], chance: float
+) -> _Result | None:
     """The first result that is the number, if so little was tried by then that this is hardly chance."""
     for level in levels:
         found = None
         for result, _ in zip(level, budget, strict=False):
-            if search.chance > CHANCE:
+            if search.chance > chance:
                 return None
             if search.take(result.value) and found is None:
                 found = result
-        if search.chance > CHANCE:
+        if search.chance > chance:
             return None
         if found is not None:
             return found
@@ -209,17 +204,21 @@ def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterato
 
 
 class _Claim:
-    """A number that no output shows, and what its sentence says of how it comes out of others."""
+    """A number that no output shows, and what its sentence says of how it comes out of others.
+
+    Attributes:
+        search: What was tried for it.
+        is_asked: Whether words say how it comes out of others, so that it may do so of whole outputs.
+    """
 
     def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str, budget: Iterator[int]) -> None:
         self.search, self._number, self._budget = search, search.unit, budget
-        self._phrases = phrases_of(near)
+        self._phrases, self.is_asked = phrases_of(near), True
         said = f"{lead} {near}".casefold()
         before, _, after = near.partition(text)
         self._extremes = [at for at, words in enumerate(_EXTREMES) if words.search(said)]
         is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
-        behind = _IN_TIME.match(after)
-        self._unit = unit or (behind[1] if behind and behind[1] not in ("m", "ms") else "")
+        self._unit = unit or unit_of(text, after)
         if self._number.percent > 1:
             asked = {what for what in (SHARE, UP, DOWN, POINTS) if _WORDED[what].search(said)}
             asked |= {UP} if text.startswith("+") else {DOWN} if self._number.value < 0 else set()
@@ -230,7 +229,9 @@ class _Claim:
             self._asked = {RATIO}
         else:
             self._asked = {what for what in (DIFFERENCE, SUM, REST, MEAN, PER) if _WORDED[what].search(said)}
-            self._asked = (self._asked or {DIFFERENCE, SUM}) | ({UNIT} if self._unit else set())
+            self.is_asked = bool(self._asked or self._unit)
+            self._asked = self._asked or {DIFFERENCE, SUM}
+            self._asked |= {UNIT} if self._unit and PER not in self._asked else set()
 
     def near(
         self, operands: Sequence[tuple[int, Numeral]], at: int, stated: Mapping[str, Operand]
@@ -248,7 +249,7 @@ class _Claim:
             if self._number.percent == number.percent > 1:
                 yield _Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
             if UNIT in self._asked:
-                yield from self._in_units(stated[number.text])
+                yield from self._in_units(stated[number.text], tens=True)
         several = list(dict.fromkeys(stated[number.text] for _, number in operands))
         if 2 < len(several) <= MAX_STATED and SUM in self._asked:
             yield _total(Group(several))
@@ -343,44 +344,15 @@ class _Claim:
             if REST in self._asked:
                 yield _Result(abs(total.value - part.value), f"{total.form} − {{}}", [*total.operands, part])
 
-    def _in_units(self, operand: Operand) -> Iterator[_Result]:
-        """A number in the unit of time that stands behind the claim, if it is in another one."""
-        size = _seconds(self._unit)
+    def _in_units(self, operand: Operand, *, tens: bool = False) -> Iterator[_Result]:
+        """A number in the unit that stands behind the claim, if it is in another one."""
         if self._asked == {UNIT}:
             yield _Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
-        for other in _SECONDS.values():
-            if other != size:
-                form = f"{{}} × {other // size:,}" if other > size else f"{{}} / {size / other:,.6g}"
-                yield _Result(abs(operand.value) * other / size, form, [operand])
+        for value, form in converted(operand.value, self._unit, tens=tens):
+            yield _Result(abs(value), form, [operand])
 
 
 def _total(group: Group) -> _Result:
     form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
     operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
     return _Result(abs(group.total), form, operands)
-
-
-def _spans(sentence: str) -> Iterator[tuple[set[str], Numeral, str]]:
-    """The spans of time of several numbers, such as `2 h 43 min`: the numbers, and all in the last one's unit."""
-    parts: list[re.Match[str]] = []
-    for match in itertools.chain(itertools.islice(_TIME.finditer(sentence), MAX_SPANS), [None]):
-        goes_on = match and parts and _seconds(parts[-1][2]) > _seconds(match[2])
-        if match and (not parts or (goes_on and _AND.fullmatch(sentence, parts[-1].end(), match.start()))):
-            parts.append(match)
-            continue
-        if len(parts) > 1:
-            size = _seconds(parts[-1][2])
-            seconds = sum((Decimal(each[1].replace(",", "")) * _seconds(each[2]) for each in parts), Decimal(0))
-            step = Decimal(1).scaleb(-len(parts[-1][1].partition(".")[2]))
-            texts = {text for each in parts for text in _told(each[0].rstrip("*_`"))}
-            yield texts, Numeral(" ".join(each[0].rstrip("*_`") for each in parts), seconds / size, step), parts[-1][2]
-        parts = [match] if match else []
-
-
-def _seconds(unit: str) -> int:
-    return _SECONDS["mo" if unit.startswith("mo") else unit[0]]
-
-
-def _told(text: str) -> set[str]:
-    """A number with a unit of time, as an answer's numbers are written: with the unit or without it."""
-    return {text, *(each[0].text for each in quantities(text)), text.rstrip(string.ascii_lowercase).rstrip(" -")}

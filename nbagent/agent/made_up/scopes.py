@@ -222,7 +222,7 @@ class Scopes(ABC):
         if isinstance(parts, list):
             parts.append(self.joined(value, Value((), key.sources & {DATA})))
         elif isinstance(parts, dict):
-            parts[len(parts), "?"] = self.joined(value, Value((), key.sources & {DATA}))
+            parts["?",] = self.joined(parts.get(("?",), value), value, Value((), key.sources & {DATA}))
         elif isinstance(base, ast.Name) and (old := self._scope.get(base.id)):
             self._scope[base.id] = Value(
                 (*self.joined(value).constants, *old.constants), old.sources | {DATA}, old.parts, old.code
