@@ -24,6 +24,7 @@ from nbagent.agent.operands import Operand, Shown
 from nbagent.agent.operands import read as read_operands
 from nbagent.agent.prose import MAX_NAME, claiming
 from nbagent.agent.readable import text_of_bundle
+from nbagent.agent.units import is_factor
 from nbagent.core.events import Claim
 from nbagent.core.text import joined, plain
 
@@ -156,6 +157,8 @@ def claims(
         place = shown.find_any(readings, exactly=True)
         if place is None and known.find_any(readings) is None:
             place = shown.find_any(readings)
+            if place is None and is_factor(readings[0]) and any(text in each for each in (code or {}).values()):
+                continue
             if place is None and "\u00a0" in text:
                 place = _each(text, shown)
             if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
@@ -271,7 +274,10 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
     # With one digit in common, 5.46 without a sign is no evidence for "5 %".
     if other_unit and (shown.percent != 1 or (size != wanted and wanted < 10 * claimed.step)):
         return False
-    return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
+    if shown.step <= claimed.step * scale:
+        return abs(size - wanted) <= half
+    # A 3 of anything is no "3.0 times".
+    return size == wanted and (size > SMALL or not scale == claimed.percent == shown.percent)
 
 
 @dataclass

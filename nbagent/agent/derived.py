@@ -13,13 +13,12 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
-from nbagent.agent.operands import Group, Operand, Shown, phrases_of
+from nbagent.agent.operands import Group, Operand, Shown, is_year, phrases_of
 from nbagent.agent.prose import contradicts_itself
-from nbagent.agent.units import converted, spans, unit_of
+from nbagent.agent.units import converted, is_unit_of_years, spans, unit_of
 
 T = TypeVar("T")
 
@@ -37,8 +36,15 @@ _ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
 """The begin of an item or a row, for which the words before the first of them hold, too."""
 _RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
 """Behind a number that may be a ratio."""
-_FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
+_VARIES = re.compile(r"(?:coefficient of variation|Variationskoeffizient|\bCV)(?: is| of| von| beträgt)?:?\s[*_`]*$")
+_FACTOR = re.compile(rf"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$|{_VARIES.pattern}")
 _NOISE = 1e-9
+_LIMIT = re.compile(
+    r"\b(?:(?P<above>more than|over|above|at least|mehr als|über|mindestens)|(?:less|fewer) than|under|below|at most|"
+    r"weniger als|unter|höchstens)\s[*_`$€£]*$",
+    re.IGNORECASE,
+)
+"""Before a number beyond which others lie."""
 _EXTREMES = (
     re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)"),
     re.compile(r"\b(?:small|low|least|min|fewest|short|worst|bottom|kleinst|niedrigst|wenigst)"),
@@ -160,8 +166,25 @@ def derived(
                     result = _first(claim.search, claim.in_outputs(shown), budget, CHANCE)
                 if result is not None:
                     found[text] = result.told()
+                elif (limited := _limited(sentence[max(0, start - 30) : start], numbers, at, shown)) is not None:
+                    found[text] = limited
+                    continue
                 chances[text] = min(claim.search.chance, chances.get(text, 1.0), CHANCE)
     return _unlikely(found, chances)
+
+
+def _limited(before: str, numbers: Sequence[Sequence[Numeral]], at: int, shown: Sequence[Shown]) -> Derivation | None:
+    """How a limit follows from a column of which as many numbers lie beyond it as its sentence says."""
+    limit = _LIMIT.search(before)
+    said = {each.value for readings in numbers[max(0, at - 2) : at] for each in readings if each.step == 1}
+    for group in (group for each in shown for group in each.groups if limit and group.are_alike):
+        value, values = float(numbers[at][0].value), [each.value for each in group.operands]
+        count = sum(each > value if limit["above"] else each < value for each in values)
+        if count in said:
+            ends = group.operands[0], group.operands[-1]
+            formula = f"a limit of {count} among {len(values)} from {ends[0].text} to {ends[1].text}"
+            return Derivation(formula, tuple(sorted({each.cell for each in ends})))
+    return None
 
 
 def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dict[str, Derivation]:
@@ -217,7 +240,8 @@ class _Claim:
         said = f"{lead} {near}".casefold()
         before, _, after = near.partition(text)
         self._extremes = [at for at, words in enumerate(_EXTREMES) if words.search(said)]
-        is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
+        is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-40:]) is not None
+        self._phrases |= {"std", "mean"} if _VARIES.search(before[-40:]) else set()
         self._unit = unit or unit_of(text, after)
         if self._number.percent > 1:
             asked = {what for what in (SHARE, UP, DOWN, POINTS) if _WORDED[what].search(said)}
@@ -244,6 +268,9 @@ class _Claim:
             for two in (exact, [each._replace(number=number) for each, (_, number) in zip(exact, pair, strict=True)]):
                 if len(two) == 2:
                     yield from self._of_two(*two)
+            first, last = (exact[0].number, exact[1].number) if len(exact) == 2 else (self._number,) * 2
+            if is_unit_of_years(self._unit) and is_year(first) and is_year(last):
+                yield _Result(float(abs(last.value - first.value)) + 1, "{} − {} + 1", exact[::-1])
         for _, number in [*before[-1:], *after[:1]]:
             whole = float(number.percent)
             if self._number.percent == number.percent > 1:
@@ -263,7 +290,7 @@ class _Claim:
                 continue
             for one, other in itertools.combinations(named, 2):
                 yield from self._of_two(one, other)
-            yield from self._parts(named, group)
+            yield from self._parts([*map(_single, named), *([_total(Group(named))] if len(named) > 1 else [])], group)
             if len(named) > 2:
                 yield from self._of_all(Group(named))
         if UNIT in self._asked:
@@ -281,7 +308,9 @@ class _Claim:
             pairs = itertools.chain.from_iterable(itertools.combinations(group.operands, 2) for group in groups)
             yield itertools.chain(
                 itertools.chain.from_iterable(itertools.starmap(self._of_two, self._paid(pairs))),
-                itertools.chain.from_iterable(self._parts(group.operands, group) for group in self._paid(groups)),
+                itertools.chain.from_iterable(
+                    self._parts(map(_single, group.operands), group) for group in self._paid(groups)
+                ),
             )
 
     def _paid(self, operands: Iterable[T]) -> Iterator[T]:
@@ -334,15 +363,17 @@ class _Claim:
             ends = [group.operands[0], group.operands[-1]]
             yield _Result(len(group.operands), "the number of those from {} to {}", ends)
 
-    def _parts(self, parts: Sequence[Operand], group: Group) -> Iterator[_Result]:
+    def _parts(self, parts: Iterable[_Result], group: Group) -> Iterator[_Result]:
         """What parts of a whole are, and what they leave of it."""
         total = _total(group)
         for part in parts if len(group.operands) > 2 and group.are_alike else ():
             if SHARE in self._asked and total.value:
-                share = float(self._number.percent) * abs(part.value) / total.value
-                yield _Result(share, f"{{}} / ({total.form})", [part, *total.operands])
+                share, form = float(self._number.percent) * part.value / total.value, part.form
+                form = f"({form})" if "+" in form else form
+                yield _Result(share, f"{form} / ({total.form})", [*part.operands, *total.operands])
             if REST in self._asked:
-                yield _Result(abs(total.value - part.value), f"{total.form} − {{}}", [*total.operands, part])
+                form = f"{total.form} − {part.form.replace('+', '−')}"
+                yield _Result(abs(total.value - part.value), form, [*total.operands, *part.operands])
 
     def _in_units(self, operand: Operand, *, tens: bool = False) -> Iterator[_Result]:
         """A number in the unit that stands behind the claim, if it is in another one."""
@@ -350,6 +381,10 @@ class _Claim:
             yield _Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
         for value, form in converted(operand.value, self._unit, tens=tens):
             yield _Result(abs(value), form, [operand])
+
+
+def _single(operand: Operand) -> _Result:
+    return _Result(abs(operand.value), "{}", [operand])
 
 
 def _total(group: Group) -> _Result:

@@ -23,6 +23,7 @@ _PER_HUNDRED = re.compile(
     r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
 )
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
+_PER_THOUSAND = re.compile(r"(?<=\d) (?:per|pro|je) 1[.,]?000(?![.,]?\d)")
 _PARTED = re.compile(
     r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d"
     r"| (?!(?:split|share|ratio|versu|plu)s\b)[a-z]{2,20}[a-rt-z]s\b)"
@@ -103,7 +104,7 @@ def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = 
         in_digits(plain(answer).replace("{,}", ",").replace("\\,", "\u202f")),  # as LaTeX parts thousands
     )
     text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
-    text = _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text))
+    text = _PER_THOUSAND.sub(" ‰", _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text)))
     text = _PARTED.sub(lambda two: f"{two[1]} %/{two[2]} %" if int(two[1]) + int(two[2]) == 100 else two[0], text)
     last = 0
 

@@ -14,8 +14,9 @@ from nbagent.agent.numerals import Numeral, quantities
 MAX_SPANS = 40
 """Numbers with a unit of time that are read in a sentence."""
 _TABLE: Final = (
-    "s sec secs second seconds=1|min mins minute minutes=60|h hr hrs hour hours=3600|d day days=86400"
-    "|w week weeks=604800|mo month months=2629800|y yr yrs year years=31557600",
+    "s sec secs second seconds Sekunden=1|min mins minute minutes Minuten=60|h hr hrs hour hours Stunden=3600"
+    "|d day days Tage Tagen=86400|w week weeks Wochen=604800|mo month months Monate Monaten=2629800"
+    "|y yr yrs year years Jahre Jahren=31557600",
     "mm=1e-3|cm=1e-2|m meter meters metre metres=1|km kilometers kilometres=1e3|in inch inches=0.0254"
     "|ft foot feet=0.3048|yd yard yards=0.9144|mi mile miles=1609.344|nmi=1852",
     "mg=1e-6|g gram grams=1e-3|kg kilogram kilograms=1|t tonne tonnes=1e3|oz ounce ounces=0.028349523125"
@@ -66,6 +67,11 @@ def converted(value: float, unit: str, *, tens: bool) -> Iterator[tuple[float, s
         elif other != size and (tens or unit == "m³" or math.log10(other / size) % 1):
             form = f"{{}} × {other / size:,.6g}" if other > size else f"{{}} / {size / other:,.6g}"
             yield value * other / size, form
+
+
+def is_unit_of_years(unit: str) -> bool:
+    """Whether a unit is that of years."""
+    return _SIZE_OF.get(unit) == _SIZE_OF["years"]
 
 
 def is_factor(number: Numeral) -> bool:

@@ -196,7 +196,7 @@ class Calls(Expressions):
             if receiver.sources or receiver.parts or receiver.constants:
                 self._save([receiver, *given] if _SAVES.search(name) else [])
                 found = self.vague(receiver, *given)
-                is_cut = self._cuts(name, [receiver], values)
+                is_cut = self._cuts(name, [receiver], values, named)
                 return Value(found.constants, found.sources | {CUT}, found.parts) if is_cut else found
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
@@ -217,7 +217,8 @@ class Calls(Expressions):
         bounds = constants if name in _BOUNDS else [bound for each in constants for bound in bounds_of(each)]
         self.pay(sum(map(reading, bounds)))
         self.bounds += bounds
-        if _TABLES.match(name):
+        has_lines = any(isinstance(each, str) and "\n" in each for each in constants)  # it is a table itself
+        if _TABLES.match(name) and not has_lines:
             self.tables.update(each for each in constants if isinstance(each, str))
         if name not in _PASSES_ON:
             self._use(named.values(), named=True)
@@ -233,6 +234,7 @@ class Calls(Expressions):
             is_name = (
                 each.constants
                 and isinstance(each.constants[0], str)
+                and not has_lines
                 and VAGUE not in each.sources
                 and _FILES.match(name)
             )
@@ -244,7 +246,7 @@ class Calls(Expressions):
         has_texts = any(isinstance(one, str) for each in handed for one in each.constants)
         is_said = is_constant and has_texts and name != "lit"
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
-        is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values)
+        is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values, named)
         sources = self._sources(parts) | {DATA} | ({CUT} if is_cut else NOWHERE)
         parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
         is_cut = is_cut and any(isinstance(one, str) for each in parts for one in each.constants)
@@ -258,12 +260,14 @@ class Calls(Expressions):
             DATA in leaf.sources or any(not isinstance(each, str | bool) for each in leaf.constants) for leaf in leaves
         )
 
-    def _cuts(self, name: str, receivers: Sequence[Value], values: Sequence[Value]) -> bool:
+    def _cuts(self, name: str, receivers: Sequence[Value], values: Sequence[Value], named: Named) -> bool:
         """Whether a call may make other texts of parts of the data's."""
         if name == "join":  # of characters, and not of tables
             return any(isinstance(one, str) for each in receivers if DATA not in each.sources for one in each.constants)
         if not _CUTS.search(name) or ("strip" in name and not values):
             return False
+        if name in _RENAMES and values and isinstance(values[0].parts, dict):
+            return "regex" in named
         by = values[0].constants if values else ()
         is_clean = by and all(isinstance(each, str) and _CLEANS.fullmatch(each) for each in by)
         return not (is_clean and _TAKES_OFF.search(name))

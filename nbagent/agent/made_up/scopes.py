@@ -224,9 +224,8 @@ class Scopes(ABC):
         elif isinstance(parts, dict):
             parts["?",] = self.joined(parts.get(("?",), value), value, Value((), key.sources & {DATA}))
         elif isinstance(base, ast.Name) and (old := self._scope.get(base.id)):
-            self._scope[base.id] = Value(
-                (*self.joined(value).constants, *old.constants), old.sources | {DATA}, old.parts, old.code
-            )
+            whole = self.joined(value, Value(old.constants, old.sources | {DATA}))
+            self._scope[base.id] = Value(whole.constants, whole.sources, old.parts, old.code)
         if not isinstance(base, ast.Name) or whole.code:
             self._save([value])
 
