@@ -13,10 +13,10 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
-from nbagent.agent.operands import Group, Operand, Shown, is_year, phrases_of
+from nbagent.agent.operands import Derivation, Group, Operand, Result, Shown, is_year, phrases_of, single, total_of
 from nbagent.agent.prose import contradicts_itself
 from nbagent.agent.units import converted, is_unit_of_years, spans, unit_of
 
@@ -77,25 +77,6 @@ _ASKED = {
 }
 _WORDED = {what: re.compile(rf"\b(?:{words})\b") for what, words in _ASKED.items()}
 """By which words a sentence says how a number comes out of others."""
-
-
-class Derivation(NamedTuple):
-    """How a number follows from others: `45.2 / 40.2 − 1`, and the cells that show these."""
-
-    formula: str
-    cells: tuple[int, ...]
-
-
-class _Result(NamedTuple):
-    """What comes out of shown numbers; each `{}` in the form stands for one of them."""
-
-    value: float
-    form: str
-    operands: Sequence[Operand]
-
-    def told(self) -> Derivation:
-        formula = self.form.format(*(each.text for each in self.operands))
-        return Derivation(formula, tuple(sorted({each.cell for each in self.operands})))
 
 
 class _Search:
@@ -164,33 +145,32 @@ def derived(
                 result = _first(claim.search, close, budget, NAMED)
                 if result is None and claim.is_asked:
                     result = _first(claim.search, claim.in_outputs(shown), budget, CHANCE)
+                before, said = sentence[max(0, start - 30) : start], numbers[max(0, at - 2) : at]
+                result = result or _limited(before, float(numbers[at][0].value), said, shown, budget)
                 if result is not None:
                     found[text] = result.told()
-                elif (limited := _limited(sentence[max(0, start - 30) : start], numbers, at, shown)) is not None:
-                    found[text] = limited
-                    continue
                 chances[text] = min(claim.search.chance, chances.get(text, 1.0), CHANCE)
     return _unlikely(found, chances)
 
 
-def _limited(before: str, numbers: Sequence[Sequence[Numeral]], at: int, shown: Sequence[Shown]) -> Derivation | None:
-    """How a limit follows from a column of which as many numbers lie beyond it as its sentence says."""
+def _limited(
+    before: str, value: float, said: Sequence[Sequence[Numeral]], shown: Sequence[Shown], budget: Iterator[int]
+) -> Result | None:
+    """How a limit follows from a column of which as many numbers lie beyond it as is said right before."""
     limit = _LIMIT.search(before)
-    said = {each.value for readings in numbers[max(0, at - 2) : at] for each in readings if each.step == 1}
-    for group in (group for each in shown for group in each.groups if limit and group.are_alike):
-        value, values = float(numbers[at][0].value), [each.value for each in group.operands]
-        count = sum(each > value if limit["above"] else each < value for each in values)
-        if count in said:
-            ends = group.operands[0], group.operands[-1]
-            formula = f"a limit of {count} among {len(values)} from {ends[0].text} to {ends[1].text}"
-            return Derivation(formula, tuple(sorted({each.cell for each in ends})))
+    counts = {each.value for readings in said for each in readings if limit and each.step == 1}
+    groups = (group for each in shown for group in each.groups if counts and len(group.operands) <= MAX_GROUP)
+    for group, _ in zip(groups, budget, strict=False):
+        beyond = sum((each.value > value) is bool(limit and limit["above"]) for each in group.operands)
+        if group.are_alike and beyond in counts:
+            form = f"a limit of {beyond} among {len(group.operands)} from {{}} to {{}}"
+            return Result(value, form, [group.operands[0], group.operands[-1]])
     return None
 
 
 def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dict[str, Derivation]:
     """The derivations that are hardly chance, as many as were tried; or all, if so many of them hardly are."""
-    by_chance = sum(chances.values())
-    if len(found) * CHANCE >= by_chance:
+    if len(found) * CHANCE >= sum(chances.values()):
         return found
     return {text: how for text, how in found.items() if chances[text] * len(chances) <= CHANCE}
 
@@ -208,21 +188,13 @@ def _sentences(prose: str) -> Iterator[tuple[str, str]]:
             yield sentence, lead if is_item else ""
 
 
-def _first(
-    search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterator[int], chance: float
-) -> _Result | None:
+def _first(search: _Search, levels: Iterable[Iterable[Result]], budget: Iterator[int], chance: float) -> Result | None:
     """The first result that is the number, if so little was tried by then that this is hardly chance."""
     for level in levels:
-        found = None
-        for result, _ in zip(level, budget, strict=False):
-            if search.chance > chance:
-                return None
-            if search.take(result.value) and found is None:
-                found = result
-        if search.chance > chance:
-            return None
-        if found is not None:
-            return found
+        tried = zip(itertools.takewhile(lambda _: search.chance <= chance, level), budget, strict=False)
+        hits = [result for result, _ in tried if search.take(result.value)]
+        if hits or search.chance > chance:
+            return hits[0] if search.chance <= chance else None
     return None
 
 
@@ -257,9 +229,7 @@ class _Claim:
             self._asked = self._asked or {DIFFERENCE, SUM}
             self._asked |= {UNIT} if self._unit and PER not in self._asked else set()
 
-    def near(
-        self, operands: Sequence[tuple[int, Numeral]], at: int, stated: Mapping[str, Operand]
-    ) -> Iterator[_Result]:
+    def near(self, operands: Sequence[tuple[int, Numeral]], at: int, stated: Mapping[str, Operand]) -> Iterator[Result]:
         """What comes out of the numbers that the sentence states: the nearest two, the nearest share, all of them."""
         behind = bisect.bisect([here for here, _ in operands], at)
         before, after = operands[max(0, behind - 2) : behind], operands[behind : behind + 2]
@@ -270,18 +240,18 @@ class _Claim:
                     yield from self._of_two(*two)
             first, last = (exact[0].number, exact[1].number) if len(exact) == 2 else (self._number,) * 2
             if is_unit_of_years(self._unit) and is_year(first) and is_year(last):
-                yield _Result(float(abs(last.value - first.value)) + 1, "{} − {} + 1", exact[::-1])
+                yield Result(float(abs(last.value - first.value)) + 1, "{} − {} + 1", exact[::-1])
         for _, number in [*before[-1:], *after[:1]]:
             whole = float(number.percent)
             if self._number.percent == number.percent > 1:
-                yield _Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
+                yield Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
             if UNIT in self._asked:
                 yield from self._in_units(stated[number.text], tens=True)
         several = list(dict.fromkeys(stated[number.text] for _, number in operands))
         if 2 < len(several) <= MAX_STATED and SUM in self._asked:
-            yield _total(Group(several))
+            yield total_of(Group(several))
 
-    def named(self, shown: Shown) -> Iterator[_Result]:
+    def named(self, shown: Shown) -> Iterator[Result]:
         """What comes out of the numbers of one output whose rows the sentence names."""
         for group in shown.groups if self._extremes else shown.naming(self._phrases):
             extremes = [group.extremes[at] for at in self._extremes]
@@ -290,14 +260,14 @@ class _Claim:
                 continue
             for one, other in itertools.combinations(named, 2):
                 yield from self._of_two(one, other)
-            yield from self._parts([*map(_single, named), *([_total(Group(named))] if len(named) > 1 else [])], group)
+            yield from self._parts([*map(single, named), *([total_of(Group(named))] if len(named) > 1 else [])], group)
             if len(named) > 2:
                 yield from self._of_all(Group(named))
         if UNIT in self._asked:
             for each in {each for group in shown.naming(self._phrases) for each in group.named(self._phrases)}:
                 yield from self._in_units(each)
 
-    def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[_Result]]:
+    def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[Result]]:
         """What comes out of whole columns and rows; of single numbers in other units; of any two of a column or row."""
         for each in shown:
             yield itertools.chain.from_iterable(map(self._of_all, self._paid(each.groups)))
@@ -309,7 +279,7 @@ class _Claim:
             yield itertools.chain(
                 itertools.chain.from_iterable(itertools.starmap(self._of_two, self._paid(pairs))),
                 itertools.chain.from_iterable(
-                    self._parts(map(_single, group.operands), group) for group in self._paid(groups)
+                    self._parts(map(single, group.operands), group) for group in self._paid(groups)
                 ),
             )
 
@@ -317,77 +287,67 @@ class _Claim:
         """As many as may still be tried, whatever comes out of them."""
         return (each for each, _ in zip(operands, self._budget, strict=False))
 
-    def _of_two(self, one: Operand, other: Operand) -> Iterator[_Result]:
+    def _of_two(self, one: Operand, other: Operand) -> Iterator[Result]:
         small, large = sorted((one, other), key=lambda each: abs(each.value))
         low, high, whole = abs(small.value), abs(large.value), float(self._number.percent)
         if whole > 1:
             units = {one.number.percent, other.number.percent}
             if SHARE in self._asked and high:
-                yield _Result(whole * low / high, "{} / {}", [small, large])
+                yield Result(whole * low / high, "{} / {}", [small, large])
             if UP in self._asked and low:
-                yield _Result(whole * (high - low) / low, "{} / {} − 1", [large, small])
+                yield Result(whole * (high - low) / low, "{} / {} − 1", [large, small])
             if DOWN in self._asked and high:
-                yield _Result(whole * (high - low) / high, "1 − {} / {}", [small, large])
+                yield Result(whole * (high - low) / high, "1 − {} / {}", [small, large])
             if POINTS in self._asked or units != {1}:
                 scale = whole if high <= 1 and units == {1} else 1
-                yield _Result(abs(large.value - small.value) * scale, "{} − {}", [large, small])
+                yield Result(abs(large.value - small.value) * scale, "{} − {}", [large, small])
         elif RATIO in self._asked or PER in self._asked:
             if low and (PER in self._asked or self._number.value >= 1):
-                yield _Result(high / low, "{} / {}", [large, small])
+                yield Result(high / low, "{} / {}", [large, small])
             if high and self._number.value < 1:
-                yield _Result(low / high, "{} / {}", [small, large])
+                yield Result(low / high, "{} / {}", [small, large])
         if whole == 1 and one.number.percent == other.number.percent:
             if DIFFERENCE in self._asked:
-                yield _Result(abs(large.value - small.value), "{} − {}", [large, small])
+                yield Result(abs(large.value - small.value), "{} − {}", [large, small])
             if SUM in self._asked:
-                yield _Result(abs(one.value + other.value), "{} + {}", [one, other])
+                yield Result(abs(one.value + other.value), "{} + {}", [one, other])
             if MEAN in self._asked:
-                yield _Result(abs(one.value + other.value) / 2, "({} + {}) / 2", [one, other])
+                yield Result(abs(one.value + other.value) / 2, "({} + {}) / 2", [one, other])
 
-    def _of_all(self, group: Group) -> Iterator[_Result]:
+    def _of_all(self, group: Group) -> Iterator[Result]:
         """What comes out of a whole column or row."""
         if self._number.percent > 1 or RATIO in self._asked:
             return
-        total = _total(group)
+        total = total_of(group)
         if not group.are_alike:
             return
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:
             count = len(group.operands)
-            yield _Result(total.value / count, f"({total.form}) / {count}", total.operands)
+            yield Result(total.value / count, f"({total.form}) / {count}", total.operands)
         if DIFFERENCE in self._asked:
             high, low = group.extremes
-            yield _Result(high.value - low.value, "{} − {}", [high, low])
+            yield Result(high.value - low.value, "{} − {}", [high, low])
         if self._number.step == 1:
             ends = [group.operands[0], group.operands[-1]]
-            yield _Result(len(group.operands), "the number of those from {} to {}", ends)
+            yield Result(len(group.operands), "the number of those from {} to {}", ends)
 
-    def _parts(self, parts: Iterable[_Result], group: Group) -> Iterator[_Result]:
+    def _parts(self, parts: Iterable[Result], group: Group) -> Iterator[Result]:
         """What parts of a whole are, and what they leave of it."""
-        total = _total(group)
+        total = total_of(group)
         for part in parts if len(group.operands) > 2 and group.are_alike else ():
             if SHARE in self._asked and total.value:
                 share, form = float(self._number.percent) * part.value / total.value, part.form
                 form = f"({form})" if "+" in form else form
-                yield _Result(share, f"{form} / ({total.form})", [*part.operands, *total.operands])
+                yield Result(share, f"{form} / ({total.form})", [*part.operands, *total.operands])
             if REST in self._asked:
                 form = f"{total.form} − {part.form.replace('+', '−')}"
-                yield _Result(abs(total.value - part.value), form, [*total.operands, *part.operands])
+                yield Result(abs(total.value - part.value), form, [*total.operands, *part.operands])
 
-    def _in_units(self, operand: Operand, *, tens: bool = False) -> Iterator[_Result]:
+    def _in_units(self, operand: Operand, *, tens: bool = False) -> Iterator[Result]:
         """A number in the unit that stands behind the claim, if it is in another one."""
         if self._asked == {UNIT}:
-            yield _Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
+            yield Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
         for value, form in converted(operand.value, self._unit, tens=tens):
-            yield _Result(abs(value), form, [operand])
-
-
-def _single(operand: Operand) -> _Result:
-    return _Result(abs(operand.value), "{}", [operand])
-
-
-def _total(group: Group) -> _Result:
-    form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
-    operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
-    return _Result(abs(group.total), form, operands)
+            yield Result(abs(value), form, [operand])

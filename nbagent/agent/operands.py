@@ -105,6 +105,38 @@ class Shown:
         return list({group: None for each in phrases for group in self._by_name.get(each, ())})
 
 
+class Derivation(NamedTuple):
+    """How a number follows from others: `45.2 / 40.2 − 1`, and the cells that show these."""
+
+    formula: str
+    cells: tuple[int, ...]
+
+
+class Result(NamedTuple):
+    """What comes out of shown numbers; each `{}` in the form stands for one of them."""
+
+    value: float
+    form: str
+    operands: Sequence[Operand]
+
+    def told(self) -> Derivation:
+        """How it came out."""
+        formula = self.form.format(*(each.text for each in self.operands))
+        return Derivation(formula, tuple(sorted({each.cell for each in self.operands})))
+
+
+def single(operand: Operand) -> Result:
+    """A number as it is."""
+    return Result(abs(operand.value), "{}", [operand])
+
+
+def total_of(group: Group) -> Result:
+    """The sum of a column or row."""
+    form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
+    operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
+    return Result(abs(group.total), form, operands)
+
+
 def read(outputs: Iterable[tuple[int, str, Callable[[Decimal], bool]]]) -> Iterator[Shown]:
     """The numbers of outputs, by rows and columns; in the end, those that stand alone in their outputs.
 

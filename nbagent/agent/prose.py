@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection
+from decimal import Decimal
 
 from nbagent.agent.numerals import SPACED, in_digits, numerals
 from nbagent.core.syntax import UNREADABLE, parse
@@ -95,6 +96,37 @@ _CHANGED = re.compile(
 )
 """A verb that says that something rose or fell, and right behind it from which number to which."""
 _YEAR_ALONE = re.compile(_YEAR)
+
+
+_LOOKED = (
+    r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
+    r"[Bb]is)"
+)
+_BOUNDED = re.compile(
+    rf"\b({_YEAR})\s?(?:[-\u2013]|to|until|till|through|bis)\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})"
+)
+"""A year in, from or to which something is looked at."""
+_RANGED = re.compile(r"(?<![\w.,])(\d{1,6})\s?(?:[-\u2013]|to|until|till|through|bis)\s?(\d{1,6})(?![\w%]|[.,]\d|\s%)")
+"""The first and the last of what an answer covers."""
+_LIMITED = re.compile(
+    r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
+    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
+    r"(?!\w|[.,]\d|\s?(?:%|per ?cent|Prozent))"
+)
+"""A limit beyond which something is looked at; a share is more often a result."""
+_BETWEEN = re.compile(r"\b(?:[Bb]etween|[Zz]wischen)\s(\d{1,9})\s(?:and|und)\s(\d{1,9})(?![\w%]|[.,]\d|\s%)")
+_REPEATED = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
+)
+"""How often something was drawn again."""
+
+
+def limits(answer: str) -> tuple[set[Decimal], set[Decimal]]:
+    """The numbers from or to which an answer says that it looks, or how often it draws; and those of all its ranges."""
+    pairs = [*_BOUNDED.findall(answer), *_BETWEEN.findall(answer), *((each,) for each in _LIMITED.findall(answer))]
+    bounded = {Decimal(each) for pair in pairs for each in pair if each}
+    bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer)}
+    return bounded, bounded | {Decimal(each) for pair in _RANGED.findall(answer) for each in pair}
 
 
 def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:

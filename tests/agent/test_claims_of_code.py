@@ -449,8 +449,8 @@ def test_names_ranges_and_labels_in_code_make_no_number_of_data_up(output: str, 
         ("12 2008", "import io\nprint(pd.read_csv(io.StringIO(f'a,b\\n{len(df)},2008')))"),
         (
             "2008 12",
-            "df = pd.read_csv('a')\ndf['u'] = df['u'].replace({'u': 'until 2008'}).replace({'until ': ''}, regex=True)\n"
-            "print(df.groupby('u').size())",
+            "df = pd.read_csv('a')\ndf['u'] = df['u'].replace({'u': 'until 2008'})\n"
+            "print(df['u'].replace({'until ': ''}, regex=True))",
         ),
         ("0 a 2008 12", "print(pd.melt(pd.DataFrame({'a': [2008]})), df.height)"),
         ("2008 12", "print(df.reindex(range(2008, 2009)))"),

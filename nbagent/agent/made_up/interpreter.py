@@ -15,7 +15,8 @@ from nbagent.agent.made_up.calls import Calls
 from nbagent.agent.made_up.computing import FAILS
 from nbagent.agent.made_up.containers import FUNCTIONS, METHODS
 from nbagent.agent.made_up.scopes import CODED, GLOBAL, NOTHING, Function
-from nbagent.agent.made_up.values import DATA, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, made
+from nbagent.agent.made_up.values import DATA, NOWHERE, VAGUE, Value, made
+from nbagent.agent.made_up.vocabulary import LIBRARIES, PURE_MODULES
 from nbagent.core.syntax import UNREADABLE
 
 

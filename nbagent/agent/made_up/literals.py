@@ -17,8 +17,9 @@ from functools import cached_property
 from typing import Any
 
 from nbagent.agent.made_up.interpreter import Interpreter
-from nbagent.agent.made_up.scopes import AGAIN, TooLongError
+from nbagent.agent.made_up.scopes import AGAIN
 from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
+from nbagent.agent.made_up.steps import TooLongError
 from nbagent.agent.made_up.values import CODE, CUT, DATA, NOWHERE, TOLD, VAGUE, Value, queried
 from nbagent.agent.names import MAGICS, MAX_CODE, recent, reused
 from nbagent.agent.numerals import numerals, ways

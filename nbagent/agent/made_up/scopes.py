@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent.made_up.computing import FAILS, MOST, size
+from nbagent.agent.made_up.computing import FAILS
+from nbagent.agent.made_up.steps import Steps
 from nbagent.agent.made_up.values import (
     CODE,
     CUT,
@@ -21,13 +22,8 @@ from nbagent.agent.made_up.values import (
     TOLD,
     VAGUE,
     Value,
-    is_large,
-    joined,
-    looked_for,
     queried,
-    reading,
     told_apart,
-    vague,
 )
 
 NOTHING = Value((), frozenset((DATA,)))
@@ -44,10 +40,6 @@ GLOBAL = "global "
 """Under this name, a function's scope has the names that are global in it."""
 
 
-class TooLongError(Exception):
-    """Code takes too many steps to be read."""
-
-
 @dataclass(frozen=True)
 class Function:
     """A function or a class of the code, perhaps with the object whose method it is."""
@@ -58,7 +50,7 @@ class Function:
     self: Value | None = None
 
 
-class Scopes(ABC):
+class Scopes(Steps, ABC):
     """What names mean, and what was done with values.
 
     Args:
@@ -72,7 +64,6 @@ class Scopes(ABC):
         bounds: The constants with which data is compared.
         tables: The texts by which tables were read: names of files, sheets and columns.
         saved: What may be read again from somewhere.
-        left: The steps that may still be taken in a cell.
     """
 
     def __init__(self, source_of: Callable[[Any], frozenset[str]]) -> None:
@@ -94,7 +85,8 @@ class Scopes(ABC):
 
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
-        self.left, self._unrolled, self._paid = steps, _UNROLLED, 0
+        self.begin_steps(steps)
+        self._unrolled = _UNROLLED
         self._scope = ChainMap(self._scope.maps[-1])
         self._under: list[Value] = []
         self._loops = self._calls = self._unstated = self._told = 0
@@ -102,7 +94,6 @@ class Scopes(ABC):
         self._raised: list[Value] = []
         self._begun = ""
         self._constants: dict[Any, frozenset[str]] = {}
-        self._looked: set[Any] = set()
         self.shown: dict[Any, tuple[Value, int]] = {}
         self.stated: dict[Any, tuple[Value, int]] = {}
         self._waiting: dict[int, Value] = {}
@@ -274,76 +265,6 @@ class Scopes(ABC):
             self._again = len(self.saved), self.vague(*texts)
         return self._again[1]
 
-    def _sources(self, values: Iterable[Value]) -> frozenset[str]:
-        """From where any of several values comes."""
-        return NOWHERE.union(*(leaf.sources for leaf in self.leaves(values)))
-
-    def leaves(self, values: Iterable[Value], *, read: bool = False) -> list[Value]:
-        """The values in several ones that have no others in them; steps are taken as they are many and long.
-
-        Args:
-            values: The values.
-            read: Whether all numbers in them will be looked for.
-        """
-        seen: set[int] = set()
-        found: list[Value] = []
-        for each in values:
-            found += each.leaves(seen, pay=self.pay) if each.parts is not None else (each,)
-        long = sum(len(one) for leaf in found for one in leaf.constants if isinstance(one, str | bytes))
-        names = sum(len(leaf.sources) for leaf in found)
-        self._spend(len(found) + len(seen) + names // 2 + long // 50)
-        for leaf in found if read else ():
-            for one in leaf.constants:
-                self._look(one, leaf.sources)
-        return found
-
-    def _look(self, constant: Any, sources: frozenset[str] = NOWHERE) -> None:
-        """Take the steps for looking for the numbers in a constant: once in a cell, and one for each further time."""
-        self.pay(1)
-        if (key := (type(constant), told_apart(constant), sources)) not in self._looked:
-            self._looked.add(key)
-            self._spend(looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
-            self.pay(2 + reading(constant))
-
-    def _count(self, counts: dict[Any, tuple[Value, int]], values: Iterable[Value], times: int = 1) -> None:
-        """Count the constants of values, of which the numbers will be looked for."""
-        for key, value in (each for leaf in self.leaves(values, read=True) for each in leaf.singly()):
-            counts[key] = value, counts.get(key, (value, 0))[1] + times
-
-    def joined(self, *values: Value, sources: frozenset[str] = NOWHERE) -> Value:
-        """What is one of several values, or made of them in a way that isn't known."""
-        return joined(*self.leaves(values), sources=sources)
-
-    def vague(self, *values: Value) -> Value:
-        """What is made of constants in a way that isn't known: any of them, or all of them together."""
-        whole = vague(*self.leaves(values))
-        self.pay(sum(len(each) for each in whole.constants[:3] if isinstance(each, str)) // 20)
-        return whole
-
-    def plain(self, value: Value) -> Any:
-        """The one constant that a value is; raises a ValueError if it is none, or not known, or too large."""
-        room = [MOST]
-        try:
-            return value.plain(room)
-        finally:
-            self._spend((MOST - room[0]) // 2)
-
-    def key_of(self, value: Value) -> Any:
-        """What a value is as a key, if it is no large number; raises what `plain` raises, or a TypeError."""
-        key = self.plain(value)
-        if is_large(key):
-            raise ValueError("among others with the same hash it would take long to find")
-        key = tuple(key) if isinstance(key, list) else key
-        hash(key)
-        return key
-
-    def kept(self, constant: Any) -> Any:
-        """A constant that was computed; steps are taken as it is long, so that what is kept grows no faster."""
-        is_text = isinstance(constant, str | bytes)
-        self._spend(0 if isinstance(constant, range) else len(constant) // 20 if is_text else size(constant) // 2)
-        self.pay(0 if is_text or isinstance(constant, range) else size(constant))
-        return constant
-
     def _source(self, constant: Any) -> frozenset[str]:
         """From where a constant comes; its numbers are looked for once in a cell."""
         key = type(constant), told_apart(constant)
@@ -351,19 +272,3 @@ class Scopes(ABC):
             self._look(constant)
             self._constants[key] = self._source_of(constant)
         return self._constants[key]
-
-    def _spend(self, steps: int = 1) -> None:
-        """Take steps; raises a TooLongError if none are left."""
-        self.left -= steps
-        if self.left < 0:
-            raise TooLongError
-
-    def pay(self, steps: int) -> None:
-        """Take steps for what is made or kept, as these are many and long: in loops, only those of reading count."""
-        self._paid += steps
-        self._spend(steps)
-
-    @property
-    def _read(self) -> int:
-        """The steps that are left, but for what was paid."""
-        return self.left + self._paid

@@ -27,28 +27,6 @@ Any other source is a variable that was given numbers of `CODE`.
 """
 NOWHERE: Final[frozenset[str]] = frozenset()
 _DATA, _CUT_DATA = frozenset((DATA,)), frozenset((DATA, CUT))
-PURE_MODULES = frozenset(
-    "math cmath statistics json datetime decimal fractions itertools functools operator collections re string textwrap "
-    "calendar copy ast base64 struct io types typing enum dataclasses binascii codecs zlib html urllib pprint "
-    "time locale".split()
-)
-"""Modules that make nothing but constants of constants."""
-LIBRARIES = frozenset(
-    "numpy pandas polars matplotlib scipy sklearn statsmodels duckdb seaborn sqlite3 plotly pyarrow os sys random "
-    "pathlib importlib subprocess logging warnings csv pickle glob shutil tempfile uuid secrets inspect builtins "
-    "IPython".split()
-)
-"""Other modules that no cell has written."""
-MAKES = frozenset(
-    "DataFrame LazyFrame Series array asarray Index from_dict from_records from_dicts dumps full zeros ones arange "
-    "linspace float64 float32 int64 int32 add sum prod mean median max min dot concat Timestamp Timedelta date_range "
-    "to_datetime to_timedelta Markdown HTML Path".split()
-)
-"""What of other modules makes constants of constants too."""
-LISTS = frozenset(
-    "DataFrame LazyFrame Series array asarray Index from_dict from_dicts from_records Markdown HTML".split()
-)
-"""Those that hold what they are given as it is."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
 _SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
