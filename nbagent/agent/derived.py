@@ -238,9 +238,6 @@ class _Claim:
             for two in (exact, [each._replace(number=number) for each, (_, number) in zip(exact, pair, strict=True)]):
                 if len(two) == 2:
                     yield from self._of_two(*two)
-            first, last = (exact[0].number, exact[1].number) if len(exact) == 2 else (self._number,) * 2
-            if is_unit_of_years(self._unit) and is_year(first) and is_year(last):
-                yield Result(float(abs(last.value - first.value)) + 1, "{} − {} + 1", exact[::-1])
         for _, number in [*before[-1:], *after[:1]]:
             whole = float(number.percent)
             if self._number.percent == number.percent > 1:
@@ -307,6 +304,8 @@ class _Claim:
             if high and self._number.value < 1:
                 yield Result(low / high, "{} / {}", [small, large])
         if whole == 1 and one.number.percent == other.number.percent:
+            if is_unit_of_years(self._unit) and is_year(one.number) and is_year(other.number):
+                yield Result(high - low + 1, "{} − {} + 1", [large, small])
             if DIFFERENCE in self._asked:
                 yield Result(abs(large.value - small.value), "{} − {}", [large, small])
             if SUM in self._asked:
@@ -316,11 +315,9 @@ class _Claim:
 
     def _of_all(self, group: Group) -> Iterator[Result]:
         """What comes out of a whole column or row."""
-        if self._number.percent > 1 or RATIO in self._asked:
+        if self._number.percent > 1 or RATIO in self._asked or not group.are_alike:
             return
         total = total_of(group)
-        if not group.are_alike:
-            return
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:

@@ -32,11 +32,9 @@ from nbagent.agent.made_up.vocabulary import (
     CUTS,
     DRAWS,
     FILES,
-    FILLS,
     LISTS,
     MAKES,
     NAMES,
-    PARTS,
     PASSES_ON,
     PURE_MODULES,
     READS,
@@ -88,14 +86,10 @@ class Calls(Expressions):
         path = called.code or name
         self.pay(len(path) // 8)
         name = path.rpartition(".")[2]
-        if name in PARTS and getattr(getattr(node.func, "value", None), "attr", "") == "str":
-            name = "slice"
         if name in SHOWS and SHOWING.match(path):
             return self._shows(name, receiver, values, named)
         if receiver is None or called.code:
             return self.call_named(path, values, named, [called] if called.constants else [])
-        if name in FILLS and DATA in receiver.sources and receiver.parts is None:
-            self._put(node.func, receiver, NOTHING, self.joined(*values, *named.values()))
         return self._call_method(receiver, name, values, named)
 
     def _shows(self, name: str, receiver: Value | None, values: list[Value], named: Named) -> Value:
@@ -167,7 +161,7 @@ class Calls(Expressions):
             if receiver.sources or receiver.parts or receiver.constants:
                 self._save([receiver, *given] if SAVES.search(name) else [])
                 found = self.vague(receiver, *given)
-                is_cut = self._cuts(name, [receiver], values, named)
+                is_cut = self._cuts(name, values, named)
                 return Value(found.constants, found.sources | {CUT}, found.parts) if is_cut else found
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
@@ -217,7 +211,7 @@ class Calls(Expressions):
         has_texts = any(isinstance(one, str) for each in handed for one in each.constants)
         is_said = is_constant and has_texts and name != "lit"
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
-        is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values, named)
+        is_cut = CUT in self._sources(by) or self._cuts(name, values, named)
         sources = self._sources(parts) | {DATA} | ({CUT} if is_cut else NOWHERE)
         parts += by if not READS.search(name) or not self.saved else [*by, self._readable()]
         is_cut = is_cut and any(isinstance(one, str) for each in parts for one in each.constants)
@@ -231,10 +225,9 @@ class Calls(Expressions):
             DATA in leaf.sources or any(not isinstance(each, str | bool) for each in leaf.constants) for leaf in leaves
         )
 
-    def _cuts(self, name: str, receivers: Sequence[Value], values: Sequence[Value], named: Named) -> bool:
+    @staticmethod
+    def _cuts(name: str, values: Sequence[Value], named: Named) -> bool:
         """Whether a call may make other texts of parts of the data's."""
-        if name == "join":  # of characters, and not of tables
-            return any(isinstance(one, str) for each in receivers if DATA not in each.sources for one in each.constants)
         if not CUTS.search(name) or ("strip" in name and not values):
             return False
         if name in RENAMES and values and isinstance(values[0].parts, dict):
@@ -272,9 +265,6 @@ class Calls(Expressions):
             self._returned.pop()
             self._scope, self._under = outer, under
             self._calls -= 1
-        if any(each.code == "yield" for each in found):
-            self.pay(sum(len(each.parts) for each in found if isinstance(each.parts, list)))
-            return Value(parts=[item for each in found if isinstance(each.parts, list) for item in each.parts])
         return found[0] if len(found) == 1 else self.joined(*found)
 
     def _take(self, function: Function, values: Sequence[Value], named: Named) -> None:

@@ -111,7 +111,7 @@ class Expressions(Scopes):
             case ast.Yield(value=inner) | ast.YieldFrom(value=inner):
                 value = self.eval(inner) if inner else Value()
                 if self._returned:
-                    self._returned[-1].append(Value((), NOWHERE, [self._beneath(value)], "yield"))
+                    self._returned[-1].append(self._beneath(value))
                 return NOTHING
         return Value()
 

@@ -53,8 +53,6 @@ CUTS = re.compile(
     r"eval|decode|reverse"
 )
 """Names of what may make another text of a part of one."""
-PARTS = frozenset(("head", "tail", "get"))
-"""Names of what does so with texts, and chooses rows of tables."""
 TAKES_OFF = re.compile(r"sub$|strip|remove|replace")
 """Names of what leaves a text whole but for what it takes off it."""
 CLEANS = re.compile(r"(?:[^\w\\[\]()|*+?.{}^$-]|\\s\+?|\\?[.$])*")
@@ -69,7 +67,5 @@ FILES = re.compile(r"read|open|scan|load(?!s)")
 """Names of what writes and reads, of what is told how many or which share it gives, and of what reads files."""
 TABLES = re.compile(r"(?:read|scan)_")
 """Names of what reads tables, and fails if there is none of the name that it is given."""
-FILLS = frozenset("insert append add extend fill update setdefault".split())
-"""Calls that put into a value what they are given."""
 DRAWS = frozenset("randint randrange uniform gauss triangular integers choice getrandbits randbits".split())
 """What draws one number by chance, if it isn't given how many."""
