@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
 from nbagent.agent.operands import Derivation, Group, Operand, Result, Shown, is_year, phrases_of, single, total_of
-from nbagent.agent.prose import contradicts_itself
+from nbagent.agent.prose import NEAR, contradicts_itself, sentences
 from nbagent.agent.units import converted, is_unit_of_years, spans, unit_of
 
 T = TypeVar("T")
@@ -31,14 +31,15 @@ AROUND = 3
 """By which factor numbers of about the same size are smaller or larger."""
 MAX_STATED = 8
 """Numbers of a sentence that are added up."""
-_SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
-_ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
-"""The begin of an item or a row, for which the words before the first of them hold, too."""
 _RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
 """Behind a number that may be a ratio."""
 _VARIES = re.compile(r"(?:coefficient of variation|Variationskoeffizient|\bCV)(?: is| of| von| beträgt)?:?\s[*_`]*$")
 _FACTOR = re.compile(rf"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$|{_VARIES.pattern}")
 _NOISE = 1e-9
+_SQUARE = re.compile(r"\b[Rr](?:²|2|\^2)\s?[=:]?\s?[*_`]*$")
+_FIRST = {"two": 2, "three": 3, "four": 4, "five": 5, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
+_FIRST_OF = re.compile(rf"\b(?:first|top|leading|largest|biggest|ersten|größten) ({'|'.join(_FIRST)})\b")
+"""So many at the begin of a column."""
 _LIMIT = re.compile(
     r"\b(?:(?P<above>more than|over|above|at least|mehr als|über|mindestens)|(?:less|fewer) than|under|below|at most|"
     r"weniger als|unter|höchstens)\s[*_`$€£]*$",
@@ -50,8 +51,6 @@ _EXTREMES = (
     re.compile(r"\b(?:small|low|least|min|fewest|short|worst|bottom|kleinst|niedrigst|wenigst)"),
 )
 """Words for the largest and the smallest number of a column."""
-NEAR = 400
-"""Characters before and behind a number in which its sentence is read."""
 MAX_SENTENCES = 2_000
 """Sentences with numbers that are read."""
 MAX_GROUP, MAX_NAMED = 60, 12
@@ -123,7 +122,7 @@ def derived(
     budget = iter(range(MAX_TRIED))
     tried = Counter[str]()
     chances: dict[str, float] = {}
-    for sentence, lead in itertools.islice(_sentences(prose), MAX_SENTENCES):
+    for sentence, lead in itertools.islice(sentences(prose), MAX_SENTENCES):
         numbers = quantities(sentence)
         texts = [readings[0].text for readings in numbers]
         if missing.isdisjoint(texts):
@@ -175,19 +174,6 @@ def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dic
     return {text: how for text, how in found.items() if chances[text] * len(chances) <= CHANCE}
 
 
-def _sentences(prose: str) -> Iterator[tuple[str, str]]:
-    """The sentences with digits, and before items and rows what is said of all of them."""
-    lead, is_item = "", False
-    for sentence in _SENTENCE.split(prose):
-        was_item, is_item = is_item, _ITEM.match(sentence) is not None
-        if not is_item and sentence.strip():
-            lead = sentence[-NEAR:]
-        elif is_item and not was_item:
-            lead += f" {sentence[:NEAR]}"  # the header of a table
-        if any(map(str.isdigit, sentence)):
-            yield sentence, lead if is_item else ""
-
-
 def _first(search: _Search, levels: Iterable[Iterable[Result]], budget: Iterator[int], chance: float) -> Result | None:
     """The first result that is the number, if so little was tried by then that this is hardly chance."""
     for level in levels:
@@ -214,6 +200,8 @@ class _Claim:
         self._extremes = [at for at, words in enumerate(_EXTREMES) if words.search(said)]
         is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-40:]) is not None
         self._phrases |= {"std", "mean"} if _VARIES.search(before[-40:]) else set()
+        self._is_square, self._beside = _SQUARE.search(before[-20:]) is not None, list[Operand]()
+        self._first = _FIRST[found[1]] if (found := _FIRST_OF.search(said)) else 0
         self._unit = unit or unit_of(text, after)
         if self._number.percent > 1:
             asked = {what for what in (SHARE, UP, DOWN, POINTS) if _WORDED[what].search(said)}
@@ -233,11 +221,14 @@ class _Claim:
         """What comes out of the numbers that the sentence states: the nearest two, the nearest share, all of them."""
         behind = bisect.bisect([here for here, _ in operands], at)
         before, after = operands[max(0, behind - 2) : behind], operands[behind : behind + 2]
+        self._beside = [stated[number.text] for _, number in [*before[-1:], *after[:1]]]
         for pair in (before, after, [*before[-1:], *after[:1]]):
             exact = [stated[number.text] for _, number in pair]
             for two in (exact, [each._replace(number=number) for each, (_, number) in zip(exact, pair, strict=True)]):
                 if len(two) == 2:
                     yield from self._of_two(*two)
+        if self._is_square:
+            yield from (Result(each.value**2, "{}²", [each]) for each in self._beside)
         for _, number in [*before[-1:], *after[:1]]:
             whole = float(number.percent)
             if self._number.percent == number.percent > 1:
@@ -250,16 +241,19 @@ class _Claim:
 
     def named(self, shown: Shown) -> Iterator[Result]:
         """What comes out of the numbers of one output whose rows the sentence names."""
-        for group in shown.groups if self._extremes else shown.naming(self._phrases):
+        for group in shown.groups if self._extremes or self._first else shown.naming(self._phrases):
             extremes = [group.extremes[at] for at in self._extremes]
             named = list(dict.fromkeys([*group.named(self._phrases), *extremes]))[:MAX_NAMED]
-            if not 0 < len(named) < len(group.operands) + (len(group.operands) == 2):
+            if not self._first and not 0 < len(named) < len(group.operands) + (len(group.operands) == 2):
                 continue
-            for one, other in itertools.combinations(named, 2):
+            for one, other in [*itertools.combinations(named, 2), *itertools.product(named, self._beside)]:
                 yield from self._of_two(one, other)
             yield from self._parts([*map(single, named), *([total_of(Group(named))] if len(named) > 1 else [])], group)
             if len(named) > 2:
                 yield from self._of_all(Group(named))
+            if 1 < self._first < len(group.operands) and group.are_alike:
+                yield from self._parts([total_of(Group(group.operands[: self._first]))], group)
+                yield total_of(Group(group.operands[: self._first]))
         if UNIT in self._asked:
             for each in {each for group in shown.naming(self._phrases) for each in group.named(self._phrases)}:
                 yield from self._in_units(each)

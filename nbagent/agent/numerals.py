@@ -171,6 +171,8 @@ def findable(value: Decimal) -> Decimal:
 
 
 _LISTED = re.compile(r"(?:\S|^),\d")
+_FIELDS, _THOUSANDS = re.compile(r"[^\s\d],\S|\S,[^\s\d]"), re.compile(r"(?<![\d.,])\d{1,3},\d{3}(?![\d,])")
+"""Commas between fields; and numbers that are none of two fields where no other comma is between such."""
 SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
 """A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
 
@@ -185,7 +187,10 @@ _NEXT = re.compile(
 
 def ways(text: str) -> list[str]:
     """A text as it is; without commas and spaces in or between numbers; with units as names; with years of dates."""
-    found = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
+    found = [text]
+    if _LISTED.search(text):
+        whole = text if _FIELDS.search(text) else _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
+        found.append(whole.replace(",", " "))
     if _NEXT.search(text):
         found.append(_NEXT.sub(" |", text))
     if SPACED.search(text):

@@ -22,6 +22,8 @@ MAX_WORDS = 5
 """Words of such a name."""
 _PARTS = re.compile(r"[^\w\s.&/+-]|\s{2,}|\t")
 """What stands between the names in a row."""
+_NESTED = re.compile(r"""(?=['"][^"'{}]{1,60}['"]:\s?[{\[])|(?<=[}\]])""")
+"""Where what is in a dictionary or a list begins and ends."""
 _WORDS = re.compile(r"\w+")
 _KEY = re.compile(r"""['"]?\s?[:=]\s?['"]?""")
 """Between a number that is a name, and its value."""
@@ -146,7 +148,7 @@ def read(outputs: Iterable[tuple[int, str, Callable[[Decimal], bool]]]) -> Itera
     room, alone = MAX_OPERANDS, list[Operand]()
     for cell, text, counts in itertools.islice(outputs, MAX_OUTPUTS):
         rows: list[list[Operand]] = []
-        for line in text[:MAX_TEXT].splitlines():
+        for line in (part for each in text[:MAX_TEXT].splitlines() for part in _NESTED.split(each)):
             row = _row(line, cell)[:room]
             room -= len(row)
             rows.append(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 
 from nbagent.agent.numerals import SPACED, in_digits, numerals
@@ -13,6 +13,11 @@ from nbagent.core.text import occurrences, plain
 
 MAX_NAME = 255
 """Characters of a file's name."""
+NEAR = 400
+"""Characters before and behind a number in which its sentence is read."""
+_SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
+_ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
+"""The begin of an item or a row, for which the words before the first of them hold, too."""
 
 _FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*+(?P<language>\S*+)[^\n]*+\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
 _INLINE = re.compile(r"`([^`\n]+)`")
@@ -179,6 +184,19 @@ def _is_code(language: str, block: str) -> bool:
     except UNREADABLE:
         return False
     return any(isinstance(each, ast.Assign | ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree))
+
+
+def sentences(prose: str) -> Iterator[tuple[str, str]]:
+    """The sentences with digits, and before items and rows what is said of all of them."""
+    lead, is_item = "", False
+    for sentence in _SENTENCE.split(prose):
+        was_item, is_item = is_item, _ITEM.match(sentence) is not None
+        if not is_item and sentence.strip():
+            lead = sentence[-NEAR:]
+        elif is_item and not was_item:
+            lead += f" {sentence[:NEAR]}"  # the header of a table
+        if any(map(str.isdigit, sentence)):
+            yield sentence, lead if is_item else ""
 
 
 def contradicts_itself(sentence: str) -> bool:

@@ -67,6 +67,7 @@ def converted(value: float, unit: str, *, tens: bool) -> Iterator[tuple[float, s
         elif other != size and (tens or unit == "m³" or math.log10(other / size) % 1):
             form = f"{{}} × {other / size:,.6g}" if other > size else f"{{}} / {size / other:,.6g}"
             yield value * other / size, form
+            yield value * float(f"{other / size:.6g}"), form  # as many digits as people know of it
 
 
 def is_unit_of_years(unit: str) -> bool:

@@ -106,6 +106,7 @@ def test_supported(answer: str, output: str, shown: str) -> None:
         ("189 k€", "188"),
         ("5 %", "5.46"),
         ("3.0 times as many", "3"),
+        ("48 % of them", "Quill  48,491"),
         ("It changed by -3.5.", "3.5"),
         ("5.18 kg", "5076.016"),
         ("5.08 m", "5076.016"),

@@ -29,6 +29,8 @@ TABLE = "North  23.15  512\nSouth  19.40  120\nWest   31.02  377\nEast   27.90  
         ("West (31.02) against East (27.90): 3.12 more.", "3.12 = 31.02 − 27.90 (cell 1)"),
         ("West and North make up 71 % of all rows.", "71 % = (512 + 377) / (512 + … + 244) (cell 1)"),
         ("East is 10 % below West.", "10 % = 1 − 27.90 / 31.02 (cell 1)"),
+        ("The first three have 1,009 rows.", "1,009 = 512 + 120 + 377 (cell 1)"),
+        ("East (244) is 268 behind North.", "268 = 512 − 244 (cell 1)"),
         ("In total 3 of them have more than 200 rows.", "200 = a limit of 3 among 4 from 512 to 244 (cell 1)"),
     ],
 )
@@ -48,6 +50,13 @@ def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
         ("Das sind 32,6 Stunden.", "1957", "32,6 = 1957 / 60"),
         ("The coefficient of variation is 0.53.", "mean 54.68\nstd 29.04\nmin 16.38", "0.53 = 29.04 / 54.68"),
         ("The range is 95.1.", "min     5.2\n10%     7.7\n90%    81.4\nmax   100.3", "95.1 = 100.3 − 5.2"),
+        ("That is 1,019,952 acres.", "412760.4", "1,019,952 = 412760.4 × 2.47105"),
+        ("r = 0.06, so R² = 0.004.", "0.06351", "0.004 = 0.06351²"),
+        (
+            "Faro has 29.9 % of all.",
+            "{'n': 9, 'by': {'Faro': 150, 'Hull': 189, 'Vigo': 163}}",
+            "29.9 % = 150 / (150 + 189 + 163)",
+        ),
         ("From 2007 to 2017 there are 11 years.", "2007 14.5\n2017 19.9", "11 = 2017 − 2007 + 1"),
     ],
 )
