@@ -34,8 +34,8 @@ _KINDS = [
 ]
 _KIND_OF = {name: kind for kind in _KINDS for names in kind for name in names}
 _SIZE_OF = {name: size for kind in _KINDS for names, size in kind.items() for name in names}
-_BEHIND = re.compile(r"[*_`]*[\s-]?(°[CF]|[^\W\d_]+[²³23]?(?:/[sh]\b)?)(?!\w)")
-_GLUED = re.compile(r"°?[^\W\d_]+[²³]?(?:/[sh])?$")
+_BEHIND = re.compile(r"[*_`]*[\s-]?(°[CF]|[^\W\d_]{1,12}[²³23]?(?:/[sh]\b)?)(?!\w)")
+_GLUED = re.compile(r"(?:°|(?<![^\W\d_]))[^\W\d_]{1,12}(?:/[sh])?$")
 _TIME = re.compile(
     r"(?<![\w.,])(\d[\d,]{0,12}(?:\.\d{1,6})?)[\s-]?((?:s|m(?!s\b)|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b[*_`]*"
 )
@@ -108,4 +108,4 @@ def _seconds(part: re.Match[str]) -> int:
 
 def _told(text: str) -> set[str]:
     """A number with a unit of time, as an answer's numbers are written: with the unit or without it."""
-    return {text, *(each[0].text for each in quantities(text)), re.sub(r"[ -]*[a-z]+$", "", text)}
+    return {text, *(each[0].text for each in quantities(text)), re.sub(r"[ -]{0,3}[a-z]{1,12}$", "", text)}
