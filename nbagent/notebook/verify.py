@@ -275,8 +275,7 @@ class Verification:
         if found.is_cut:  # of the rest nothing else is known
             found.differences, found.pictures = then.differences[:MOST], then.pictures
         else:
-            differ = {each.what for each in then.differences}
-            found.differences = [each for each in found.differences if each.what in differ]
+            found.differences = _of_that_day(found.differences, then.differences)
         if len(found.differences) < before:
             found.excused.add("date")
 
@@ -296,6 +295,14 @@ class Verification:
             return ""
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
         return "timing" if seen.is_within else ""
+
+
+def _of_that_day(found: Sequence[Difference], then: Sequence[Difference]) -> list[Difference]:
+    """What differs from a run of the notebook's day too; of a text of which nothing does, what differs from that run."""
+    known = {(each.what, each.where, each.stored) for each in then}
+    kept = [each for each in found if (each.what, each.where, each.stored) in known]
+    others = {each.what for each in found} - {each.what for each in kept}
+    return [*kept, *(each for each in then if each.what in others)]
 
 
 def _is_unexplained(found: Comparison) -> bool:

@@ -246,6 +246,10 @@ print(f"{now:%A %B}", now.day, now.hour, now.date(), dt.date.today() - dt.timede
         path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
         proof = await verified(path)
         assert (proof.result, len(differing(proof))) == (result, result == "differs")
+    cell.metadata["execution"] = {"iopub.execute_input": then.isoformat()}  # where one does, no day is told
+    path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    (found,) = (await verified(path)).cells
+    assert [each.stored for each in found.differences] == ["'bad'"]
 
 
 async def test_processes_that_cells_start_have_other_numbers_in_each_run(tmp_path: Path) -> None:
