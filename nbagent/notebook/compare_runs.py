@@ -23,8 +23,8 @@ from nbagent.notebook.lock_check import is_same_environment
 
 OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
 BY_MACHINE = "it names the machine, the user or the folder of its run, here a sandbox's"
-_OF_SANDBOX = re.compile(r"(?<!\w)(?:sandbox|workspace|tmpfs)(?!\w)")
-"""Its host and user, the folder in which it works, and its file systems."""
+_OF_SANDBOX = re.compile(r"(?<!\w)(?:sandbox|workspace|tmpfs)(?!\w)|\A'(?:opt|kernel|opt/kernel\b.*)'\Z")
+"""Its host and user, the folders in which it works and has its Python, and its file systems."""
 _WRITES = re.compile(r"\s*%%(?:writefile|file)\b")
 SANDBOX_PROCESSES = 100
 """A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
@@ -97,8 +97,12 @@ def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison])
 
 
 def _by_page(found: Difference) -> Difference:
-    """What differs in a widget of another program, which a page may have changed before the notebook was saved."""
-    return found._replace(cause=BY_PAGE) if not found.cause and f", {OF_OTHERS}" in found.what else found
+    """What differs in a widget that a page may have changed before the notebook was saved.
+
+    That is, in one of another program, or in what a page tells an Output widget of its outputs.
+    """
+    is_set = f", {OF_OTHERS}" in found.what or found.stored[1:].startswith("outputs=(")
+    return found._replace(cause=BY_PAGE) if not found.cause and is_set else found
 
 
 def _by_machine(found: Difference) -> Difference:

@@ -206,13 +206,11 @@ class Verification:
         return found
 
     def _may_be_dated(self, cell: DocumentCell, found: Comparison) -> bool:
-        """Whether what differs may follow from the moment, and no further run has shown that it does each time."""
-        if not self._reads[cell.number].clock:
-            # What changes with every run, though the code draws nothing at random, may tell a date in other words.
-            return cell.at is not None and any(each.cause == EVERY_RUN for each in found.differences)
-        if not found.differences:
-            return False
-        return found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
+        """Whether what differs may follow from the clock, and no further run has shown that it is drawn at random."""
+        told = [each for each in found.differences if each.cause in ("", MEASURED, ORDER, EVERY_RUN)]
+        if not self._reads[cell.number].clock:  # libraries time themselves, and tell moments in figures of their own
+            return any(map(_has_digits, told))
+        return bool(told) or found.is_cut or any(SVG in each.what for each in found.differences)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)
@@ -295,6 +293,11 @@ class Verification:
             return ""
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
         return "timing" if seen.is_within else ""
+
+
+def _has_digits(each: Difference) -> bool:
+    """Whether both sides do, as times have, however they are written."""
+    return all(any(map(str.isdecimal, side)) for side in (each.stored, each.fresh))
 
 
 def _of_that_day(found: Sequence[Difference], then: Sequence[Difference]) -> list[Difference]:
