@@ -14,7 +14,7 @@ from nbagent.notebook.compare.masks import INSTALLED, WORKERS, WROTE
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
-from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness
+from nbagent.notebook.compare.texts import BY_CHANCE, ORDER, TWICE, Context, Difference, Strictness
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.compare.widgets import BY_PAGE, OF_OTHERS, Widgets
 from nbagent.notebook.document import Document, DocumentCell
@@ -77,22 +77,25 @@ def _apart(
     return compare(*pairs[0], context, again=[each for _, each in pairs[1:]])
 
 
-def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison]) -> None:
+def name_seed(
+    found: Mapping[int, Comparison], seeded: Mapping[int, Comparison], reads: Mapping[int, Reads]
+) -> None:
     """Name the seed of hashes as the cause of what no run explains, if it also differs between runs with two seeds.
 
     Args:
         found: What differs from runs with one seed.
         seeded: What differs from these and one with another seed.
+        reads: What each cell reads: of one that draws at random, the other runs agreed by chance.
     """
     for number, each in found.items():
-        others = seeded[number]
+        others, why = seeded[number], BY_CHANCE if reads[number].random else OTHER_SEED
         known, drawn = {*others.differences}, {pair.what for pair in others.pictures if pair.again}
         each.differences = [
-            one._replace(cause=OTHER_SEED) if one.cause in ("", ORDER) and one not in known else one
+            one._replace(cause=why) if one.cause in ("", ORDER) and one not in known else one
             for one in each.differences
         ]
         each.pictures = [
-            pair._replace(cause=OTHER_SEED) if pair.what in drawn and not pair.again else pair for pair in each.pictures
+            pair._replace(cause=why) if pair.what in drawn and not pair.again else pair for pair in each.pictures
         ]
 
 

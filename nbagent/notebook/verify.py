@@ -120,7 +120,7 @@ class Verification:
                 # As when a minute has ended since: what a run with the first seed shows by now isn't of the other one.
                 again.append(await self._once_more(fresh))
                 found = await self._compare(fresh, again, dates=True)
-            name_seed(found, others)
+            name_seed(found, others, self._reads)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
