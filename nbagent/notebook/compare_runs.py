@@ -77,9 +77,7 @@ def _apart(
     return compare(*pairs[0], context, again=[each for _, each in pairs[1:]])
 
 
-def name_seed(
-    found: Mapping[int, Comparison], seeded: Mapping[int, Comparison], reads: Mapping[int, Reads]
-) -> None:
+def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison], reads: Mapping[int, Reads]) -> None:
     """Name the seed of hashes as the cause of what no run explains, if it also differs between runs with two seeds.
 
     Args:

@@ -301,7 +301,7 @@ def _has_digits(each: Difference) -> bool:
 
 
 def _of_that_day(found: Sequence[Difference], then: Sequence[Difference]) -> list[Difference]:
-    """What differs from a run of the notebook's day too; of a text of which nothing does, what differs from that run."""
+    """What differs from a run of the notebook's day too; of a text without such, what differs from that run."""
     known = {(each.what, each.where, each.stored) for each in then}
     kept = [each for each in found if (each.what, each.where, each.stored) in known]
     others = {each.what for each in found} - {each.what for each in kept}

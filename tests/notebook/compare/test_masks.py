@@ -22,8 +22,8 @@ from nbagent.notebook.compare.reads import Code
          "980 µs ± 3.1 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)"),
         ("r  TimeitResult  354 μs ± 115 μs per loop <...>7 runs, 1,000 loops each)",
          "r  TimeitResult  88.1 μs ± 1.5 μs per loop <...>7 runs, 10,000 loops each)"),
-        ("<Task pending name='Task-4' coro=<install_missing.<locals>.run() running at /run/nbagent/client_inside.py:145>",
-         "<Task pending name='Task-9' coro=<InteractiveShell.run_cell_async() running at "
+        ("<Task name='Task-4' coro=<install_missing.<locals>.run() running at /run/nbagent/client_inside.py:145>",
+         "<Task name='Task-9' coro=<InteractiveShell.run_cell_async() running at "
          "/opt/lib/python3.11/site-packages/IPython/core/interactiveshell.py:3408>"),
         ("CPU times: user 3 µs, sys: 1 µs, total: 4 µs\nWall time: 5.01 µs",
          "CPU times: user 1.2 s, sys: 0 ns, total: 1.2 s\nWall time: 1min 3s"),
