@@ -16,8 +16,8 @@ _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
 # Numbers, words and repetitions have bounds, so that the time to look for them grows with the text and no faster.
 _TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
 _COUNT = r"[\d,]{1,20}"
-_MEAN = r"(?:\(mean ± std\. dev\. of |<\.\.\.>)"
-"""What stands between; a list of all names leaves it out."""
+_MEAN = rf"(?:\(mean ± std\. dev\. of |<\.\.\.>(?:of )?)(?:{_COUNT})? ?"
+"""What stands between a timing and its runs; a list of all names leaves the middle of it out."""
 # Nothing below takes words of any kind: a notebook could say in them what its cells never showed.
 _BAR = r"[^|\w\n]{0,400}+"
 """A part of a bar. The last + has it give nothing back: a second part beside it would try each share of the signs."""
@@ -59,7 +59,7 @@ BUILT_IN = tuple(
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
         (r"\bIn ?\[\d{1,20}\]", "In [N]"),
-        (rf"{_TIME} ± {_TIME} per loop {_MEAN}{_COUNT} runs?, {_COUNT} loops? each\)", "TIMING"),
+        (rf"{_TIME} ± {_TIME} per loop {_MEAN}runs?, {_COUNT} loops? each\)", "TIMING"),
         (
             r"^The slowest run took [\d.,]{1,20} times longer than the fastest\. This could mean that an intermediate "
             r"result is being cached\.\n?",
