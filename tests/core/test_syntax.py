@@ -63,7 +63,7 @@ def test_hostile_code_raises_what_is_unreadable(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "letters", ["a" + "\u0301" * 10_000 + "\uff9e" * 10_000, ("a" + "\u0301" * 150 + "\uff9e" * 150) * 300]
+    "letters", ["a" + "\u0301" * 10_000 + "\uff9e" * 10_000, ("a" + "\u0301" * 2_000 + "\uff9e" * 2_000) * 20]
 )
 def test_marks_on_a_letter_are_sorted_in_a_moment(letters: str) -> None:
     """Python sorts them in squared time, in which no other thread runs: 50 KB of a name took 3 s, 340 KB minutes."""
@@ -72,7 +72,7 @@ def test_marks_on_a_letter_are_sorted_in_a_moment(letters: str) -> None:
         with contextlib.suppress(SyntaxError):
             syntax.parse(code)
         syntax.compiles(code)
-    assert time.process_time() - started < 1.5
+    assert time.process_time() - started < 3
 
 
 def test_marks_in_text_are_read() -> None:

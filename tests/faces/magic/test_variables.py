@@ -294,13 +294,15 @@ def test_columns_share_no_bytes(kind: str, tmp_path: Path) -> None:
     content = (tmp_path / "a").read_bytes()
     assert len(unpack("polars.DataFrame", tmp_path / "a").columns) == 1 + many
     # Where the bytes of a value are in the batch, and how many; then the places of the value in them.
-    at = next(at for at in range(0, len(content), 8) if struct.unpack_from("<q", content, at + 8)[0] == long)
+    at = next(at for at in range(0, len(content), 8) if struct.unpack_from("<qq", content, at) == (8, long))
     shared = content[at : at + 16]
     for each in range(many):
         short = at + 48 * (each + 1)
         assert struct.unpack_from("<q", content, short + 8)[0] == 3
         content = content[:short] + shared + content[short + 16 :]
-    (tmp_path / "a").write_bytes(content.replace(struct.pack("<2i", 0, 3), struct.pack("<2i", 0, long)))
+    head, body = content.split(b"x" * long)
+    ends = [struct.pack("<2i", 0, each) for each in (3, long)]
+    (tmp_path / "a").write_bytes(head + b"x" * long + body.replace(*ends, many))
     with pytest.raises(DataError, match="more than it has"):
         unpack(kind, tmp_path / "a")
 
