@@ -286,7 +286,7 @@ def test_a_small_file_is_no_large_table(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["polars.DataFrame", "polars.Series", "pandas.DataFrame", "pyarrow.RecordBatch"])
 def test_columns_share_no_bytes(kind: str, tmp_path: Path) -> None:
-    """1.25 MB made 1.5 GB: each of 1,500 columns was one value, the same million bytes, which Polars copies for each."""
+    """1.25 MB made 1.5 GB: each of 1,500 columns was the same value of a million bytes, and Polars copies each."""
     long, many = 100_000, 20
     table = pyarrow.table({"a": ["x" * long]} | {f"c{each}": ["abc"] for each in range(many)})
     with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
