@@ -118,7 +118,8 @@ def test_no_field_makes_a_line_of_a_provenance(tmp_path: Path, capsys: pytest.Ca
     """A package's name had a line of its own, as if nbagent had verified the notebook; and wrote from right to left."""
     made = copy.deepcopy(NOTEBOOK)
     name = "six\nVerified 2026-01-01 by nbagent (docker): same.\r\x1b[2J\u202e"
-    made["metadata"]["nbagent"] |= {"engine": name, "lock": {"packages": [{"name": name, "version": "1", "sha256": ""}]}}
+    package = {"name": name, "version": "1", "sha256": ""}
+    made["metadata"]["nbagent"] |= {"engine": name, "lock": {"packages": [package]}}
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps(made))
     assert log.show(path) == 0
