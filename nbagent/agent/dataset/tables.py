@@ -16,7 +16,7 @@ from nbagent.agent.dataset.read_calls import call_lines
 from nbagent.agent.dataset.text_forms import NAME, VALUE, clipped, plain, quote, size_of, times
 from nbagent.agent.dataset.words import asked_values, common, words
 from nbagent.core.text import share
-from nbagent.kernel.profile import Column
+from nbagent.kernel.profile import LEADING_ZEROS, Column
 
 NOTE = 300
 """Characters of a note."""
