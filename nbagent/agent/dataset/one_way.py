@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from nbagent.kernel.profile import Column, FileProfile, Table
 
-GROUPED = "written with thousands points"
-"""The form of a column whose call takes the points out, as `read_calls_inside.py` names it."""
+GROUPED = "written with thousands points", "written with thousands blanks"
+"""The forms of columns whose call takes points or blanks out, as `read_calls_inside.py` names them."""
 QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 NULLS = re.compile(rf", null_values=\[{QUOTED.pattern}(?:, {QUOTED.pattern})*\]")
 """The words that a call reads as null."""
-_CONVERTS = re.compile(r", schema_overrides=\{[^{}]*\}|\.with_columns\(.*\)$")
+_CONVERTS = re.compile(r", schema_overrides=\{[^{}]*\}|, infer_schema_length=None|\.with_columns\(.*\)$")
 """What a call has in it by which it takes points out."""
 
 
@@ -28,6 +28,7 @@ def read_in_one_way(tables: Sequence[tuple[FileProfile, Table]]) -> None:
         return
     file, like = known
     bare, types = _bare(file, like), {each.name: each.dtype for each in like.columns}
+    forms = {each.name: each.form for each in like.columns}
     words = {word[1:-1] for found in NULLS.finditer(like.call) for word in QUOTED.findall(found[0])}
     for other, table in there:
         columns = {each.name: each for each in table.columns}
@@ -42,7 +43,7 @@ def read_in_one_way(tables: Sequence[tuple[FileProfile, Table]]) -> None:
             for each in texts:
                 each.dtype, each.others = "Int64", {word: each.values[word] for word in words & each.values.keys()}
             for each in plain:
-                each.dtype, each.form = "Int64", GROUPED
+                each.dtype, each.form = "Int64", forms[each.name]
                 each.low, each.high = each.pointed or (each.low, each.high)
 
 
@@ -52,7 +53,7 @@ def _has_numbers(column: Column, words: Collection[str]) -> bool:
 
 
 def _grouped(table: Table) -> list[str]:
-    return [each.name for each in table.columns if each.form == GROUPED]
+    return [each.name for each in table.columns if each.form in GROUPED]
 
 
 def _bare(file: FileProfile, table: Table) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from nbagent.kernel.inside.value_forms_inside import (
+    BLANKS,
     DATES,
     DECIMAL_COMMAS,
     DOUBTFUL_COMMAS,
@@ -22,6 +23,7 @@ from nbagent.kernel.inside.value_forms_inside import (
     NEGATIVES,
     POINTED,
     SENTINEL,
+    THOUSANDS_BLANKS,
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
     TIME,
@@ -39,7 +41,7 @@ KEPT_HASHES = 262_144
 """Hashes of different values that are kept of a column; beyond, only each second one is kept, then each fourth, …"""
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
-WRITTEN = THOUSANDS_COMMAS, DOUBTFUL_COMMAS, DECIMAL_COMMAS, THOUSANDS_POINTS
+WRITTEN = THOUSANDS_COMMAS, DOUBTFUL_COMMAS, DECIMAL_COMMAS, THOUSANDS_POINTS, THOUSANDS_BLANKS
 """Forms of numbers whose commas or points no parser takes as they are."""
 TOP = 20
 """The most frequent values of a piece that are remembered."""
@@ -240,7 +242,7 @@ class ColumnValues:
                 pointed = bool(found.filter(fits).str.contains(".", literal=True).any())
                 self.is_grouped |= pointed and dropped == "."
                 self.is_parted |= (pointed and dropped == ",") or form == DECIMAL_COMMAS
-                plain = found.filter(fits).str.replace_all(dropped, "", literal=True)
+                plain = found.filter(fits).str.replace_all(dropped, "", literal=True).str.replace_all(BLANKS, "")
                 self._write(form, plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
                 self.doubtful += int(fits.sum()) if form == DOUBTFUL_COMMAS else 0
             elif form == NEGATIVES:

@@ -18,8 +18,10 @@ from nbagent.kernel.inside.column_values_inside import MAX_ROWS, WRITTEN, Column
 from nbagent.kernel.inside.value_forms_inside import (
     DECIMAL_COMMAS,
     DOUBTFUL_COMMAS,
+    FAULTS,
     POINTED,
     SENTINELS,
+    THOUSANDS_BLANKS,
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
     UNIT,
@@ -72,7 +74,7 @@ class Tally(ColumnValues):
         count = self.numbers + sum(self.forms[form] for form in written) + sum(self.words().values())
         if not written or count < self.filled or self.zeros:
             return ""
-        if DOUBTFUL_COMMAS in written or THOUSANDS_COMMAS in written:
+        if not written.isdisjoint((DOUBTFUL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_BLANKS)):
             return written.pop() if len(written) == 1 else ""
         return "" if self.fractions else DECIMAL_COMMAS if DECIMAL_COMMAS in written else THOUSANDS_POINTS
 
@@ -138,6 +140,11 @@ class Tally(ColumnValues):
                 return dtype
         return "String"
 
+    def absent(self) -> Counter[str]:
+        """The words that mean a missing value."""
+        are_texts = 2 * self.numbers < self.filled
+        return Counter({w: n for w, n in self.missing.items() if not (are_texts and w.lower() in FAULTS)})
+
     def codes(self) -> dict[str, int]:
         """The words that usually mean a missing value, but are of the shape of all values, which are codes."""
         if not self.are_codes or 10 * self.numbers > self.filled or len(self.hashes) << self.level < CODES:
@@ -154,7 +161,7 @@ class Tally(ColumnValues):
             "name": brief(self.name),
             "dtype": brief(dtype),
             "empty": self.empty,
-            "missing": dict(self.missing.most_common(OTHERS)),
+            "missing": dict(self.absent().most_common(OTHERS)),
             "distinct": distinct,
             "about": self.level > 0,
             "sample": [shown(each, dtype) for each in self.sample],

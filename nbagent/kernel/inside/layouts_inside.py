@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -162,18 +163,23 @@ def _by_gaps(
     names = [each or f"column_{at}" for at, each in enumerate(head)] if has_header else []
     names = [each if each not in names[:at] else f"{each} ({at + 1})" for at, each in enumerate(names)]
     names = names or [f"column_{at}" for at in range(len(places))]
+    import pandas as pd  # type: ignore[import-untyped]
+
     begin = rows[first + heads]
     options = [repr(path), f"colspecs={places!r}", "header=None", f"names={names!r}"]
     options += [f"skiprows={begin}"] if begin else []
     is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
-    options += [f"nrows={last + 1 - first - heads}"] if is_followed else []
     options += [f"encoding={encoding!r}"] if encoding != "utf-8" else []
-    call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}))"
-    import pandas as pd  # type: ignore[import-untyped]
-
-    try:
-        frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
-    except Exception:
+    # The same lines stand below each of a family's files, but not behind as many rows.
+    count, below = last + 1 - first - heads, len(lines) - 1 - rows[last] - (not lines[-1])
+    ways = [f", skipfooter={below}", f", nrows={count}"] if is_followed else [""]
+    frame = None
+    for call in (f"pl.from_pandas(pd.read_fwf({', '.join(options)}{each}))" for each in ways):
+        with suppress(Exception):
+            frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+            if frame.height == count:
+                break
+    if frame is None:
         return {}
     shown = [*range(max(0, begin - 4), begin), *rows[first + heads :][:2]]
     found = profiled([frame], call=call) | {"raw": [lines[at][:RAW_WIDTH] for at in shown]}

@@ -15,7 +15,13 @@ import polars as pl
 from nbagent.kernel.inside.columns_inside import brief, described, tallied
 from nbagent.kernel.inside.table_layout_inside import labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, MIXED, TextTable
-from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_POINTS
+from nbagent.kernel.inside.value_forms_inside import (
+    BLANKS,
+    DECIMAL_COMMAS,
+    THOUSANDS_BLANKS,
+    THOUSANDS_COMMAS,
+    THOUSANDS_POINTS,
+)
 
 TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
@@ -25,6 +31,7 @@ AS_WRITTEN = {
     DECIMAL_COMMAS: "written with decimal commas",
     THOUSANDS_COMMAS: "written with thousands commas",
     THOUSANDS_POINTS: "written with thousands points",
+    THOUSANDS_BLANKS: "written with thousands blanks",
 }
 """The forms of columns that a call reads as the numbers which they are."""
 _DECODED = (
@@ -104,7 +111,9 @@ def _conversion(columns: list[dict[str, Any]], others: list[str] | None = None) 
     parts: dict[str, list[str]] = {}
     for each in columns:
         how = ".str.strip_chars()" if each.get("padded") else ""
-        if each["form"] != DECIMAL_COMMAS or each.get("grouped"):
+        if each["form"] == THOUSANDS_BLANKS:
+            how += f".str.replace_all({BLANKS!r}, '')"
+        elif each["form"] != DECIMAL_COMMAS or each.get("grouped"):
             how += f".str.replace_all({',' if each['form'] == THOUSANDS_COMMAS else '.'!r}, '', literal=True)"
         how += ".str.replace(',', '.', literal=True)" if each["form"] == DECIMAL_COMMAS else ""
         parts.setdefault(f"{how}.cast(pl.{each['written']})", []).append(repr(each["name"]))

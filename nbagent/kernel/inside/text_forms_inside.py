@@ -229,7 +229,7 @@ def _separator(lines: list[str], *, named: str = "") -> str:
         return named
     without = [line for line in sample if not line.startswith(COMMENTS)]
     sample = without if len(without) >= LEAST_ROWS else sample
-    for each in ",;\t|:":
+    for each in ",;\t|^:":
         if each == ":" and (scored[0] >= 0.5 or any(map(_OTHER_COLON.search, sample))):
             break
         try:
