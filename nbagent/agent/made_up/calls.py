@@ -195,6 +195,11 @@ class Calls(Expressions):
         if name in NAMES and (receivers or name == "col"):
             passed = [each for key, each in named.items() if key.endswith("_name") or not self._are_names(each)]
             passed += [each for each in values if not self._are_names(each)]
+        if TABLES.match(name):
+            # Which lines and columns of a file are read says nothing that is in them, unless it is how they are called.
+            places = [each for key, each in named.items() if "name" not in key and "column" not in key]
+            chosen = {id(each) for each in (*places, *values[1:]) if self._are_numbers(each)}
+            passed = [each for each in given if id(each) not in chosen]
         for each in passed if name not in COMPARES else ():
             is_name = (
                 each.constants
@@ -224,6 +229,11 @@ class Calls(Expressions):
         return not any(
             DATA in leaf.sources or any(not isinstance(each, str | bool) for each in leaf.constants) for leaf in leaves
         )
+
+    def _are_numbers(self, value: Value) -> bool:
+        """Whether a value is made of numbers of the code alone."""
+        leaves = list(self.leaves([value]))
+        return not any(DATA in leaf.sources or any(isinstance(each, str) for each in leaf.constants) for leaf in leaves)
 
     @staticmethod
     def _cuts(name: str, values: Sequence[Value], named: Named) -> bool:
