@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 
-from nbagent.agent.dataset.groups import OR, Group, base_name
-from nbagent.agent.dataset.one_way import NULLS, QUOTED
+from nbagent.agent.dataset.groups import Group, base_name
+from nbagent.agent.dataset.one_way import AS_TEXT, NULLS, QUOTED
 from nbagent.agent.dataset.text_forms import quote
 from nbagent.kernel.profile import FileProfile, Table
 
 CALL = 1_500
 """Characters of a call."""
-TYPED, AS_TEXT = 6, ", infer_schema=False)"
-"""Columns up to which each is named that is read as text, and how a call ends that reads all so."""
-_OWN_NULLS = re.compile(rf", null_values=\{{{QUOTED.pattern}: [^{{}}]*\}}")
-"""The words that a call reads as null in single columns."""
 _OPENED = re.compile(r"(?:io\.BytesIO\()?zipfile\.ZipFile\(path\)\.read\([^()]*\)\)?(?=[,)])")
 """What a call takes out of an archive."""
 
@@ -40,16 +35,6 @@ def call_lines(group: Group) -> list[str]:
     for call, together in nulls.items():
         at = places[call]
         found[f"{call[:at]}, null_values=[{', '.join(sorted(together))}]{call[at:]}"] = found.pop(call)
-    # Columns in which a word is null in one file and a value in another are read as text from all.
-    bare = Counter(_OWN_NULLS.sub("", call) for call in found)
-    for call in [each for each in found if bare[_OWN_NULLS.sub("", each)] > 1]:
-        several = found.pop(call)
-        found.setdefault(_OWN_NULLS.sub("", call), []).extend(several)
-    # Of files in which one column has words and another's none, some would have it as text, and some as numbers.
-    mixed = [each.name for each in group.columns if OR in each.dtype and "String" in each.dtype]
-    for call in list(found) if mixed else ():
-        several = found.pop(call)
-        found.setdefault(_as_text(call, mixed), []).extend(several)
     if all(is_plain(call, group.tables[0][1]) for call in found) and len({file.kind for file, _ in group.tables}) == 1:
         return []  # of several kinds, it is said which call reads which
     lines = []
@@ -61,17 +46,10 @@ def call_lines(group: Group) -> list[str]:
         where = "" if len(found) == 1 else f" of {quote(own, limit=80)}"
         many = f" and {len(several) - 1} more" if where and len(several) > 1 else ""
         told = (first and _like(call, first)) or _code(call)
-        lines.append(f"    read{where}{many}: {told}{', which gives texts' * call.endswith(AS_TEXT)}")
+        texts = ", which gives texts" if call.endswith(f"{AS_TEXT})") else ""
+        lines.append(f"    read{where}{many}: {told}{texts}")
         first = first or call
     return lines
-
-
-def _as_text(call: str, names: Sequence[str]) -> str:
-    """A call that takes columns of a text file as text, all if they are many, if it has no types for any."""
-    if not call.startswith("pl.read_csv(") or "schema" in call or ").with_columns(" in call:
-        return call
-    types = f", schema_overrides={{{', '.join(f'{each!r}: pl.String' for each in names)}}})"
-    return call[:-1] + (types if len(names) <= TYPED else AS_TEXT)
 
 
 def _like(call: str, other: str) -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import base64
 from array import array
+from pathlib import Path
 
+import msgspec
+import polars as pl
 import pytest
 from agent.dataset.profiled import SALES, section, table
 
 from nbagent.agent.dataset.section import DataView
 from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
+from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
+from nbagent.kernel.inside.clock_inside import Clock
+from nbagent.kernel.inside.profile_inside import one
 from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
 
 KINDS = ("x.csv", "read_csv"), ("x.parquet", "read_parquet"), ("x.json", "read_json")
@@ -331,6 +337,26 @@ def test_columns_of_several_types_in_the_files_of_a_family_are_read_as_text() ->
                 column.dtype = "String" if at else "Int64"
         told = [line for line in section(files).splitlines() if line.startswith("    read")]
         assert told == [f"    read: pl.read_csv(path{more}"]
+
+
+def test_the_files_of_a_family_have_one_schema(tmp_path: Path) -> None:
+    """By one call: codes have zeros before them in some only, and a column is empty or a whole number in some."""
+    rows = {
+        "North": "01001;Ay;1;;1 002;01400\n01002;Bu;2;;5;01001 01002\n" + "01003;Cy;4;;7;01005\n" * 200,
+        "South": "23001;Ay;1.5;;7;23150\n23002;Bu;2;;8;23160\n",
+        "West": "2B001;Ay;1;;9;20100\n2B002;Bu;2;7;10;20200\n",
+        "l'Est": "57001;Ay;1;;9;57100\n57002;Bu;2;7;10;57100 57200\n",
+    }
+    for name, text in rows.items():
+        (tmp_path / f"{name}.csv").write_text(f"code;name;rate;n;l'an;post\n{text}")
+    paths = sorted(tmp_path.iterdir())
+    files = [msgspec.convert(one(str(path), Clock(9e9, MIB)) | {"path": str(path)}, FileProfile) for path in paths]
+    told = section(files)
+    (call,) = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("    read")]
+    frames = [eval(call, {"pl": pl, "path": str(path)}) for path in paths]  # noqa: S307 - told of files that the test wrote
+    schema = pl.concat(frames).schema
+    assert [str(each) for each in schema.values()] == ["String", "String", "Float64", "Int64", "String", "String"]
+    assert '"code": String (digits with leading zeros or numbers)' in told
 
 
 def test_signs_for_a_missing_value_make_no_other_columns() -> None:
