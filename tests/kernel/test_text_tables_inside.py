@@ -972,3 +972,23 @@ def test_of_a_database_whose_rows_take_too_long_the_columns_are_told(
     assert table["columns"] == [{"name": "name", "dtype": "TEXT"}, {"name": "people", "dtype": "INTEGER"}]
     path.write_text("no database")
     assert tables_ahead(str(path)) == tables_ahead(str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ("~{:05}~^~{}~^~Crème, {:.0f} ~^4.27^{:.2f}", "separator='^', quote_char='~', encoding='cp1252'"),
+        ("'{:05}','{}','Crème, {:.0f} ',4.27,{:.2f}", "quote_char=\"'\", encoding='cp1252'"),
+        ("{:05}^{}^Crème, {:.0f}^4.27^{:.2f}", "separator='^', encoding='cp1252'"),
+    ],
+)
+def test_other_signs_part_fields_or_stand_around_texts(tmp_path: Path, row: str, options: str) -> None:
+    path = tmp_path / "foods.txt"
+    path.write_bytes("".join(f"{row.format(at, 'ab'[at % 2], at, at / 7)}\n" for at in range(999)).encode("cp1252"))
+    found = one(str(path), Clock(9e9, MIB))
+    (table,) = found["tables"]
+    assert f"{options}, has_header=False, schema_overrides={{'column_0': pl.String}}" in table["call"]
+    frame = eval(table["call"], {"pl": pl})  # noqa: S307 - made of reprs
+    assert frame.row(8)[:2] == ("00008", "a")
+    assert frame.row(8)[2].strip() == "Crème, 8"
+    assert table["rows"] == frame.height == 999

@@ -41,6 +41,7 @@ def read_call(table: TextTable, columns: list[dict[str, Any]], *, is_inferred: b
     options = []
     if table.separator != ",":
         options.append(f"separator={table.separator!r}")
+    options += [f"quote_char={table.quote!r}"] if table.quote != '"' else []
     if table.encoding not in ("utf-8", MIXED):
         options.append(f"encoding={table.encoding!r}")
     if table.has_returns:
@@ -184,6 +185,7 @@ def by_pandas(table: TextTable, found: dict[str, Any]) -> dict[str, Any]:
     import pandas as pd  # type: ignore[import-untyped]
 
     options = [f"sep={table.separator!r}"] if table.separator != "," else []
+    options += [f"quotechar={table.quote!r}"] if table.quote != '"' else []
     options += [f"skiprows={table.skipped_lines}"] if table.skipped_lines else []
     options += [f"comment={table.comment!r}"] if table.comment else []
     options += [f"encoding={table.encoding!r}"] if table.encoding != "utf-8" else []
