@@ -992,3 +992,23 @@ def test_other_signs_part_fields_or_stand_around_texts(tmp_path: Path, row: str,
     assert frame.row(8)[:2] == ("00008", "a")
     assert frame.row(8)[2].strip() == "Crème, 8"
     assert table["rows"] == frame.height == 999
+
+
+def test_names_with_commas_part_no_columns_at_places(tmp_path: Path) -> None:
+    """The header above the rule names them, codes keep their zeros, and one call reads lists of any length."""
+    calls = set()
+    for count in (40, 90):
+        named = [f"{at:05}  {['', 'de '][at % 2] + f'Li{at}, Wei':<20}{2000 + at:6}" for at in range(count)]
+        rows = [f"{each}{2100 - at if at % 9 else '?':>6}" for at, each in enumerate(named)]
+        head = ["Ratings 2001", "", f"   Nr  Name{'Jan':>22}{'Apr':>6}", "-" * 39]
+        path = tmp_path / "list.txt"
+        path.write_text("\r\n".join([*head, *rows, head[-1], f"Players: {count}", ""]))
+        found = one(str(path), Clock(9e9, MIB))
+        (table,) = found["tables"]
+        calls.add(table["call"])
+        frame = eval(table["call"], {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs
+        assert frame.columns == ["Nr", "Name", "Jan", "Apr"]
+        assert frame.row(8) == ("00008", "Li8, Wei", 2008, "2092")
+        assert frame.height == table["rows"] == count
+        assert any("Name" in line for line in table["raw"])
+    assert len(calls) == 1

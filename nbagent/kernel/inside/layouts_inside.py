@@ -165,16 +165,24 @@ def _by_gaps(
     begin = rows[first + heads]
     options = [repr(path), f"colspecs={places!r}", "header=None", f"names={names!r}"]
     options += [f"skiprows={begin}"] if begin else []
-    is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
-    options += [f"nrows={last + 1 - first - heads}"] if is_followed else []
     options += [f"encoding={encoding!r}"] if encoding != "utf-8" else []
-    call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}))"
+    codes = {name: "str" for name, place, each in zip(names, places, zip(*body[heads:], strict=True), strict=False)
+             if place[1] - place[0] > 2 and any(text.isdigit() and text.startswith("0") for text in each)}  # fmt: skip
+    options += [f"dtype={codes!r}"] if codes else []
+    below = len(lines) - (not lines[-1]) - rows[last] - 1
+    count = last + 1 - first - heads
+    ends = ["", f", skipfooter={below}", f", nrows={count}"] if below else [""]
+    ends = ends[1:] if any(map(str.strip, lines[rows[last] + 1 :])) else ends[:1]
     import pandas as pd  # type: ignore[import-untyped]
 
-    try:
-        frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
-    except Exception:
-        return {}
+    for end in ends:  # what is left out below is as many lines in files that are alike
+        call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}{end}))"
+        try:
+            frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
+        except Exception:
+            return {}
+        if frame.height == count:
+            break
     shown = [*range(max(0, begin - 4), begin), *rows[first + heads :][:2]]
     found = profiled([frame], call=call) | {"raw": [lines[at][:RAW_WIDTH] for at in shown]}
     for column, (left, right) in zip(found["columns"], places, strict=False):
