@@ -1012,3 +1012,20 @@ def test_names_with_commas_part_no_columns_at_places(tmp_path: Path) -> None:
         assert frame.height == table["rows"] == count
         assert any("Name" in line for line in table["raw"])
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("space", [" ", "\xa0", "\u202f"])
+def test_thousands_parted_by_spaces_are_numbers(tmp_path: Path, space: str) -> None:
+    """With what they are up to, and a call that makes numbers of them; also those with decimal commas."""
+    rows = "".join(f"0{at};c{at};{at % 999};{at}{space}003;{at}{space}003,5\n" for at in range(1, 300))
+    found = profiled(tmp_path / "x.csv", f"code;name;small;n;share\n{rows}09;d;7;999;2,25\n")
+    frame = eval(found["call"], {"pl": pl})  # noqa: S307 - made of reprs
+    assert [str(each) for each in frame.dtypes] == ["String", "String", "Int64", "Int64", "Float64"]
+    assert frame.row(0)[3:] == (1003, 1003.5)
+    n, share = found["columns"][3:]
+    assert (n["dtype"], n["low"], n["high"], n["form"]) == ("Int64", 999, 299_003, "written with thousands spaces")
+    assert (share["dtype"], share["low"], share["high"]) == ("Float64", 2.25, 299_003.5)
+    odd = profiled(tmp_path / "y.csv", f"code;name;small;n;share\n{rows}09;d;7;see below;2,25\n")["columns"][3]
+    assert (odd["low"], odd["high"]) == (1003, 299_003)
+    codes = profiled(tmp_path / "z.csv", "a;b\n" + "".join(f"702{space}{at};x\n761;y\n" for at in range(101, 140)))
+    assert (codes["columns"][0]["dtype"], codes["columns"][0].get("written")) == ("String", None)

@@ -19,7 +19,13 @@ NAMED, LEAST_ALIKE = 12, 3
 """Tables of one kind that are named, and columns from which sheets by other names are of one kind."""
 RUN = 6
 """Columns in a row, of names that differ in a number, from which they are told as one."""
-WRITTEN_NUMBERS = ("numbers", "thousands commas, 1,234.5", "decimal commas", "thousands points, 1.234 is 1234")
+WRITTEN_NUMBERS = (
+    "numbers",
+    "thousands commas, 1,234.5",
+    "decimal commas",
+    "thousands points, 1.234 is 1234",
+    "thousands spaces, 1 234 is 1234",
+)
 """The forms of a text that `columns_inside.py` knows as numbers."""
 NESTED = ("List", "Array", "Struct", "Object", "Binary")
 """How the types begin whose values a profile doesn't list."""

@@ -15,7 +15,12 @@ import polars as pl
 from nbagent.kernel.inside.columns_inside import brief, described, tallied
 from nbagent.kernel.inside.table_layout_inside import labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, MIXED, TextTable
-from nbagent.kernel.inside.value_forms_inside import DECIMAL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_POINTS
+from nbagent.kernel.inside.value_forms_inside import (
+    DECIMAL_COMMAS,
+    THOUSANDS_COMMAS,
+    THOUSANDS_POINTS,
+    THOUSANDS_SPACES,
+)
 
 TRIED_ROWS = 10_000
 """Rows with which the read call of a file is tried that is too large to be read whole."""
@@ -25,6 +30,7 @@ AS_WRITTEN = {
     DECIMAL_COMMAS: "written with decimal commas",
     THOUSANDS_COMMAS: "written with thousands commas",
     THOUSANDS_POINTS: "written with thousands points",
+    THOUSANDS_SPACES: "written with thousands spaces",
 }
 """The forms of columns that a call reads as the numbers which they are."""
 _DECODED = (
@@ -85,7 +91,7 @@ def _with_decimal_commas(table: TextTable, columns: list[dict[str, Any]]) -> lis
     if any(each["form"] == THOUSANDS_COMMAS for each in several):
         return []
     commas = [each for each in columns if each.get("written") and each not in several]
-    return [each for each in commas if not each.get("grouped") and not each.get("padded")]
+    return [each for each in commas if not any(each.get(odd) for odd in ("grouped", "padded", "spaced"))]
 
 
 def _converted(table: TextTable, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -105,7 +111,8 @@ def _conversion(columns: list[dict[str, Any]], others: list[str] | None = None) 
     parts: dict[str, list[str]] = {}
     for each in columns:
         how = ".str.strip_chars()" if each.get("padded") else ""
-        if each["form"] != DECIMAL_COMMAS or each.get("grouped"):
+        how = ".str.replace_all(r'\\s', '')" if each.get("spaced") else how
+        if each["form"] in (THOUSANDS_COMMAS, THOUSANDS_POINTS) or each.get("grouped"):
             how += f".str.replace_all({',' if each['form'] == THOUSANDS_COMMAS else '.'!r}, '', literal=True)"
         how += ".str.replace(',', '.', literal=True)" if each["form"] == DECIMAL_COMMAS else ""
         parts.setdefault(f"{how}.cast(pl.{each['written']})", []).append(repr(each["name"]))

@@ -355,7 +355,7 @@ def test_the_files_of_a_family_have_one_schema(tmp_path: Path) -> None:
     (call,) = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("    read")]
     frames = [eval(call, {"pl": pl, "path": str(path)}) for path in paths]  # noqa: S307 - told of files that the test wrote
     schema = pl.concat(frames).schema
-    assert [str(each) for each in schema.values()] == ["String", "String", "Float64", "Int64", "String", "String"]
+    assert [str(each) for each in schema.values()] == ["String", "String", "Float64", "Int64", "Int64", "String"]
     assert '"code": String (digits with leading zeros or numbers)' in told
 
 
