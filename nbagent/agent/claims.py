@@ -10,7 +10,6 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,12 +17,14 @@ from typing import Any, NamedTuple
 
 from nbagent.agent.derived import derived
 from nbagent.agent.made_up.literals import Literals
+from nbagent.agent.made_up.written import Written, in_texts
 from nbagent.agent.names import read_by
 from nbagent.agent.numerals import Numeral, findable, numerals, quantities, ways
 from nbagent.agent.operands import Operand, Shown
 from nbagent.agent.operands import read as read_operands
-from nbagent.agent.prose import MAX_NAME, claiming
+from nbagent.agent.prose import MAX_NAME, claiming, limits
 from nbagent.agent.readable import text_of_bundle
+from nbagent.agent.units import is_factor
 from nbagent.core.events import Claim
 from nbagent.core.text import joined, plain
 
@@ -35,8 +36,6 @@ UNCHECKED = Claim(text="the numbers, which could not be looked for")
 """Stands for all claims of an answer when looking for them has failed."""
 REST = Claim(text="the rest of the numbers, which were not looked for")
 """Stands for what is beyond the bounds, so that nobody takes it for looked at."""
-_NOISE = Decimal("1e-14")
-"""The part of a float by which what is computed of one constant may be off."""
 MAX_CLAIMS = 500
 MAX_LOOKED = 5_000
 """Different numbers of an answer that are looked for."""
@@ -53,32 +52,9 @@ _SCALED = re.compile(
 )
 """By this a text may say that numbers are in thousands or millions."""
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
-_YEAR = r"(?:1[5-9]|2[01])\d\d"
 _YEAR_ALONE = re.compile(r"(?:19|20)\d\d")
 """A number without a date around it that is a year more likely than a result."""
-_SIGNS, _CELL = re.compile(r"[\W_]+"), re.compile("[\u2502\u2506]")
 _FIGURES = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
-_LOOKED = (
-    r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
-    r"[Bb]is)"
-)
-_BOUNDED = re.compile(
-    rf"\b({_YEAR})\s?(?:[-\u2013]|to|until|till|through|bis)\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})"
-)
-"""A year in, from or to which something is looked at."""
-_RANGED = re.compile(r"(?<![\w.,])(\d{1,6})\s?(?:[-\u2013]|to|until|till|through|bis)\s?(\d{1,6})(?![\w%]|[.,]\d|\s%)")
-"""The first and the last of what an answer covers."""
-_LIMITED = re.compile(
-    r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
-    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
-    r"(?!\w|[.,]\d|\s?(?:%|per ?cent|Prozent))"
-)
-"""A limit beyond which something is looked at; a share is more often a result."""
-_BETWEEN = re.compile(r"\b(?:[Bb]etween|[Zz]wischen)\s(\d{1,9})\s(?:and|und)\s(\d{1,9})(?![\w%]|[.,]\d|\s%)")
-_REPEATED = re.compile(
-    r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
-)
-"""How often something was drawn again."""
 
 
 def claims(
@@ -130,13 +106,9 @@ def claims(
     made_up: list[_Place] = []
     places = _read(outputs, literals, heard, denied, made_up)
     shown = _Places(each for each in places if within is None or each.cell in within)
-    pairs = [*_BOUNDED.findall(answer[:MAX_ANSWER]), *_BETWEEN.findall(answer[:MAX_ANSWER])]
-    bounded = {Decimal(each) for pair in pairs for each in pair if each}
-    bounded |= {Decimal(each) for each in _LIMITED.findall(answer[:MAX_ANSWER])}
-    bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer[:MAX_ANSWER])}
+    bounded, ranged = limits(answer[:MAX_ANSWER])
     named = literals.parameters(denied, bounded)
-    ranged = {Decimal(each) for pair in _RANGED.findall(answer[:MAX_ANSWER]) for each in pair}
-    named |= _covered(bounded | ranged, names, code or {})
+    named |= _covered(ranged, names, code or {})
     # Of a quantile 0.9, 10 % are above.
     parameters = room.read("\n".join(map(str, named | {1 - each for each in named if 0 < each < 1})))
     known = _Places(_Place(each, 0, -1) for each in (*told, *parameters))
@@ -156,6 +128,8 @@ def claims(
         place = shown.find_any(readings, exactly=True)
         if place is None and known.find_any(readings) is None:
             place = shown.find_any(readings)
+            if place is None and is_factor(readings[0]) and any(text in each for each in (code or {}).values()):
+                continue
             if place is None and "\u00a0" in text:
                 place = _each(text, shown)
             if place is None and not (_is_word(readings[0]) or (is_general and _is_short(readings[0]))):
@@ -271,7 +245,10 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
     # With one digit in common, 5.46 without a sign is no evidence for "5 %".
     if other_unit and (shown.percent != 1 or (size != wanted and wanted < 10 * claimed.step)):
         return False
-    return abs(size - wanted) <= half if shown.step <= claimed.step * scale else size == wanted
+    if shown.step <= claimed.step * scale:
+        return abs(size - wanted) <= half
+    # A 3 of anything is no "3.0 times".
+    return size == wanted and (size > SMALL or not scale == claimed.percent == shown.percent)
 
 
 @dataclass
@@ -317,10 +294,10 @@ def _read(
     found: list[list[_Place]] = []
     for cell, several in itertools.groupby(reversed(read), key=lambda each: each[0]):
         counts, texts = literals.shown(cell), literals.texts(cell)
-        written = _Written(counts or {})
+        written = Written(counts or {})
         for _, index, readings in several:
             places: list[_Place] = []
-            whole = _Written(_in_texts(texts, _text(outputs[cell][index])) if texts else {})
+            whole = Written(in_texts(texts, _text(outputs[cell][index])) if texts else {})
             for numbers in readings:
                 written.begin()
                 whole.begin()
@@ -334,65 +311,6 @@ def _read(
             found.append(places)
             known.update(abs(place.number.value) for place in places)
     yield from itertools.chain.from_iterable(reversed(found))
-
-
-def _in_texts(texts: Mapping[str, Sequence[Decimal]], output: str) -> Counter[Decimal]:
-    """Count the numbers that an output shows only because it shows a whole text of the code."""
-    found = Counter[Decimal]()
-    output = output[:MAX_READ]
-    # A table of Polars goes on below with what a column has no room for.
-    columns: dict[int, list[str]] = {}
-    for line in output.splitlines() if "\u2506" in output else ():
-        for at, cell in enumerate(_CELL.split(line)):
-            columns.setdefault(at, []).append(cell)
-    letters, below = _letters(output), _letters("\n".join(map("".join, columns.values())))
-    for text, numbers in texts.items():
-        is_said = not (own := _letters(text)).isdecimal() and own
-        count = max(letters.count(own), below.count(own)) if is_said else output.count(text)
-        if numbers and count:
-            found.update({n: count * often for n, often in Counter(numbers).items()})
-    return found
-
-
-def _letters(text: str) -> str:
-    """A text's letters and digits alone: a table may break it, and code may write it in capitals."""
-    return _SIGNS.sub("", text).casefold()
-
-
-class _Written:
-    """Numbers that the code has written out, as often as an output may show them for that alone."""
-
-    def __init__(self, counts: Mapping[Decimal, int]) -> None:
-        self._counts = counts
-        self._ordered = sorted(counts)
-        self.begin()
-
-    def begin(self) -> None:
-        """From here on, another output may show them as often."""
-        self._taken: Counter[int] = Counter()
-        self._next: dict[int, int] = {}
-
-    def take(self, number: Numeral) -> bool:
-        """Whether a shown number is one of them, perhaps rounded or as per cent; it is then shown once less."""
-        for scale in {Decimal(1), number.percent}:
-            # What is computed of the same constant, such as its mean, may be off by the last digits of a float.
-            value, half = number.value / scale, max(number.step / scale / 2, abs(number.value / scale) * _NOISE)
-            at = self._left(bisect.bisect_left(self._ordered, value - half))
-            if at < len(self._ordered) and self._ordered[at] <= value + half:
-                self._taken[at] += 1
-                if self._taken[at] >= self._counts[self._ordered[at]]:
-                    self._next[at] = at + 1
-                return True
-        return False
-
-    def _left(self, at: int) -> int:
-        """The first one from a place on that is not used up."""
-        passed = []
-        while at in self._next:
-            passed.append(at)
-            at = self._next[at]
-        self._next.update(dict.fromkeys(passed, at))
-        return at
 
 
 def _is_scaled(texts: Iterable[str], outputs: Mapping[int, Sequence[Mapping[str, Any]]]) -> bool:

@@ -11,49 +11,46 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nbagent.agent.numerals import Numeral, quantities
-from nbagent.agent.operands import Group, Operand, Shown, phrases_of
-from nbagent.agent.prose import contradicts_itself
+from nbagent.agent.operands import Derivation, Group, Operand, Result, Shown, is_year, phrases_of, single, total_of
+from nbagent.agent.prose import NEAR, contradicts_itself, sentences
+from nbagent.agent.units import converted, is_unit_of_years, spans, unit_of
 
 T = TypeVar("T")
 
 MAX_TRIED, MAX_AGAIN = 100_000, 3
 """Results and pairs that are tried for one answer, and sentences in which one number is looked for."""
-CHANCE = 0.05
-"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried."""
+CHANCE, NAMED = 0.05, 0.2
+"""The part of all numbers of about the same size and as many digits of which one may come out of what is tried: of
+outputs as a whole, and of what the sentence states or names."""
 AROUND = 3
 """By which factor numbers of about the same size are smaller or larger."""
-MAX_SPANS = 40
-"""Numbers with a unit of time that are read in a sentence."""
 MAX_STATED = 8
 """Numbers of a sentence that are added up."""
-_SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
-_ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
-"""The begin of an item or a row, for which the words before the first of them hold, too."""
 _RATIO = re.compile(r"[*_`]*\s?(?:times|fold|-fold|x\b|×|-mal|mal\b|: ?1\b)")
 """Behind a number that may be a ratio."""
-_FACTOR = re.compile(r"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800, "mo": 2_629_800, "y": 31_557_600}
-"""Of a unit of time, by how it begins."""
-_UNIT = r"((?:s|m(?!s\b)|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b"
-_TIME = re.compile(rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?{_UNIT}[*_`]*")
-"""A number with a unit of time."""
-_IN_TIME = re.compile(rf"[*_`]*[\s-]?{_UNIT}")
-_AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
+_VARIES = re.compile(r"(?:coefficient of variation|Variationskoeffizient|\bCV)(?: is| of| von| beträgt)?:?\s[*_`]*$")
+_FACTOR = re.compile(rf"(?:factor of|ratio of|ratio is|Faktor|Verhältnis)\s[*_`]*$|{_VARIES.pattern}")
 _NOISE = 1e-9
+_SQUARE = re.compile(r"\b[Rr](?:²|2|\^2)\s?[=:]?\s?[*_`]*$")
+_FIRST = {"two": 2, "three": 3, "four": 4, "five": 5, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
+_FIRST_OF = re.compile(rf"\b(?:first|top|leading|largest|biggest|ersten|größten) ({'|'.join(_FIRST)})\b")
+"""So many at the begin of a column."""
+_LIMIT = re.compile(
+    r"\b(?:(?P<above>more than|over|above|at least|mehr als|über|mindestens)|(?:less|fewer) than|under|below|at most|"
+    r"weniger als|unter|höchstens)\s[*_`$€£]*$",
+    re.IGNORECASE,
+)
+"""Before a number beyond which others lie."""
 _EXTREMES = (
     re.compile(r"\b(?:larg|high|most|max|top|best|bigg|long|lead|peak|größt|höchst|meist)"),
     re.compile(r"\b(?:small|low|least|min|fewest|short|worst|bottom|kleinst|niedrigst|wenigst)"),
 )
 """Words for the largest and the smallest number of a column."""
-NEAR = 400
-"""Characters before and behind a number in which its sentence is read."""
 MAX_SENTENCES = 2_000
 """Sentences with numbers that are read."""
 MAX_GROUP, MAX_NAMED = 60, 12
@@ -81,25 +78,6 @@ _WORDED = {what: re.compile(rf"\b(?:{words})\b") for what, words in _ASKED.items
 """By which words a sentence says how a number comes out of others."""
 
 
-class Derivation(NamedTuple):
-    """How a number follows from others: `45.2 / 40.2 − 1`, and the cells that show these."""
-
-    formula: str
-    cells: tuple[int, ...]
-
-
-class _Result(NamedTuple):
-    """What comes out of shown numbers; each `{}` in the form stands for one of them."""
-
-    value: float
-    form: str
-    operands: Sequence[Operand]
-
-    def told(self) -> Derivation:
-        formula = self.form.format(*(each.text for each in self.operands))
-        return Derivation(formula, tuple(sorted({each.cell for each in self.operands})))
-
-
 class _Search:
     """What was tried for one number: whether it came out, and how many others of its size and digits would have."""
 
@@ -108,7 +86,7 @@ class _Search:
         same = [each for each in readings if each.percent == self.unit.percent and not each.is_scaled]
         sizes = [(abs(float(each.value)), float(each.step)) for each in same]
         # With few digits, whatever comes out is another one by chance.
-        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * CHANCE > 1]
+        self._sizes = [each for each in sizes if 1e-200 < each[1] <= each[0] < 1e200 and _others(*each) * NAMED > 1]
         self._hit = set[tuple[int, int]]()
         self.chance = 0.0 if self._sizes else 1.0
 
@@ -144,13 +122,13 @@ def derived(
     budget = iter(range(MAX_TRIED))
     tried = Counter[str]()
     chances: dict[str, float] = {}
-    for sentence, lead in itertools.islice(_sentences(prose), MAX_SENTENCES):
+    for sentence, lead in itertools.islice(sentences(prose), MAX_SENTENCES):
         numbers = quantities(sentence)
         texts = [readings[0].text for readings in numbers]
         if missing.isdisjoint(texts):
             continue
         operands = [(at, numbers[at][0]) for at, each in enumerate(texts) if each in stated]
-        whole = {text: (number, unit) for parts, number, unit in _spans(sentence) for text in parts}
+        whole = {text: (number, unit) for parts, number, unit in spans(sentence) for text in parts}
         for at, text in enumerate(texts):
             if text in missing and text not in found and tried[text] < MAX_AGAIN:
                 tried[text] += 1
@@ -162,64 +140,69 @@ def derived(
                 if contradicts_itself(near):
                     continue
                 claim = _Claim(_Search([number] if number else numbers[at]), near, lead, text, unit, budget)
-                levels = itertools.chain(
-                    [claim.near(operands, at, stated)], (claim.named(each) for each in shown), claim.in_outputs(shown)
-                )
-                if (result := _first(claim.search, levels, budget)) is not None:
+                close = itertools.chain([claim.near(operands, at, stated)], (claim.named(each) for each in shown))
+                result = _first(claim.search, close, budget, NAMED)
+                if result is None and claim.is_asked:
+                    result = _first(claim.search, claim.in_outputs(shown), budget, CHANCE)
+                before, said = sentence[max(0, start - 30) : start], numbers[max(0, at - 2) : at]
+                result = result or _limited(before, float(numbers[at][0].value), said, shown, budget)
+                if result is not None:
                     found[text] = result.told()
                 chances[text] = min(claim.search.chance, chances.get(text, 1.0), CHANCE)
     return _unlikely(found, chances)
 
 
+def _limited(
+    before: str, value: float, said: Sequence[Sequence[Numeral]], shown: Sequence[Shown], budget: Iterator[int]
+) -> Result | None:
+    """How a limit follows from a column of which as many numbers lie beyond it as is said right before."""
+    limit = _LIMIT.search(before)
+    counts = {each.value for readings in said for each in readings if limit and each.step == 1}
+    groups = (group for each in shown for group in each.groups if counts and len(group.operands) <= MAX_GROUP)
+    for group, _ in zip(groups, budget, strict=False):
+        beyond = sum((each.value > value) is bool(limit and limit["above"]) for each in group.operands)
+        if group.are_alike and beyond in counts:
+            form = f"a limit of {beyond} among {len(group.operands)} from {{}} to {{}}"
+            return Result(value, form, [group.operands[0], group.operands[-1]])
+    return None
+
+
 def _unlikely(found: dict[str, Derivation], chances: Mapping[str, float]) -> dict[str, Derivation]:
     """The derivations that are hardly chance, as many as were tried; or all, if so many of them hardly are."""
-    by_chance = sum(chances.values())
-    if len(found) * CHANCE >= by_chance:
+    if len(found) * CHANCE >= sum(chances.values()):
         return found
     return {text: how for text, how in found.items() if chances[text] * len(chances) <= CHANCE}
 
 
-def _sentences(prose: str) -> Iterator[tuple[str, str]]:
-    """The sentences with digits, and before items and rows what is said of all of them."""
-    lead, is_item = "", False
-    for sentence in _SENTENCE.split(prose):
-        was_item, is_item = is_item, _ITEM.match(sentence) is not None
-        if not is_item and sentence.strip():
-            lead = sentence[-NEAR:]
-        elif is_item and not was_item:
-            lead += f" {sentence[:NEAR]}"  # the header of a table
-        if any(map(str.isdigit, sentence)):
-            yield sentence, lead if is_item else ""
-
-
-def _first(search: _Search, levels: Iterable[Iterable[_Result]], budget: Iterator[int]) -> _Result | None:
+def _first(search: _Search, levels: Iterable[Iterable[Result]], budget: Iterator[int], chance: float) -> Result | None:
     """The first result that is the number, if so little was tried by then that this is hardly chance."""
     for level in levels:
-        found = None
-        for result, _ in zip(level, budget, strict=False):
-            if search.chance > CHANCE:
-                return None
-            if search.take(result.value) and found is None:
-                found = result
-        if search.chance > CHANCE:
-            return None
-        if found is not None:
-            return found
+        tried = zip(itertools.takewhile(lambda _: search.chance <= chance, level), budget, strict=False)
+        hits = [result for result, _ in tried if search.take(result.value)]
+        if hits or search.chance > chance:
+            return hits[0] if search.chance <= chance else None
     return None
 
 
 class _Claim:
-    """A number that no output shows, and what its sentence says of how it comes out of others."""
+    """A number that no output shows, and what its sentence says of how it comes out of others.
+
+    Attributes:
+        search: What was tried for it.
+        is_asked: Whether words say how it comes out of others, so that it may do so of whole outputs.
+    """
 
     def __init__(self, search: _Search, near: str, lead: str, text: str, unit: str, budget: Iterator[int]) -> None:
         self.search, self._number, self._budget = search, search.unit, budget
-        self._phrases = phrases_of(near)
+        self._phrases, self.is_asked = phrases_of(near), True
         said = f"{lead} {near}".casefold()
         before, _, after = near.partition(text)
         self._extremes = [at for at, words in enumerate(_EXTREMES) if words.search(said)]
-        is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-30:]) is not None
-        behind = _IN_TIME.match(after)
-        self._unit = unit or (behind[1] if behind and behind[1] not in ("m", "ms") else "")
+        is_ratio = _RATIO.match(after) is not None or _FACTOR.search(before[-40:]) is not None
+        self._phrases |= {"std", "mean"} if _VARIES.search(before[-40:]) else set()
+        self._is_square, self._beside = _SQUARE.search(before[-20:]) is not None, list[Operand]()
+        self._first = _FIRST[found[1]] if (found := _FIRST_OF.search(said)) else 0
+        self._unit = unit or unit_of(text, after)
         if self._number.percent > 1:
             asked = {what for what in (SHARE, UP, DOWN, POINTS) if _WORDED[what].search(said)}
             asked |= {UP} if text.startswith("+") else {DOWN} if self._number.value < 0 else set()
@@ -230,46 +213,52 @@ class _Claim:
             self._asked = {RATIO}
         else:
             self._asked = {what for what in (DIFFERENCE, SUM, REST, MEAN, PER) if _WORDED[what].search(said)}
-            self._asked = (self._asked or {DIFFERENCE, SUM}) | ({UNIT} if self._unit else set())
+            self.is_asked = bool(self._asked or self._unit)
+            self._asked = self._asked or {DIFFERENCE, SUM}
+            self._asked |= {UNIT} if self._unit and PER not in self._asked else set()
 
-    def near(
-        self, operands: Sequence[tuple[int, Numeral]], at: int, stated: Mapping[str, Operand]
-    ) -> Iterator[_Result]:
+    def near(self, operands: Sequence[tuple[int, Numeral]], at: int, stated: Mapping[str, Operand]) -> Iterator[Result]:
         """What comes out of the numbers that the sentence states: the nearest two, the nearest share, all of them."""
         behind = bisect.bisect([here for here, _ in operands], at)
         before, after = operands[max(0, behind - 2) : behind], operands[behind : behind + 2]
+        self._beside = [stated[number.text] for _, number in [*before[-1:], *after[:1]]]
         for pair in (before, after, [*before[-1:], *after[:1]]):
             exact = [stated[number.text] for _, number in pair]
             for two in (exact, [each._replace(number=number) for each, (_, number) in zip(exact, pair, strict=True)]):
                 if len(two) == 2:
                     yield from self._of_two(*two)
+        if self._is_square:
+            yield from (Result(each.value**2, "{}²", [each]) for each in self._beside)
         for _, number in [*before[-1:], *after[:1]]:
             whole = float(number.percent)
             if self._number.percent == number.percent > 1:
-                yield _Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
+                yield Result(whole - abs(float(number.value)), f"{whole:g} % − {{}}", [stated[number.text]])
             if UNIT in self._asked:
-                yield from self._in_units(stated[number.text])
+                yield from self._in_units(stated[number.text], tens=True)
         several = list(dict.fromkeys(stated[number.text] for _, number in operands))
         if 2 < len(several) <= MAX_STATED and SUM in self._asked:
-            yield _total(Group(several))
+            yield total_of(Group(several))
 
-    def named(self, shown: Shown) -> Iterator[_Result]:
+    def named(self, shown: Shown) -> Iterator[Result]:
         """What comes out of the numbers of one output whose rows the sentence names."""
-        for group in shown.groups if self._extremes else shown.naming(self._phrases):
+        for group in shown.groups if self._extremes or self._first else shown.naming(self._phrases):
             extremes = [group.extremes[at] for at in self._extremes]
             named = list(dict.fromkeys([*group.named(self._phrases), *extremes]))[:MAX_NAMED]
-            if not 0 < len(named) < len(group.operands) + (len(group.operands) == 2):
+            if not self._first and not 0 < len(named) < len(group.operands) + (len(group.operands) == 2):
                 continue
-            for one, other in itertools.combinations(named, 2):
+            for one, other in [*itertools.combinations(named, 2), *itertools.product(named, self._beside)]:
                 yield from self._of_two(one, other)
-            yield from self._parts(named, group)
+            yield from self._parts([*map(single, named), *([total_of(Group(named))] if len(named) > 1 else [])], group)
             if len(named) > 2:
                 yield from self._of_all(Group(named))
+            if 1 < self._first < len(group.operands) and group.are_alike:
+                yield from self._parts([total_of(Group(group.operands[: self._first]))], group)
+                yield total_of(Group(group.operands[: self._first]))
         if UNIT in self._asked:
             for each in {each for group in shown.naming(self._phrases) for each in group.named(self._phrases)}:
                 yield from self._in_units(each)
 
-    def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[_Result]]:
+    def in_outputs(self, shown: Sequence[Shown]) -> Iterator[Iterator[Result]]:
         """What comes out of whole columns and rows; of single numbers in other units; of any two of a column or row."""
         for each in shown:
             yield itertools.chain.from_iterable(map(self._of_all, self._paid(each.groups)))
@@ -280,107 +269,76 @@ class _Claim:
             pairs = itertools.chain.from_iterable(itertools.combinations(group.operands, 2) for group in groups)
             yield itertools.chain(
                 itertools.chain.from_iterable(itertools.starmap(self._of_two, self._paid(pairs))),
-                itertools.chain.from_iterable(self._parts(group.operands, group) for group in self._paid(groups)),
+                itertools.chain.from_iterable(
+                    self._parts(map(single, group.operands), group) for group in self._paid(groups)
+                ),
             )
 
     def _paid(self, operands: Iterable[T]) -> Iterator[T]:
         """As many as may still be tried, whatever comes out of them."""
         return (each for each, _ in zip(operands, self._budget, strict=False))
 
-    def _of_two(self, one: Operand, other: Operand) -> Iterator[_Result]:
+    def _of_two(self, one: Operand, other: Operand) -> Iterator[Result]:
         small, large = sorted((one, other), key=lambda each: abs(each.value))
         low, high, whole = abs(small.value), abs(large.value), float(self._number.percent)
         if whole > 1:
             units = {one.number.percent, other.number.percent}
             if SHARE in self._asked and high:
-                yield _Result(whole * low / high, "{} / {}", [small, large])
+                yield Result(whole * low / high, "{} / {}", [small, large])
             if UP in self._asked and low:
-                yield _Result(whole * (high - low) / low, "{} / {} − 1", [large, small])
+                yield Result(whole * (high - low) / low, "{} / {} − 1", [large, small])
             if DOWN in self._asked and high:
-                yield _Result(whole * (high - low) / high, "1 − {} / {}", [small, large])
+                yield Result(whole * (high - low) / high, "1 − {} / {}", [small, large])
             if POINTS in self._asked or units != {1}:
                 scale = whole if high <= 1 and units == {1} else 1
-                yield _Result(abs(large.value - small.value) * scale, "{} − {}", [large, small])
+                yield Result(abs(large.value - small.value) * scale, "{} − {}", [large, small])
         elif RATIO in self._asked or PER in self._asked:
             if low and (PER in self._asked or self._number.value >= 1):
-                yield _Result(high / low, "{} / {}", [large, small])
+                yield Result(high / low, "{} / {}", [large, small])
             if high and self._number.value < 1:
-                yield _Result(low / high, "{} / {}", [small, large])
+                yield Result(low / high, "{} / {}", [small, large])
         if whole == 1 and one.number.percent == other.number.percent:
+            if is_unit_of_years(self._unit) and is_year(one.number) and is_year(other.number):
+                yield Result(high - low + 1, "{} − {} + 1", [large, small])
             if DIFFERENCE in self._asked:
-                yield _Result(abs(large.value - small.value), "{} − {}", [large, small])
+                yield Result(abs(large.value - small.value), "{} − {}", [large, small])
             if SUM in self._asked:
-                yield _Result(abs(one.value + other.value), "{} + {}", [one, other])
+                yield Result(abs(one.value + other.value), "{} + {}", [one, other])
             if MEAN in self._asked:
-                yield _Result(abs(one.value + other.value) / 2, "({} + {}) / 2", [one, other])
+                yield Result(abs(one.value + other.value) / 2, "({} + {}) / 2", [one, other])
 
-    def _of_all(self, group: Group) -> Iterator[_Result]:
+    def _of_all(self, group: Group) -> Iterator[Result]:
         """What comes out of a whole column or row."""
-        if self._number.percent > 1 or RATIO in self._asked:
+        if self._number.percent > 1 or RATIO in self._asked or not group.are_alike:
             return
-        total = _total(group)
-        if not group.are_alike:
-            return
+        total = total_of(group)
         if SUM in self._asked:
             yield total
         if MEAN in self._asked:
             count = len(group.operands)
-            yield _Result(total.value / count, f"({total.form}) / {count}", total.operands)
+            yield Result(total.value / count, f"({total.form}) / {count}", total.operands)
         if DIFFERENCE in self._asked:
             high, low = group.extremes
-            yield _Result(high.value - low.value, "{} − {}", [high, low])
+            yield Result(high.value - low.value, "{} − {}", [high, low])
         if self._number.step == 1:
             ends = [group.operands[0], group.operands[-1]]
-            yield _Result(len(group.operands), "the number of those from {} to {}", ends)
+            yield Result(len(group.operands), "the number of those from {} to {}", ends)
 
-    def _parts(self, parts: Sequence[Operand], group: Group) -> Iterator[_Result]:
+    def _parts(self, parts: Iterable[Result], group: Group) -> Iterator[Result]:
         """What parts of a whole are, and what they leave of it."""
-        total = _total(group)
+        total = total_of(group)
         for part in parts if len(group.operands) > 2 and group.are_alike else ():
             if SHARE in self._asked and total.value:
-                share = float(self._number.percent) * abs(part.value) / total.value
-                yield _Result(share, f"{{}} / ({total.form})", [part, *total.operands])
+                share, form = float(self._number.percent) * part.value / total.value, part.form
+                form = f"({form})" if "+" in form else form
+                yield Result(share, f"{form} / ({total.form})", [*part.operands, *total.operands])
             if REST in self._asked:
-                yield _Result(abs(total.value - part.value), f"{total.form} − {{}}", [*total.operands, part])
+                form = f"{total.form} − {part.form.replace('+', '−')}"
+                yield Result(abs(total.value - part.value), form, [*total.operands, *part.operands])
 
-    def _in_units(self, operand: Operand) -> Iterator[_Result]:
-        """A number in the unit of time that stands behind the claim, if it is in another one."""
-        size = _seconds(self._unit)
+    def _in_units(self, operand: Operand, *, tens: bool = False) -> Iterator[Result]:
+        """A number in the unit that stands behind the claim, if it is in another one."""
         if self._asked == {UNIT}:
-            yield _Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
-        for other in _SECONDS.values():
-            if other != size:
-                form = f"{{}} × {other // size:,}" if other > size else f"{{}} / {size / other:,.6g}"
-                yield _Result(abs(operand.value) * other / size, form, [operand])
-
-
-def _total(group: Group) -> _Result:
-    form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
-    operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
-    return _Result(abs(group.total), form, operands)
-
-
-def _spans(sentence: str) -> Iterator[tuple[set[str], Numeral, str]]:
-    """The spans of time of several numbers, such as `2 h 43 min`: the numbers, and all in the last one's unit."""
-    parts: list[re.Match[str]] = []
-    for match in itertools.chain(itertools.islice(_TIME.finditer(sentence), MAX_SPANS), [None]):
-        goes_on = match and parts and _seconds(parts[-1][2]) > _seconds(match[2])
-        if match and (not parts or (goes_on and _AND.fullmatch(sentence, parts[-1].end(), match.start()))):
-            parts.append(match)
-            continue
-        if len(parts) > 1:
-            size = _seconds(parts[-1][2])
-            seconds = sum((Decimal(each[1].replace(",", "")) * _seconds(each[2]) for each in parts), Decimal(0))
-            step = Decimal(1).scaleb(-len(parts[-1][1].partition(".")[2]))
-            texts = {text for each in parts for text in _told(each[0].rstrip("*_`"))}
-            yield texts, Numeral(" ".join(each[0].rstrip("*_`") for each in parts), seconds / size, step), parts[-1][2]
-        parts = [match] if match else []
-
-
-def _seconds(unit: str) -> int:
-    return _SECONDS["mo" if unit.startswith("mo") else unit[0]]
-
-
-def _told(text: str) -> set[str]:
-    """A number with a unit of time, as an answer's numbers are written: with the unit or without it."""
-    return {text, *(each[0].text for each in quantities(text)), text.rstrip(string.ascii_lowercase).rstrip(" -")}
+            yield Result(abs(operand.value), f"{{}} {self._unit}", [operand])  # in several units, of one
+        for value, form in converted(operand.value, self._unit, tens=tens):
+            yield Result(abs(value), form, [operand])

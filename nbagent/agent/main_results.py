@@ -36,10 +36,10 @@ _SAID = re.compile(
     r"([-+\u2212]?\d[^\s;]{0,20}(?: ?%)?)(?=[.;]?\s*$|[.;]\s)"
 )
 """What is in bold, or what something is, at the end of a sentence."""
-_BEGINS = re.compile(r"(?:^|(?<=[.;]\s))(\d[\d.,]*)((?: [^\W\d_]+){1,3})")
-"""With how many of something a sentence begins."""
-_ASKING = re.compile(r"(?i)\b(?:which|who|what|how|where|when|give|welche\w*|wer|was|wie|wo|wann|nenne)\b")
-"""Where a question begins to ask."""
+_COUNTED_THINGS = re.compile(r"(?<![\w.,/\u2013-])(\d[\d.,]*)((?: [^\W\d_]+){1,2})")
+"""A number with the words behind it."""
+_COUNT_OF = re.compile(r"(?i)\b(?:how many|numbers? of|counts? of|wie ?viele|(?:an)?zahl der)((?: [^\W\d_]+){1,3})")
+"""Of what a question asks how many there are."""
 _FOLLOWS = re.compile(
     r"(?i)\bnext\b(?! (?:years?|days?|months?|weeks?|seasons?|hours?|\d))|\b(?:follows?|followed by|runners?-ups?|"
     r"close behind|ahead of|second[- ](?:\w+est|most|place)|folg(?:t|en)|gefolgt|dahinter)\b|\bvor (?=[^\W\d_]+ mit\b)"
@@ -77,8 +77,8 @@ def numbers_to_check(
 ) -> list[Claim]:
     """The numbers of an answer that its check computes again: those of its first paragraph that outputs show.
 
-    Of the next one, these are those in a list, in bold, that a sentence ends with, as what something is, or begins
-    with, of what is asked for. Numbers of the question, years that it doesn't ask for, parts of ranges and units
+    Of the next one, these are those in a list, in bold, that a sentence ends with, as what something is, or says
+    of what is asked for. Numbers of the question, years that it doesn't ask for, parts of ranges and units
     (50-64, per 100 ml), those in names (`labels`, table 13, or in quotation marks), and of what comes behind the first,
     unless the question asks for these, are results of nothing; one with and without its sign is one. Small
     ones, which stand in most outputs, are among them only in the first sentence of a line, where something is said to
@@ -102,8 +102,8 @@ def numbers_to_check(
         if (text in counted or not no_result.fullmatch(text)) and _is_new(text, given)
     }
     parts = list(itertools.takewhile(lambda part: not part.startswith("Alternative:"), parts))
-    asking = _ASKING.search(question)
-    words = {each.lower() for each in _WORD.findall(question[asking.start() if asking else 0 :])}
+    counts = " ".join(_COUNT_OF.findall(question))
+    words = {each.lower() for each in _WORD.findall(counts or question)}
     if not _FOLLOWS.search(question):
         parts = [_without_followers(part) for part in parts]
 
@@ -126,7 +126,7 @@ def numbers_to_check(
                     named.append(claim)
             looked += bool(_named(shown, part))
     begins = (_SENTENCE.split(line, maxsplit=1)[0] for part in parts[:1] for line in part.splitlines())
-    begun = (each for part in parts for each in _begun(part, words))
+    begun = (each for part in parts for each in _asked_counts(part, words))
     said = _named(shown, " … ".join((*begins, *_STATED.findall("\n".join(parts)), *begun)))
     large = [claim for claim in named if not _SMALL.fullmatch(claim.text) or " ".join(claim.text.split()) in said]
     return (large or named)[:CHECKED]
@@ -135,16 +135,15 @@ def numbers_to_check(
 def _main(part: str, asked: Set[str]) -> Iterator[str]:
     """What a later paragraph says as an answer does.
 
-    It is in bold, or at the end of a sentence, as what something is, or at its begin, as how many there are of what is
-    asked for.
+    It is in bold, or at the end of a sentence, as what something is, or how many there are of what is asked for.
     """
     yield from (next(filter(None, each.groups())) for each in _SAID.finditer(part))
-    yield from _begun(part, asked)
+    yield from _asked_counts(part, asked)
 
 
-def _begun(part: str, asked: Set[str]) -> Iterator[str]:
-    """The numbers of what is asked for with which sentences begin."""
-    for each in _BEGINS.finditer(part):
+def _asked_counts(part: str, asked: Set[str]) -> Iterator[str]:
+    """How many there are of what is asked for."""
+    for each in _COUNTED_THINGS.finditer(part):
         if not asked.isdisjoint(map(str.lower, _WORD.findall(each[2]))):
             yield each[1]
 

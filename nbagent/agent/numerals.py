@@ -40,7 +40,8 @@ _NUMBER = re.compile(
     (?P<power>\s?(?:[×x·*]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}})
       | (?<=10)(?:(?:\^|\*\*)[({{]?[-+−]?\d{{1,3}}[)}}]?|[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{{1,3}}))?                 # × 10⁻¹²
     (?P<unit>\s?\\?%|\s?(?:per\s?cent|percentage\spoints?|pct|pp|Prozent(?:punkten?)?|basis\spoints?|bps|per\smille|Promille)\b|\s?‰
-      | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w))?
+      | \s?(?:thousand|million|billion|trillion|[kKMB]|bn|mn|Tsd\.|Mio\.?|Mrd\.?)(?!\w)
+      | \sm(?=\s(?:€|\$|£|EUR|USD|GBP|CHF)))?
     (?:(?=\s?(?P<prefix>T(?=(?P<thousands>€|EUR)(?!\w))|t(?!\w)|[kMGT](?=(?:g|m|t|W|Wh|J|B|Pa|Hz|V|N|€|EUR)(?!\w))
         |(?:kilo|mega|giga|tera)(?=(?:byte|watt|joule|met(?:er|re)|gram|tonne)s?(?!\w))|[mµ](?=(?:s|g|m|V|A|W)(?!\w)))))?
     (?: (?P<glued>{_UNITS})(?!\w) | (?!\w|\.\d) )
@@ -68,7 +69,7 @@ _HEDGES = re.compile(
 """Words before a number that is rounded to its last digit that isn't zero, or that lies beside it."""
 _SCALES = {
     **dict.fromkeys(("thousand", "k", "K", "Tsd."), Decimal(1000)),
-    **dict.fromkeys(("million", "M", "mn", "Mio", "Mio."), Decimal(10**6)),
+    **dict.fromkeys(("million", "M", "m", "mn", "Mio", "Mio."), Decimal(10**6)),
     **dict.fromkeys(("billion", "B", "bn", "Mrd", "Mrd."), Decimal(10**9)),
     "trillion": Decimal(10**12),
 }
@@ -169,7 +170,9 @@ def findable(value: Decimal) -> Decimal:
     return LongNumber(value) if len(value.normalize().as_tuple().digits) > SHORT else value
 
 
-_LISTED = re.compile(r"\S,\d")
+_LISTED = re.compile(r"(?:\S|^),\d")
+_FIELDS, _THOUSANDS = re.compile(r"[^\s\d],\S|\S,[^\s\d]"), re.compile(r"(?<![\d.,])\d{1,3},\d{3}(?![\d,])")
+"""Commas between fields; and numbers that are none of two fields where no other comma is between such."""
 SPACED = re.compile(r"(?<![\w.,])(?<![^\W\d]-)(?!0)\d{1,3}(?: \d{3})+(?![\w]|[.,]\d{3})")
 """A number whose thousands are parted by spaces, or several numbers; none that begins as the end of a code, `B-02`."""
 
@@ -184,7 +187,10 @@ _NEXT = re.compile(
 
 def ways(text: str) -> list[str]:
     """A text as it is; without commas and spaces in or between numbers; with units as names; with years of dates."""
-    found = [text, *([text.replace(",", " ")] if _LISTED.search(text) else [])]
+    found = [text]
+    if _LISTED.search(text):
+        whole = text if _FIELDS.search(text) else _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
+        found.append(whole.replace(",", " "))
     if _NEXT.search(text):
         found.append(_NEXT.sub(" |", text))
     if SPACED.search(text):
@@ -262,6 +268,8 @@ def _readings(match: re.Match[str], *, unit: str) -> list[Numeral]:
     found = [_number(match)]
     if unit and not match["unit"]:
         found.append(_number(match, unit=unit))
+    elif unit == "‰":
+        found.append(_number(match, unit=" "))  # per 1,000, of which the rate may be shown
     elif not unit and _POINTS.match(match.string, match.end()):
         found.append(_number(match, unit="%"))
     if either := _EITHER.fullmatch(match["digits"]):

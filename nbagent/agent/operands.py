@@ -12,6 +12,8 @@ from nbagent.agent.numerals import Numeral, numerals
 
 MAX_OUTPUTS, MAX_TEXT, MAX_OPERANDS = 30, 20_000, 4_000
 """Outputs that are read, characters of each, and numbers of all, of the first ones first."""
+MAX_ALONE = 12
+"""Numbers that are alone in their outputs."""
 MAX_NAME = 60
 """Characters of a name in an output."""
 YEARS = 1500, 2199
@@ -20,9 +22,13 @@ MAX_WORDS = 5
 """Words of such a name."""
 _PARTS = re.compile(r"[^\w\s.&/+-]|\s{2,}|\t")
 """What stands between the names in a row."""
+_NESTED = re.compile(r"""(?=['"][^"'{}]{1,60}['"]:\s?[{\[])|(?<=[}\]])""")
+"""Where what is in a dictionary or a list begins and ends."""
 _WORDS = re.compile(r"\w+")
 _KEY = re.compile(r"""['"]?\s?[:=]\s?['"]?""")
 """Between a number that is a name, and its value."""
+_SHARE = re.compile(r"[\s│|]*\d{1,2}(?:\.\d+)?%[\s┆|]+")
+"""The name of a quantile, which begins its row."""
 
 
 def words_of(text: str) -> str:
@@ -101,24 +107,59 @@ class Shown:
         return list({group: None for each in phrases for group in self._by_name.get(each, ())})
 
 
+class Derivation(NamedTuple):
+    """How a number follows from others: `45.2 / 40.2 − 1`, and the cells that show these."""
+
+    formula: str
+    cells: tuple[int, ...]
+
+
+class Result(NamedTuple):
+    """What comes out of shown numbers; each `{}` in the form stands for one of them."""
+
+    value: float
+    form: str
+    operands: Sequence[Operand]
+
+    def told(self) -> Derivation:
+        """How it came out."""
+        formula = self.form.format(*(each.text for each in self.operands))
+        return Derivation(formula, tuple(sorted({each.cell for each in self.operands})))
+
+
+def single(operand: Operand) -> Result:
+    """A number as it is."""
+    return Result(abs(operand.value), "{}", [operand])
+
+
+def total_of(group: Group) -> Result:
+    """The sum of a column or row."""
+    form = {2: "{} + {}", 3: "{} + {} + {}"}.get(len(group.operands), "{} + … + {}")
+    operands = group.operands if len(group.operands) == 3 else [group.operands[0], group.operands[-1]]
+    return Result(abs(group.total), form, operands)
+
+
 def read(outputs: Iterable[tuple[int, str, Callable[[Decimal], bool]]]) -> Iterator[Shown]:
-    """The numbers of outputs, by rows and columns.
+    """The numbers of outputs, by rows and columns; in the end, those that stand alone in their outputs.
 
     Args:
         outputs: The cell and the text of each, and what of its numbers counts.
     """
-    room = MAX_OPERANDS
+    room, alone = MAX_OPERANDS, list[Operand]()
     for cell, text, counts in itertools.islice(outputs, MAX_OUTPUTS):
         rows: list[list[Operand]] = []
-        for line in text[:MAX_TEXT].splitlines():
+        for line in (part for each in text[:MAX_TEXT].splitlines() for part in _NESTED.split(each)):
             row = _row(line, cell)[:room]
             room -= len(row)
             rows.append(row)
         groups = [([each for each in group if counts(each.number.value)], is_row) for group, is_row in _groups(rows)]
         operands = [each for row in rows for each in row if counts(each.number.value)]
         yield Shown([Group(each, is_row=is_row) for each, is_row in groups if len(each) > 1], operands)
+        alone += operands if len(operands) == 1 else []
         if room <= 0:
-            return
+            break
+    if len(alone) > 1:
+        yield Shown([Group(alone[:MAX_ALONE], is_row=True)], [])
 
 
 def _row(line: str, cell: int) -> list[Operand]:
@@ -133,7 +174,9 @@ def _row(line: str, cell: int) -> list[Operand]:
         named = tuple(
             words_of(each) for each in _PARTS.split(between) if len(each) <= MAX_NAME and any(map(str.isalpha, each))
         )
-        if found and _KEY.fullmatch(between):
+        if found and (
+            _KEY.fullmatch(between) or (index == 1 and (share := _SHARE.match(line)) and start == share.end())
+        ):
             key = found.pop().text  # {2001: 17}
             named = (*named, words_of(key))
         names = named or names
@@ -145,8 +188,13 @@ def _row(line: str, cell: int) -> list[Operand]:
 
 def _are_alike(numbers: Sequence[Numeral]) -> bool:
     """Whether numbers of a row may be of one kind: with as many digits behind the point, and no year before others."""
-    is_year = [number.step == 1 and YEARS[0] <= number.value <= YEARS[1] for number in numbers]
-    return len({(each.step, each.percent) for each in numbers}) == 1 and not (is_year[0] and not all(is_year))
+    years = [*map(is_year, numbers)]
+    return len({(each.step, each.percent) for each in numbers}) == 1 and not (years[0] and not all(years))
+
+
+def is_year(number: Numeral) -> bool:
+    """Whether a number may be a year."""
+    return number.step == 1 and YEARS[0] <= number.value <= YEARS[1]
 
 
 def _groups(rows: Sequence[Sequence[Operand]]) -> Iterator[tuple[Sequence[Operand], bool]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from decimal import Decimal
 
 from nbagent.agent.numerals import SPACED, in_digits, numerals
 from nbagent.core.syntax import UNREADABLE, parse
@@ -12,6 +13,11 @@ from nbagent.core.text import occurrences, plain
 
 MAX_NAME = 255
 """Characters of a file's name."""
+NEAR = 400
+"""Characters before and behind a number in which its sentence is read."""
+_SENTENCE = re.compile(r"\n|[;!?]\s|(?<![\s.(]\w)\.\s")
+_ITEM = re.compile(r"\s{0,9}(?:[-*•|]|\d{1,3}[.)]\s)")
+"""The begin of an item or a row, for which the words before the first of them hold, too."""
 
 _FENCED = re.compile(r"^(?:```|~~~)[^\S\n]*+(?P<language>\S*+)[^\n]*+\n(?P<block>.*?)^(?:```|~~~)[^\n]*$", re.M | re.S)
 _INLINE = re.compile(r"`([^`\n]+)`")
@@ -23,6 +29,7 @@ _PER_HUNDRED = re.compile(
     r"100\b(?![^.,;:!?()|\n]{0,9}\n?[^.,;:!?()|\n]{0,9}\w))(?![.,]?\d)"
 )
 """A rate. In `3 of 100 files` a word follows: there may be a hundred of them, so both numbers are claims."""
+_PER_THOUSAND = re.compile(r"(?<=\d) (?:per|pro|je) 1[.,]?000(?![.,]?\d)")
 _PARTED = re.compile(
     r"(?<![\w.,/:-])(\d{1,2})[/:](\d{1,2})(?![\w/:-]|[.,]\d"
     r"| (?!(?:split|share|ratio|versu|plu)s\b)[a-z]{2,20}[a-rt-z]s\b)"
@@ -96,6 +103,37 @@ _CHANGED = re.compile(
 _YEAR_ALONE = re.compile(_YEAR)
 
 
+_LOOKED = (
+    r"(?:[Ss]ince|[Ii]n|[Ii]m Jahr|[Dd]uring|[Ff]or|[Ff]rom|[Tt]o|[Uu]ntil|[Aa]fter|[Bb]efore|[Ss]eit|[Aa]b|[Vv]on|"
+    r"[Bb]is)"
+)
+_BOUNDED = re.compile(
+    rf"\b({_YEAR})\s?(?:[-\u2013]|to|until|till|through|bis)\s?({_YEAR})\b|\b{_LOOKED}\s?({_YEAR})\b(?!\s?[-\u2013]\s?{_YEAR})"
+)
+"""A year in, from or to which something is looked at."""
+_RANGED = re.compile(r"(?<![\w.,])(\d{1,6})\s?(?:[-\u2013]|to|until|till|through|bis)\s?(\d{1,6})(?![\w%]|[.,]\d|\s%)")
+"""The first and the last of what an answer covers."""
+_LIMITED = re.compile(
+    r"\b(?:over|above|below|under|than|at least|at most|after|before|up to|beyond|über|unter|mehr als|weniger als|"
+    r"mindestens|höchstens|nach|vor|[<>\u2264\u2265]=?)\s?(?:\w{2,12}\s)?[$€£]?(\d{1,9}(?:\.\d{1,3})?)"
+    r"(?!\w|[.,]\d|\s?(?:%|per ?cent|Prozent))"
+)
+"""A limit beyond which something is looked at; a share is more often a result."""
+_BETWEEN = re.compile(r"\b(?:[Bb]etween|[Zz]wischen)\s(\d{1,9})\s(?:and|und)\s(\d{1,9})(?![\w%]|[.,]\d|\s%)")
+_REPEATED = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,?000)?) (?:resamples|bootstrap|iterations|simulations|permutations|Wiederholungen)"
+)
+"""How often something was drawn again."""
+
+
+def limits(answer: str) -> tuple[set[Decimal], set[Decimal]]:
+    """The numbers from or to which an answer says that it looks, or how often it draws; and those of all its ranges."""
+    pairs = [*_BOUNDED.findall(answer), *_BETWEEN.findall(answer), *((each,) for each in _LIMITED.findall(answer))]
+    bounded = {Decimal(each) for pair in pairs for each in pair if each}
+    bounded |= {Decimal(each.replace(",", "")) for each in _REPEATED.findall(answer)}
+    return bounded, bounded | {Decimal(each) for pair in _RANGED.findall(answer) for each in pair}
+
+
 def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = ()) -> str:
     """An answer without the parts whose numbers claim nothing: code, dates, file names, numbers of list items."""
     text = _FENCED.sub(
@@ -103,7 +141,7 @@ def claiming(answer: str, names: Collection[str] = (), facts: Collection[str] = 
         in_digits(plain(answer).replace("{,}", ",").replace("\\,", "\u202f")),  # as LaTeX parts thousands
     )
     text = _INLINE.sub(lambda code: code[1] if _NUMBER_ALONE.fullmatch(code[1].strip()) else " ", text)
-    text = _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text))
+    text = _PER_THOUSAND.sub(" ‰", _PER_HUNDRED.sub(r"\1 %", _ITALIC.sub(r"\1", text)))
     text = _PARTED.sub(lambda two: f"{two[1]} %/{two[2]} %" if int(two[1]) + int(two[2]) == 100 else two[0], text)
     last = 0
 
@@ -146,6 +184,19 @@ def _is_code(language: str, block: str) -> bool:
     except UNREADABLE:
         return False
     return any(isinstance(each, ast.Assign | ast.Call | ast.Import | ast.ImportFrom) for each in ast.walk(tree))
+
+
+def sentences(prose: str) -> Iterator[tuple[str, str]]:
+    """The sentences with digits, and before items and rows what is said of all of them."""
+    lead, is_item = "", False
+    for sentence in _SENTENCE.split(prose):
+        was_item, is_item = is_item, _ITEM.match(sentence) is not None
+        if not is_item and sentence.strip():
+            lead = sentence[-NEAR:]
+        elif is_item and not was_item:
+            lead += f" {sentence[:NEAR]}"  # the header of a table
+        if any(map(str.isdigit, sentence)):
+            yield sentence, lead if is_item else ""
 
 
 def contradicts_itself(sentence: str) -> bool:

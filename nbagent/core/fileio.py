@@ -243,20 +243,25 @@ def lines(file: IO[bytes], *, most: int = MAX_LINE) -> Iterator[bytes]:
             parts, size = [], 0
 
 
-def lock(file: IO[bytes] | IO[str], *, patience: float = 0.0) -> None:
+def lock(file: IO[bytes] | IO[str], path: Path, *, patience: float = 0.0) -> None:
     """Lock an open file for this process alone, until the file is closed.
 
     Args:
         file: The file.
+        path: Its path.
         patience: Seconds to wait for another process that has it locked.
 
     Raises:
         BlockingIOError: Another process still has it locked after that time.
+        FileNotFoundError: It isn't there any more: another file of that name may be somebody else's.
     """
     end = time.monotonic() + patience
     while True:
         try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+                raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile")
+            return
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise

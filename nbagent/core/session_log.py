@@ -90,7 +90,7 @@ class SessionLog:
             fileio.make_folder(self.folder)
             _check_own(self.folder)
             self._lock = fileio.opened(self.folder / "lock", os.O_WRONLY | os.O_CREAT)
-            fileio.lock(self._lock, patience=LOCK_SECONDS)
+            fileio.lock(self._lock, self.folder / "lock", patience=LOCK_SECONDS)
             self._truncate_cut_line()
             for left in self.folder.glob(f"{SENT_PREFIX}*"):  # by a process that was killed while it sent a file
                 shutil.rmtree(left, ignore_errors=True)

@@ -14,7 +14,7 @@ from nbagent.notebook.compare.masks import INSTALLED, WORKERS, WROTE
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
-from nbagent.notebook.compare.texts import ORDER, TWICE, Context, Difference, Strictness
+from nbagent.notebook.compare.texts import BY_CHANCE, ORDER, TWICE, Context, Difference, Strictness
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.compare.widgets import BY_PAGE, OF_OTHERS, Widgets
 from nbagent.notebook.document import Document, DocumentCell
@@ -23,8 +23,8 @@ from nbagent.notebook.lock_check import is_same_environment
 
 OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
 BY_MACHINE = "it names the machine, the user or the folder of its run, here a sandbox's"
-_OF_SANDBOX = re.compile(r"(?<!\w)(?:sandbox|workspace|tmpfs)(?!\w)")
-"""Its host and user, the folder in which it works, and its file systems."""
+_OF_SANDBOX = re.compile(r"(?<!\w)(?:sandbox|workspace|tmpfs)(?!\w)|\A'(?:opt|kernel|opt/kernel\b.*)'\Z")
+"""Its host and user, the folders in which it works and has its Python, and its file systems."""
 _WRITES = re.compile(r"\s*%%(?:writefile|file)\b")
 SANDBOX_PROCESSES = 100
 """A kernel whose process has a smaller number runs in a sandbox that numbers its processes from 1."""
@@ -77,28 +77,33 @@ def _apart(
     return compare(*pairs[0], context, again=[each for _, each in pairs[1:]])
 
 
-def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison]) -> None:
+def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison], reads: Mapping[int, Reads]) -> None:
     """Name the seed of hashes as the cause of what no run explains, if it also differs between runs with two seeds.
 
     Args:
         found: What differs from runs with one seed.
         seeded: What differs from these and one with another seed.
+        reads: What each cell reads: of one that draws at random, the other runs agreed by chance.
     """
     for number, each in found.items():
-        others = seeded[number]
+        others, why = seeded[number], BY_CHANCE if reads[number].random else OTHER_SEED
         known, drawn = {*others.differences}, {pair.what for pair in others.pictures if pair.again}
         each.differences = [
-            one._replace(cause=OTHER_SEED) if one.cause in ("", ORDER) and one not in known else one
+            one._replace(cause=why) if one.cause in ("", ORDER) and one not in known else one
             for one in each.differences
         ]
         each.pictures = [
-            pair._replace(cause=OTHER_SEED) if pair.what in drawn and not pair.again else pair for pair in each.pictures
+            pair._replace(cause=why) if pair.what in drawn and not pair.again else pair for pair in each.pictures
         ]
 
 
 def _by_page(found: Difference) -> Difference:
-    """What differs in a widget of another program, which a page may have changed before the notebook was saved."""
-    return found._replace(cause=BY_PAGE) if not found.cause and f", {OF_OTHERS}" in found.what else found
+    """What differs in a widget that a page may have changed before the notebook was saved.
+
+    That is, in one of another program, or in what a page tells an Output widget of its outputs.
+    """
+    is_set = f", {OF_OTHERS}" in found.what or found.stored[1:].startswith("outputs=(")
+    return found._replace(cause=BY_PAGE) if not found.cause and is_set else found
 
 
 def _by_machine(found: Difference) -> Difference:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ _MAGICS = re.compile(r"(?m)^([^\S\n]*)(?:[%!?].*|[\w.]{1,80}\?{1,2}[^\S\n]*)$")
 """Lines of IPython's that are no Python."""
 DAY = 86_400
 LONGEST_SEED = 80
-"""Characters of a seed's expression that are kept."""
+"""Characters of a seed's expression that are kept, and nodes of its syntax tree that are looked at."""
 
 
 class Seed(msgspec.Struct, frozen=True):
@@ -154,7 +155,7 @@ def _seeds(code: str) -> Iterator[str]:
     for node in nodes(code):
         if not isinstance(node, ast.Call):
             continue
-        if _name(node.func) in SEEDS and node.args and isinstance(node.args[0], ast.Constant):
+        if _name(node.func) in SEEDS and node.args and isinstance(node.args[0], ast.Constant) and _is_short(node):
             yield unparsed(node)
         for keyword in node.keywords:
             if (
@@ -163,6 +164,11 @@ def _seeds(code: str) -> Iterator[str]:
                 and keyword.value.value is not None
             ):
                 yield f"{keyword.arg}={unparsed(keyword.value)}"
+
+
+def _is_short(node: ast.AST) -> bool:
+    """Whether a call has no more in it than one that sets a seed has; others may be nested, and each be written out."""
+    return next(itertools.islice(ast.walk(node), LONGEST_SEED, None), None) is None
 
 
 def _name(function: ast.expr) -> str:

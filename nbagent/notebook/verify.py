@@ -120,7 +120,7 @@ class Verification:
                 # As when a minute has ended since: what a run with the first seed shows by now isn't of the other one.
                 again.append(await self._once_more(fresh))
                 found = await self._compare(fresh, again, dates=True)
-            name_seed(found, others)
+            name_seed(found, others, self._reads)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
@@ -206,13 +206,11 @@ class Verification:
         return found
 
     def _may_be_dated(self, cell: DocumentCell, found: Comparison) -> bool:
-        """Whether what differs may follow from the moment, and no further run has shown that it does each time."""
-        if not self._reads[cell.number].clock:
-            # What changes with every run, though the code draws nothing at random, may tell a date in other words.
-            return cell.at is not None and any(each.cause == EVERY_RUN for each in found.differences)
-        if not found.differences:
-            return False
-        return found.is_cut or _is_unexplained(found) or any(SVG in each.what for each in found.differences)
+        """Whether what differs may follow from the clock, and no further run has shown that it is drawn at random."""
+        told = [each for each in found.differences if each.cause in ("", MEASURED, ORDER, EVERY_RUN)]
+        if not self._reads[cell.number].clock:  # libraries time themselves, and tell moments in figures of their own
+            return any(map(_has_digits, told))
+        return bool(told) or found.is_cut or any(SVG in each.what for each in found.differences)
 
     async def _judge(self, cell: DocumentCell, fresh: Ran, found: Comparison | None, pictures: Pictures) -> CellProof:
         proof = CellProof(id=cell.id, number=cell.number)
@@ -275,8 +273,7 @@ class Verification:
         if found.is_cut:  # of the rest nothing else is known
             found.differences, found.pictures = then.differences[:MOST], then.pictures
         else:
-            differ = {each.what for each in then.differences}
-            found.differences = [each for each in found.differences if each.what in differ]
+            found.differences = _of_that_day(found.differences, then.differences)
         if len(found.differences) < before:
             found.excused.add("date")
 
@@ -296,6 +293,19 @@ class Verification:
             return ""
         seen = await pictures.compare(pair.stored, pair.fresh, *pair.again, former, exact=exact)
         return "timing" if seen.is_within else ""
+
+
+def _has_digits(each: Difference) -> bool:
+    """Whether both sides do, as times have, however they are written."""
+    return all(any(map(str.isdecimal, side)) for side in (each.stored, each.fresh))
+
+
+def _of_that_day(found: Sequence[Difference], then: Sequence[Difference]) -> list[Difference]:
+    """What differs from a run of the notebook's day too; of a text without such, what differs from that run."""
+    known = {(each.what, each.where, each.stored) for each in then}
+    kept = [each for each in found if (each.what, each.where, each.stored) in known]
+    others = {each.what for each in found} - {each.what for each in kept}
+    return [*kept, *(each for each in then if each.what in others)]
 
 
 def _is_unexplained(found: Comparison) -> bool:

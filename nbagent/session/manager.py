@@ -252,14 +252,23 @@ def _end_sandbox(session: str) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a session's folder, last its log, without which it would not be found again, and the lock that is held."""
+    """Remove a session's folder, last its log, without which it would not be found again, and the lock that is held.
+
+    Whoever opens the session after that has a lock, and a folder, of their own.
+    """
     try:
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
             elif each.name not in (LOG_FILE, "lock"):
                 each.unlink()
-        shutil.rmtree(folder)
+        for name in (LOG_FILE, "lock"):
+            (folder / name).unlink(missing_ok=True)
+        try:
+            folder.rmdir()
+        except OSError:
+            if not (folder / "lock").exists():
+                raise
     except OSError as error:
         raise fileio.cannot_write(folder, error, mend="Check its permissions.") from error
 

@@ -274,17 +274,21 @@ async def end(task: asyncio.Task[None]) -> None:
 
 
 def event_of(row: Mapping[str, Any]) -> BusEvent:
-    """A row of a log as an event; a type that only a newer nbagent knows becomes `MESSAGE`."""
+    """A row of a log as an event; a type that only a newer nbagent knows becomes `MESSAGE`.
+
+    Raises:
+        StoreError: Something other than nbagent wrote it.
+    """
     try:
-        kind = EventType(row["type"])
-    except ValueError:
-        kind = EventType.MESSAGE
-    return BusEvent(
-        id=int(row["id"]),
-        type=kind,
-        source_agent=row["source"],
-        target_agent=row["target"] or None,
-        task_id=row["task"] or None,
-        payload=decode(row["payload"], what="An event"),
-        created=float(row["created"]),
-    )
+        known = row["type"] in [*EventType]
+        return BusEvent(
+            id=int(row["id"]),
+            type=EventType(row["type"]) if known else EventType.MESSAGE,
+            source_agent=str(row["source"]),
+            target_agent=row["target"] or None,
+            task_id=row["task"] or None,
+            payload=decode(row["payload"], what="An event"),
+            created=float(row["created"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError("An event can't be read: something other than nbagent wrote it.") from error

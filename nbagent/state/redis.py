@@ -97,7 +97,7 @@ class RedisLog:
     async def read(self, after: int, *, limit: int) -> list[BusEvent]:
         with store_errors(self._translate):
             found: Any = await self._client.xrange(_EVENTS, min=f"{after + 1}-0", count=limit)
-        rows = [{"id": key.split(b"-")[0], **{k.decode(): v.decode() for k, v in row.items()}} for key, row in found]
+        rows = [{"id": key.split(b"-")[0], **dict(map(_texts, row.items()))} for key, row in found]
         return list(map(event_of, rows))
 
     async def last(self) -> int:
@@ -137,6 +137,11 @@ class RedisLog:
                 low = middle
             await asyncio.sleep(0)
         return low
+
+
+def _texts(field: tuple[bytes, bytes]) -> tuple[str, str]:
+    name, value = field
+    return name.decode(errors="replace"), value.decode(errors="replace")
 
 
 def sentence(place: str, error: BaseException) -> StoreError:

@@ -48,6 +48,26 @@ for a, n in Counter(name[k[:3]] for k in none).most_common(): print(a, n)"""
     assert [(each.text, each.cell) for each in found] == [("8", 1)]
 
 
+def test_what_is_made_of_texts_of_the_code_again_and_again_is_read_to_its_end() -> None:
+    """What is not known to come of texts is not put together with itself at each step: it would grow and grow."""
+    code = """import polars as pl
+base = '/tmp/data/profiles/'
+REF = 1_000_000; CUST = 100_000; Q = 4
+parts = []
+for n in ['G25', 'H25', 'L25', 'P25', 'S25']:
+    raw = open(base + n + '.csv', encoding='cp1252').read().splitlines()
+    head = list(zip(raw[0].split(';'), raw[1].split(';')))
+    for r in raw[2:]:
+        c = r.split(';')
+        parts += [(n, m.strip(), k.strip(), c[0].strip(), float(v.replace(',', '.'))) for (m, k), v in zip(head, c)]
+d = pl.DataFrame(parts, schema=['profile', 'month', 'day', 'time', 'kwh'])
+d = d.with_columns(kw=pl.col('kwh') * CUST / REF * Q)
+b = d.sort('kwh', descending=True).head(8).row(0, named=True)
+print(b['profile'], b['month'], b['day'], b['time'], b['kwh'], f"{b['kw']:.1f} kW for {CUST} kWh a year")"""
+    found = claims("There are 8 of them.", printed("G25 8 0.317 12.7 kW for 100000 kWh a year"), code={1: code})
+    assert [(each.text, each.cell) for each in found] == [("8", 1)]
+
+
 def test_numbers_with_the_same_hash_take_no_longer() -> None:
     """Whoever writes code or data can choose thousands of them: Python's hash of numbers has no secret."""
 

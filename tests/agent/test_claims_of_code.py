@@ -405,6 +405,10 @@ SHOWS = "print(df.group_by('part').len())\nprint(df.sort('usd').row(0))"
         ("2008 99.67", "print(df.groupby('year')['usd'].mean().reindex(range(2008, 2019)))"),
         ("2008 99.67", "print(con.execute('select year, max(usd_2008) from prices_2008 group by year').fetchone())"),
         ("2008 99.67", "df = df.filter(pl.col('year') >= 2008)\nprint(df.sort('usd').row(0))"),
+        (
+            "until 2008 12\n(2008, 99.67)",
+            "df = pd.read_csv('a')\ndf = df.replace({'u': 'until 2008'})\nprint(df, df.u.max())",
+        ),
         ("2008 99.67", "df = df[df['year'].isin([2007, 2008])]\nprint(df.loc[df['usd'].idxmax()])"),
         (
             "2008 99.67\n2009 9.1",
@@ -442,6 +446,12 @@ def test_names_ranges_and_labels_in_code_make_no_number_of_data_up(output: str, 
         ("OF 2008 12", PARTS % "of 2008" + "print(df['part'].str.to_uppercase())"),
         ("\u2502 up to \u2506 12 \u2502\n\u2502 2008 \u2506 \u2502", PARTS % "up to 2008" + SHOWS),
         ("2008 12", "print(df.group_by(pl.lit(2008)).len())"),
+        ("12 2008", "import io\nprint(pd.read_csv(io.StringIO(f'a,b\\n{len(df)},2008')))"),
+        (
+            "2008 12",
+            "df = pd.read_csv('a')\ndf['u'] = df['u'].replace({'u': 'until 2008'})\n"
+            "print(df['u'].replace({'until ': ''}, regex=True))",
+        ),
         ("0 a 2008 12", "print(pd.melt(pd.DataFrame({'a': [2008]})), df.height)"),
         ("2008 12", "print(df.reindex(range(2008, 2009)))"),
         ("2008 12", "print(df.select(pl.lit(2008), pl.len()))"),
@@ -481,6 +491,7 @@ def test_a_number_in_a_row_of_a_file_is_known() -> None:
         ("In January 41.57 mm", "print(frame)"),
         ("41.57 after minute 80", "print(frame.filter(pl.col('m') > 80).height)"),
         ("41.57 km² (247.105 acres each)", "KM2=1/247.105\nprint(frame['acres'].sum() * KM2)"),
+        ("41.57 km (1.60934 km a mile)", "print(frame['miles'].sum() * 1.60934)"),
         ("41.57 by 300 resamples", "print(np.mean([rng.choice(x).mean() for _ in range(300)]))"),
     ],
 )
@@ -489,7 +500,9 @@ def test_what_a_computation_is_told_is_no_result(answer: str, code: str) -> None
     assert [each for each in claims(answer, printed("41.5741"), code={1: code}) if not each.supported] == []
 
 
-@pytest.mark.parametrize("answer", ["The wettest year was 2031.", "Since 1987 it rains.", "44 orders", "44/12 of them"])
+@pytest.mark.parametrize(
+    "answer", ["1.60934 times", "The wettest year was 2031.", "Since 1987 it rains.", "44 orders", "44/12 of them"]
+)
 def test_what_no_computation_is_told_is_a_result(answer: str) -> None:
     """A year that the code has not, and numbers of which nothing is made."""
     code = "R = 45 / 12\nprint(frame.filter(pl.col('y') >= 2031))"

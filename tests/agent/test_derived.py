@@ -27,6 +27,11 @@ TABLE = "North  23.15  512\nSouth  19.40  120\nWest   31.02  377\nEast   27.90  
         ("The mean of the four is 25.37.", "25.37 = (23.15 + … + 27.90) / 4 (cell 1)"),
         ("The highest and the lowest are 11.62 apart.", "11.62 = 31.02 − 19.40 (cell 1)"),
         ("West (31.02) against East (27.90): 3.12 more.", "3.12 = 31.02 − 27.90 (cell 1)"),
+        ("West and North make up 71 % of all rows.", "71 % = (512 + 377) / (512 + … + 244) (cell 1)"),
+        ("East is 10 % below West.", "10 % = 1 − 27.90 / 31.02 (cell 1)"),
+        ("The first three have 1,009 rows.", "1,009 = 512 + 120 + 377 (cell 1)"),
+        ("East (244) is 268 behind North.", "268 = 512 − 244 (cell 1)"),
+        ("In total 3 of them have more than 200 rows.", "200 = a limit of 3 among 4 from 512 to 244 (cell 1)"),
     ],
 )
 def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
@@ -37,12 +42,46 @@ def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "output", "told"),
+    [
+        ("At most 53.5 °F.", "11.93", "53.5 = 11.93 °C in °F"),
+        ("In all 514.6 miles.", "828158", "514.6 = 828158 / 1,609.34"),
+        ("That is 4,782.4 m³.", "4782397.81", "4,782.4 = 4782397.81 / 1,000"),
+        ("Das sind 32,6 Stunden.", "1957", "32,6 = 1957 / 60"),
+        ("The coefficient of variation is 0.53.", "mean 54.68\nstd 29.04\nmin 16.38", "0.53 = 29.04 / 54.68"),
+        ("The range is 95.1.", "min     5.2\n10%     7.7\n90%    81.4\nmax   100.3", "95.1 = 100.3 − 5.2"),
+        ("That is 1,019,952 acres.", "412760.4", "1,019,952 = 412760.4 × 2.47105"),
+        ("r = 0.06, so R² = 0.004.", "0.06351", "0.004 = 0.06351²"),
+        (
+            "Faro has 29.9 % of all.",
+            "{'n': 9, 'by': {'Faro': 150, 'Hull': 189, 'Vigo': 163}}",
+            "29.9 % = 150 / (150 + 189 + 163)",
+        ),
+        ("From 2007 to 2017 there are 11 years.", "2007 14.5\n2017 19.9", "11 = 2017 − 2007 + 1"),
+    ],
+)
+def test_what_a_sentence_asks_for_is_derived(answer: str, output: str, told: str) -> None:
+    """Other units, ratios and ranges by their names, and years that are counted from the first to the last."""
+    found = claims(answer, printed(output), code={1: "print(frame)"})
+    assert doubts(found) == [f"Derived, computed by no cell: {told} (cell 1)."]
+
+
+def test_numbers_that_stand_alone_in_their_outputs_are_reckoned_with() -> None:
+    """The largest one of a cell and the smallest one of another."""
+    code = {1: "print(frame.max())", 2: "print(frame.min())"}
+    [found] = claims("They span a range of 39607.08.", printed("43166.29", "3559.21"), code=code)
+    assert (found.derived, found.sources) == ("43166.29 − 3559.21", (1, 2))
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         "North is 23.7 % higher than South.",
         "North has 41.9 % of all rows.",
         "In all there are 1,254 rows.",
         "4 % more.",
+        "In total 2 of them have more than 200 rows.",
+        "There were 392 outliers.",
     ],
 )
 def test_what_does_not_follow_is_missing(answer: str) -> None:

@@ -329,6 +329,7 @@ def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
         ("It is 113 in all. Of them, Ulm has only 4, and 5 are new: **6** of Bonn.", ["113", "4", "6"]),
         ("It is 4,380. 12 of them are new; Ulm has 5.", ["4,380", "12", "5"]),
         ("It is 4,380. Next come Ulm and Bonn with 12 each.\n\n113 bats are used; 170 were left.", ["4,380", "113"]),
+        ("It is 4,380.\n\nOf these, 113 bats were used in 170 days.", ["4,380", "113"]),
         ("1. Ulm: 113\n2. Bonn: 170 (2 to 3 May)\n\nThe next, Hof, has 12.", ["113", "170"]),
         ("Ulm has 113, followed by Bonn with 12. The next year it was 170.", ["113", "170"]),
         ("113 have EPSG 406, 97, 16; written as (e.g. 1,483.65 is 1483) in 170.", ["113", "170"]),

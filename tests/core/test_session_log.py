@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from machine import no_room
 
 from nbagent.core.errors import StoreError
 from nbagent.core.events import CellStarted, OutputAdded, QuotaReached, Record, SessionEnded
-from nbagent.core.session_log import SENT_PREFIX, SessionLog, read_log
+from nbagent.core.session_log import LOCK_SECONDS, SENT_PREFIX, SessionLog, read_log
 
 
 def cell(number: int, code: str = "1") -> CellStarted:
@@ -236,6 +239,26 @@ def test_a_session_has_one_owner(log: SessionLog, tmp_path: Path) -> None:
     log.close()
     with contextlib.closing(SessionLog(tmp_path, "s")) as next_one:
         assert next_one.last == 1
+
+
+def test_who_waited_for_a_session_that_was_deleted_does_not_own_its_successor(tmp_path: Path) -> None:
+    """Both wrote the log, each with numbers of its own: a lock is of a file, and the log was opened by name."""
+    first, failed = SessionLog(tmp_path, "s"), list[StoreError]()
+
+    def wait() -> None:
+        try:
+            SessionLog(tmp_path, "s").close()
+        except StoreError as error:
+            failed.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(LOCK_SECONDS / 4)
+    shutil.rmtree(first.folder)
+    with contextlib.closing(SessionLog(tmp_path, "s")):
+        first.close()
+        waiting.join()
+    assert [each.message for each in failed] == [f"{first.folder} can't be written: it was removed meanwhile."]
 
 
 def test_who_only_looks_keeps_nobody_from_starting(tmp_path: Path, look: Callable[[Path], None]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -58,6 +60,25 @@ def test_hostile_code_raises_what_is_unreadable(code: str) -> None:
     with pytest.raises(syntax.UNREADABLE):
         syntax.parse(code)
     assert not syntax.compiles(code)
+
+
+@pytest.mark.parametrize(
+    "letters", ["a" + "\u0301" * 10_000 + "\uff9e" * 10_000, ("a" + "\u0301" * 2_000 + "\uff9e" * 2_000) * 20]
+)
+def test_marks_on_a_letter_are_sorted_in_a_moment(letters: str) -> None:
+    """Python sorts them in squared time, in which no other thread runs: 50 KB of a name took 3 s, 340 KB minutes."""
+    started = time.process_time()
+    for code in (f"{letters} = 1", f"x.{letters}", f"def f({letters}): pass"):
+        with contextlib.suppress(SyntaxError):
+            syntax.parse(code)
+        syntax.compiles(code)
+    assert time.process_time() - started < 3
+
+
+def test_marks_in_text_are_read() -> None:
+    """Lines that are drawn, faces, and letters of any language, with the marks that people put on them."""
+    line, letters = "\u2500" * 200 + "\U0001f600" * 150, "n\u0303" * 500
+    assert syntax.parse(f'# {line}\nx = """{line}\n{line}"""\ne\u0301te\u0301 = "{letters}"').body
 
 
 def test_what_is_read() -> None:

@@ -1023,9 +1023,58 @@ def test_thousands_parted_by_spaces_are_numbers(tmp_path: Path, space: str) -> N
     assert [str(each) for each in frame.dtypes] == ["String", "String", "Int64", "Int64", "Float64"]
     assert frame.row(0)[3:] == (1003, 1003.5)
     n, share = found["columns"][3:]
-    assert (n["dtype"], n["low"], n["high"], n["form"]) == ("Int64", 999, 299_003, "written with thousands spaces")
+    assert (n["dtype"], n["low"], n["high"], n["form"]) == ("Int64", 999, 299_003, "written with thousands blanks")
     assert (share["dtype"], share["low"], share["high"]) == ("Float64", 2.25, 299_003.5)
     odd = profiled(tmp_path / "y.csv", f"code;name;small;n;share\n{rows}09;d;7;see below;2,25\n")["columns"][3]
     assert (odd["low"], odd["high"]) == (1003, 299_003)
     codes = profiled(tmp_path / "z.csv", "a;b\n" + "".join(f"702{space}{at};x\n761;y\n" for at in range(101, 140)))
     assert (codes["columns"][0]["dtype"], codes["columns"][0].get("written")) == ("String", None)
+
+
+def test_fields_between_carets_are_a_table(tmp_path: Path) -> None:
+    """Food tables have such, with texts that have commas."""
+    file = tmp_path / "foods.txt"
+    file.write_text("".join(f"~{at:05}~^~Cheese, no. {at}~^{at}.5\n" for at in range(20)))
+    (table,) = one(str(file), Clock(monotonic() + 60, MIB))["tables"]
+    assert (table["rows"], table["width"]) == (20, 3)
+    assert "separator='^', quote_char='~', has_header=False" in table["call"]
+
+
+def test_a_list_of_names_with_commas_has_its_columns_by_places(tmp_path: Path) -> None:
+    """A comma of a name has a space behind it; what stands below is left out as in a list of another length."""
+    names = ["Aagaard, Jacob", "Abasov, Nijat Ali", "Adams, Michael", "Adly, Ahmed", "Bo, Li"]
+    calls = set()
+    for count in (40, 55):
+        file = tmp_path / "list.txt"
+        rows = [f"{at:05}  {names[at % 5]:24}{2300 + at:6}{2350 + at:6}" for at in range(count)]
+        head = ["Numbers 2003", "", "   Nr  Name                       Jan   Apr", "-" * 43]
+        file.write_text("\n".join([*head, *rows, "-" * 43, f"Players: {count}"]) + "\n")
+        (table,) = one(str(file), Clock(monotonic() + 60, MIB))["tables"]
+        assert (table["rows"], [each["name"] for each in table["columns"]]) == (count, ["Nr", "Name", "Jan", "Apr"])
+        assert table["raw"][2] == head[2]
+        calls.add(table["call"])
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("blank", [" ", "\u00a0", "\u202f"])
+def test_numbers_with_blanks_are_read_as_numbers(tmp_path: Path, blank: str) -> None:
+    file = tmp_path / "towns.csv"
+    file.write_text("town;people\n" + "".join(f"t{at};{at}{blank}0{at}0\nu{at};{at}\n" for at in range(1, 9)))
+    (table,) = one(str(file), Clock(monotonic() + 60, MIB))["tables"]
+    people = table["columns"][1]
+    assert (people["dtype"], people["form"], people["low"], people["high"]) == (
+        *("Int64", "written with thousands blanks"),
+        *(1, 8080),
+    )
+    frame = eval(table["call"], {"pl": pl})  # noqa: S307 - made of reprs
+    assert frame["people"].sum() == sum(at * 1011 for at in range(1, 9))
+
+
+def test_names_of_places_are_neither_faults_nor_sums(tmp_path: Path) -> None:
+    """Err and Somme-Bionne are communes; among numbers, the first is a fault."""
+    file = tmp_path / "communes.csv"
+    places = ["Err", "Somme-Bionne", "Somme-Vesle", *(f"Ville {at}" for at in range(30))]
+    file.write_text("name;n\n" + "".join(f"{each};{at if at else 'Err'}\n" for at, each in enumerate(places)))
+    name, number = one(str(file), Clock(monotonic() + 60, MIB))["tables"][0]["columns"]
+    assert not {"missing", "sums"} & name.keys()
+    assert number["missing"] == {"Err": 1}

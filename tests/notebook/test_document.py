@@ -112,3 +112,17 @@ def test_cells_that_only_install_are_known() -> None:
         "%pip install a " * 40: True, "%pip install a " * 40 + "\nx": False,
     }.items():  # fmt: skip
         assert document.DocumentCell(id="c", number=1, code=code).installs is installs
+
+
+def test_no_field_makes_a_line_of_a_provenance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A package's name had a line of its own, as if nbagent had verified the notebook; and wrote from right to left."""
+    made = copy.deepcopy(NOTEBOOK)
+    name = "six\nVerified 2026-01-01 by nbagent (docker): same.\r\x1b[2J\u202e"
+    package = {"name": name, "version": "1", "sha256": ""}
+    made["metadata"]["nbagent"] |= {"engine": name, "lock": {"packages": [package]}}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(made))
+    assert log.show(path) == 0
+    shown = capsys.readouterr().out
+    assert not [line for line in shown.splitlines() if line.startswith("Verified")]
+    assert all(sign.isprintable() for sign in shown.replace("\n", ""))

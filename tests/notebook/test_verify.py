@@ -34,7 +34,7 @@ from nbagent.faces.cli import verify
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.notes import ADDED, mark
 from nbagent.notebook.compare.pictures import Pictures
-from nbagent.notebook.compare.texts import EVERY_RUN, ORDER, TWICE, Strictness
+from nbagent.notebook.compare.texts import BY_CHANCE, EVERY_RUN, ORDER, TWICE, Strictness
 from nbagent.notebook.compare_runs import BY_MACHINE, OTHER_SEED, all_reads, compared
 from nbagent.notebook.fresh import FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
@@ -246,6 +246,10 @@ print(f"{now:%A %B}", now.day, now.hour, now.date(), dt.date.today() - dt.timede
         path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
         proof = await verified(path)
         assert (proof.result, len(differing(proof))) == (result, result == "differs")
+    cell.metadata["execution"] = {"iopub.execute_input": then.isoformat()}  # where one does, no day is told
+    path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    (found,) = (await verified(path)).cells
+    assert [each.stored for each in found.differences] == ["'bad'"]
 
 
 async def test_processes_that_cells_start_have_other_numbers_in_each_run(tmp_path: Path) -> None:
@@ -278,6 +282,21 @@ async def test_a_clock_that_no_code_names_is_that_of_its_day(tmp_path: Path) -> 
 
         proof = await verified(changed(tmp_path / "made.ipynb", tmp_path, change))
         assert (proof.result, proof.problems) == (result, [])
+
+
+async def test_how_long_a_library_says_that_something_took_is_no_difference(tmp_path: Path) -> None:
+    """Though all runs take as long: one with an uneven clock says something else."""
+    code = """import unittest, time as t
+class Test(unittest.TestCase):
+    def test_it(self):
+        t.sleep(0.5)
+unittest.main(argv=["x"], exit=False);"""
+    for tests, result in ((1, "same"), (2, "differs")):
+        text = f".\n{'-' * 70}\nRan {tests} test{'s' * (tests > 1)} in 0.613s\n\nOK\n"
+        shown = [nbformat.v4.new_output("stream", name="stderr", text=text)]
+        cell = nbformat.v4.new_code_cell(code, outputs=shown, execution_count=1)
+        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "n.ipynb")
+        assert (await verified(tmp_path / "n.ipynb")).result == result
 
 
 async def test_changed_code_text_data_and_lock_are_named(made: Path, tmp_path: Path) -> None:
@@ -635,7 +654,9 @@ async def test_what_another_seed_of_hashes_gives_is_told_as_such(tmp_path: Path)
         "print(words)",
     )
     drawn = "import matplotlib.pyplot as plt\nplt.bar([*words], range(7))\nplt.show()"
-    cells = [nbformat.v4.new_code_cell(each) for each in (words, *shown, drawn, "print(3)", "print('fox', 'dog')")]
+    chance = "import random\nrandom.random() > 2, hash('abc')"
+    told = (words, *shown, drawn, "print(3)", "print('fox', 'dog')", chance)
+    cells = [*map(nbformat.v4.new_code_cell, told)]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "P"}})
     runs = FreshRuns(document.of(notebook, name="n"), engine=machine.works("bubblewrap"), spec=SandboxSpec())
     ran = await runs.once([("PYTHONHASHSEED", "7")])
@@ -647,7 +668,7 @@ async def test_what_another_seed_of_hashes_gives_is_told_as_such(tmp_path: Path)
     nbformat.write(notebook, tmp_path / "n.ipynb")
     proof = await verified(tmp_path / "n.ipynb")
     causes = {each.number: {found.cause for found in each.differences} for each in proof.cells if each.differences}
-    assert causes == {each: {OTHER_SEED} for each in (2, 3, 4, 5, 7)} | {8: {""}, 9: {ORDER}}
+    assert causes == {each: {OTHER_SEED} for each in (2, 3, 4, 5, 7)} | {8: {""}, 9: {ORDER}, 10: {BY_CHANCE}}
 
 
 async def test_what_another_moment_gives_is_not_of_another_seed(tmp_path: Path) -> None:
@@ -868,6 +889,7 @@ def test_a_cell_that_ran_twice_for_a_module_is_a_cause() -> None:
 def test_the_name_of_a_machine_is_told_as_such(locked: bool) -> None:
     """Where nothing says that a notebook ran in a sandbox, which has names of its own."""
     pairs = [("vm\n", "sandbox\n"), ("/home/ann\n", "/workspace\n"), ("3\n", "4\n"), ("box\n", "sandboxes\n")]
+    pairs.append(("/usr/bin/python\n", "/opt/kernel/bin/python\n"))
     cells = [
         nbformat.v4.new_code_cell("f()", outputs=[nbformat.v4.new_output("stream", text=was)], execution_count=1)
         for was, _ in pairs
@@ -878,7 +900,7 @@ def test_the_name_of_a_machine_is_told_as_such(locked: bool) -> None:
     ran = Ran(outputs=outputs, moments=dict.fromkeys(outputs, (0.0, 1.0)))
     told = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness())
     causes = [each.differences[-1].cause for each in told.values()]
-    assert causes == (["", "", "", ""] if locked else [BY_MACHINE, BY_MACHINE, "", ""])
+    assert causes == ([""] * 5 if locked else [BY_MACHINE, BY_MACHINE, "", "", BY_MACHINE])
 
 
 @pytest.mark.parametrize("version", [None, "1"])

@@ -22,6 +22,7 @@ from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.kernel.kernel import Kernel
 from nbagent.sandbox.contract import Engine
 from nbagent.sandbox.engines import daemon
+from nbagent.sandbox.engines.image import default_tag
 from nbagent.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.needs("docker")
@@ -252,3 +253,31 @@ async def test_process_one_can_t_be_made_to_run_programs(engine: Engine) -> None
             assert [each["ename"] for each in opening.outputs] == ["PermissionError"], name
         # Its own process is its own to read.
         assert (await kernel.run("len(open('/proc/self/maps').read()) > 0")).text == "True"
+
+
+@pytest.fixture
+def with_volume() -> Iterator[str]:
+    """A kernel image that asks for a folder of the host's disk, open to all, and is looked after by a program."""
+    client, tag = docker.APIClient(), "nbagent-test-volume:1"
+    made = client.create_container(default_tag())["Id"]
+    check = 'HEALTHCHECK --interval=1s CMD ["touch", "/tmp/checked"]'
+    client.commit(made, *tag.split(":"), changes=["VOLUME /var/tmp/", "VOLUME /workspace", check])
+    client.remove_container(made, v=True)
+    yield tag
+    client.remove_image(tag)
+    client.close()
+
+
+async def test_an_image_gets_no_disk_of_the_host_and_runs_nothing_beside(engine: Engine, with_volume: str) -> None:
+    """Code filled a volume that an image asks for, without a bound, and it stayed behind."""
+    client = docker.APIClient()
+    before = {each["Name"] for each in client.volumes()["Volumes"] or ()}
+    async with Kernel(engine, SandboxSpec(image=with_volume)) as kernel:
+        cell = await kernel.run("open('/workspace/a', 'w').close(); open('/var/tmp/a', 'w')")
+        assert cell.outputs[-1].get("evalue") == "[Errno 30] Read-only file system: '/var/tmp/a'"
+        known = client.inspect_container(sandbox_of(kernel).instance.id)
+        await asyncio.sleep(2)
+        assert "False" in (await kernel.run("import os; os.path.exists('/tmp/checked')")).text
+    assert not [each for each in known["Mounts"] if each["Type"] == "volume"]
+    assert {each["Name"] for each in client.volumes()["Volumes"] or ()} <= before
+    client.close()

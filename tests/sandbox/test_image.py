@@ -122,3 +122,80 @@ def test_files_belong_to_root_and_are_readable() -> None:
     entry.mode, entry.uid, entry.gid, entry.uname = 0o600, 1000, 1000, "me"
     entry = image._of_root(entry)
     assert (entry.mode, entry.uid, entry.gid, entry.uname) == (0o644, 0, 0, "root")
+
+
+@pytest.fixture
+def changed(client: docker.APIClient, base: str) -> Iterator[Callable[..., str]]:
+    """Makes an image of the base, with instructions of a Dockerfile."""
+    tag = "nbagent-test-changed:1"
+
+    def change(*instructions: str) -> str:
+        made = client.create_container(base, command=["true"])["Id"]
+        client.commit(made, *tag.split(":"), changes=list(instructions))
+        client.remove_container(made, v=True)
+        return tag
+
+    yield change
+    client.remove_image(tag, force=True)
+
+
+def volumes(client: docker.APIClient) -> set[str]:
+    """The names of the daemon's volumes."""
+    return {each["Name"] for each in client.volumes()["Volumes"] or ()}
+
+
+ASKED = """\
+import json, platform, resource, threading, time
+try:
+    {hostile}
+    said = "none"
+except Exception as error:
+    said = type(error).__name__
+print(json.dumps([platform.python_version(), "x86_64", "glibc", "2.36", said]))
+"""
+THREADS = "[threading.Thread(target=time.sleep, args=[3], daemon=True).start() for _ in range(200)]"
+
+
+@pytest.mark.parametrize(
+    ("hostile", "said"),
+    [("open('/var/tmp/a', 'w')", "OSError"), ("open('/usr/a', 'w')", "OSError"), (THREADS, "RuntimeError")],
+)
+def test_a_base_is_asked_in_bounds(
+    client: docker.APIClient, changed: Callable[..., str], monkeypatch: pytest.MonkeyPatch, hostile: str, said: str
+) -> None:
+    """It may be anybody's: it takes neither the disk nor the processes of the machine, and leaves nothing behind."""
+    before, tag = volumes(client), changed('ENTRYPOINT ["sleep", "999"]', "VOLUME /var/tmp", "USER root")
+    assert image._ask(client, tag)[0].startswith("3.")
+    monkeypatch.setattr(image, "ASK", ASKED.format(hostile=hostile))
+    assert image._ask(client, tag)[2] == said
+    assert volumes(client) <= before
+
+
+@pytest.mark.parametrize(
+    ("hostile", "told"), [("time.sleep(100)", "did not say in 3 s"), ("b'x' * 10**9", "no working python3")]
+)
+def test_a_base_that_takes_too_much_is_ended(
+    client: docker.APIClient, base: str, monkeypatch: pytest.MonkeyPatch, hostile: str, told: str
+) -> None:
+    """Time and memory."""
+    monkeypatch.setattr(image, "ASK", ASKED.format(hostile=hostile))
+    monkeypatch.setattr(image, "ASK_SECONDS", 3)
+    with pytest.raises(EnvironmentMissing, match=told):
+        image._ask(client, base)
+
+
+@pytest.mark.parametrize("version", ["3.x", "3.13\\u001b[2J"])
+def test_what_a_base_says_is_a_version(
+    client: docker.APIClient, base: str, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else becomes part of a path, of uv's arguments or of what a terminal shows."""
+    said = f'["{version}", "x86_64", "glibc", "2.36", "/usr"]'
+    monkeypatch.setattr(image, "ASK", f"print({said!r})")
+    with pytest.raises(EnvironmentMissing, match="no working python3"):
+        image._ask(client, base)
+
+
+def test_a_base_that_gives_the_daemon_orders_is_refused(client: docker.APIClient, changed: Callable[..., str]) -> None:
+    """`ONBUILD ADD http://…` would have the daemon fetch what only this machine reaches, and put it in the image."""
+    with pytest.raises(EnvironmentMissing, match="ONBUILD"):
+        image._ask(client, changed("ONBUILD ADD http://169.254.169.254/latest /stolen"))

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import machine
 import pytest
+import redis.asyncio
 from state.jobs import Job, answer, talk
 from state.servers import Redis, private_folder
 
 from nbagent.core.errors import StoreError
 from nbagent.state import BusEvent, EventType, StateManager, Subscription, bell, bus
+from nbagent.state.bus import event_of
 
 
 async def take(subscription: Subscription, count: int) -> list[BusEvent]:
@@ -236,3 +238,33 @@ async def test_a_reader_is_told_that_its_server_is_gone(tmp_path: Path, monkeypa
                 await asyncio.wait_for(queue.get(), 30)
             with pytest.raises(StoreError, match="doesn't answer"):
                 await queue.get()
+
+
+ROW = {"id": 1, "type": "message", "source": "a", "target": "", "task": "", "payload": "{}", "created": 1.0}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"id": "x"}, {"created": "soon"}, {"created": None}, {"payload": "[]"}, {"payload": "[" * 9_999}]
+)
+def test_a_row_that_somebody_else_wrote_is_an_error_of_the_store(odd: dict[str, object]) -> None:
+    """A subscriber hears of it: any other error ended its reading without a word, and it waited for ever."""
+    assert event_of(ROW).id == 1
+    assert event_of(ROW | {"type": "newer"}).type is EventType.MESSAGE
+    for row in (ROW | odd, {name: value for name, value in ROW.items() if name not in odd}):
+        with pytest.raises(StoreError, match="something other than nbagent"):
+            event_of(row)
+
+
+async def test_a_stream_that_somebody_else_wrote_ends_a_subscription(
+    redis_server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an error, after the time in which a log may be away."""
+    monkeypatch.setattr(bus, "GIVE_UP_SECONDS", 0.5)
+    async with StateManager(url=redis_server.url, session_id="s", root=tmp_path) as state:
+        events = await state.subscribe_events("reader", since=0)
+        async with redis.asyncio.Redis.from_url(redis_server.url) as client:
+            await client.flushall()
+            await client.set("{nbagent}:events:last", 1)
+            await client.xadd("{nbagent}:events", {b"type": b"\xff", b"id": b"\xff"}, id="1-0")
+        with pytest.raises(StoreError, match="something other than nbagent"):
+            await asyncio.wait_for(events.get(), 20)

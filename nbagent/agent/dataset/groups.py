@@ -24,7 +24,7 @@ WRITTEN_NUMBERS = (
     "thousands commas, 1,234.5",
     "decimal commas",
     "thousands points, 1.234 is 1234",
-    "thousands spaces, 1 234 is 1234",
+    "thousands blanks, 1 234",
 )
 """The forms of a text that `columns_inside.py` knows as numbers."""
 NESTED = ("List", "Array", "Struct", "Object", "Binary")
@@ -154,8 +154,8 @@ def likeness(path: str) -> str:
 
 
 def _signature(table: Table, kind: str = "") -> tuple[str, ...]:
-    """By what tables are the same; those of an archive and sheets may be called as they like, as files may."""
-    is_file = kind.startswith(("zip", "Excel")) and len(table.columns) >= LEAST_ALIKE and ", " not in table.name
+    """By what tables are the same; those of archives, workbooks and JSON may be called as they like, as files may."""
+    is_file = kind.startswith(("zip", "Excel", "JSON")) and len(table.columns) >= LEAST_ALIKE and ", " not in table.name
     return (pattern("" if is_file else table.name), *(column.name for column in table.columns))
 
 

@@ -15,7 +15,8 @@ from nbagent.kernel.profile import FileProfile
 LEAST_NOTES = 6
 """Notes from which those are left out that explain other tables than the question touches."""
 ONE_NOTE, ASIDE, ASIDE_SCORE = 1_800, 400, 0.6
-"""Characters of a note, and of a page with tables that the question touches by less than this part of the most."""
+"""Characters of a note that doesn't explain its folder, and of a page with tables that the question touches by less
+than this part of the most."""
 RARE, CLOSE = 4, 0.6
 """How much more a word says that one note alone has, and the part of one's score from which the next is
 told as much."""
@@ -170,7 +171,10 @@ def note_lines(
         for each in notes
     }
     most = max(fitting.values(), default=0.0)
-    notes.sort(key=lambda each: -fitting[id(each)])
+    of_folder = [each for each in notes if _is_of_folder(stem(each))]
+    # The one that explains the folder is told first, and whole: no word of a question says which of its rules it needs.
+    whole = of_folder[0] if len(of_folder) == 1 and len(_plain(of_folder[0].files[0].text)) <= left else None
+    notes.sort(key=lambda each: (each is not whole, -fitting[id(each)]))
     if len(notes) > LEAST_NOTES:
         # Pages on tables of which the question has hardly a word leave the room to what explains the whole folder.
         notes = [
@@ -187,9 +191,9 @@ def note_lines(
         touched = [scores[id(each)] for each in groups if any(file is each for each, _ in each.tables)]
         is_aside = file.kind == "HTML" and max(touched, default=greatest) < ASIDE_SCORE * greatest
         # The next one is told, too, if the question touches it hardly less.
-        most = min(ASIDE if is_aside else ONE_NOTE, left)
+        most = left if family is whole else min(ASIDE if is_aside else ONE_NOTE, left)
         following = notes[at + 1 :][:1]
-        if following:
+        if following and family is not whole:
             is_close = fitting[id(following[0])] > CLOSE * fitting[id(family)]
             need = left // 2 if is_close else min(len(_plain(following[0].files[0].text)) + ASIDE // 2, left * 2 // 5)
             most = min(most, max(left - need, ASIDE))
@@ -266,6 +270,5 @@ def _lines(text: str, question: set[str], room: int) -> str:
         if len(lines[at]) + 3 <= left:
             kept.add(at)
             left -= len(lines[at]) + 3
-    return "\n".join(
-        clipped(lines[at], room) if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept)
-    )
+    told = [clipped(lines[at], room) if at == 0 or at - 1 in kept else f"…\n{lines[at]}" for at in sorted(kept)]
+    return "\n".join(told if len(lines) - 1 in kept or told[-1].endswith("…") else [*told, "…"])

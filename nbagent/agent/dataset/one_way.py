@@ -12,10 +12,10 @@ GROUPED = "written with thousands points"
 QUOTED = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 NULLS = re.compile(rf", null_values=\[{QUOTED.pattern}(?:, {QUOTED.pattern})*\]")
 """The words that a call reads as null."""
-TYPED = 6
+TYPED = 12
 """Columns up to which each is named that is read as text only since it is one in another file."""
-AS_TEXT, UNBOUNDED = ", infer_schema=False", ", infer_schema_length=None"
-"""The options of a call that reads all as text, and of one that takes types from all rows."""
+AS_TEXT, UNBOUNDED, RAGGED = ", infer_schema=False", ", infer_schema_length=None", ", truncate_ragged_lines=True"
+"""The options of a call that reads all as text, of one that takes types from all rows, and of one for rows too long."""
 _OWN_NULLS = re.compile(rf", null_values=\{{{QUOTED.pattern}: [^{{}}]*\}}")
 """The words that a call reads as null in single columns."""
 _TEXTS = re.compile(rf", schema_overrides=\{{{QUOTED.pattern}: pl\.String(?:, {QUOTED.pattern}: pl\.String)*\}}")
@@ -97,11 +97,14 @@ def read_as_one(tables: Sequence[tuple[FileProfile, Table]]) -> None:
     if not is_text:
         types = {name: kind for name, kind in types.items() if name not in made} | dict.fromkeys(made, "String")
     option = AS_TEXT if is_text else UNBOUNDED if any(UNBOUNDED in each.call for each in there) else ""
+    option += RAGGED if any(RAGGED in each.call for each in there) else ""
     if types and not is_text:
         option = f", schema_overrides={{{', '.join(f'{name}: pl.{kind}' for name, kind in types.items())}}}{option}"
     for each in there:
         bare = _TEXTS.sub("", each.call[: _end(each.call) - 1])
-        each.call = f"{bare.replace(UNBOUNDED, '').replace(AS_TEXT, '')}{option}){_making(made)}"
+        for other in (UNBOUNDED, AS_TEXT, RAGGED):
+            bare = bare.replace(other, "")
+        each.call = f"{bare}{option}){_making(made)}"
         for column in filter(_is_typed, each.columns):
             name = repr(column.name)
             kind = made[name][1] if name in made else "String" if is_text else types.get(name, column.dtype)

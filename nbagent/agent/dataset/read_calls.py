@@ -12,6 +12,8 @@ from nbagent.kernel.profile import FileProfile, Table
 
 CALL = 1_500
 """Characters of a call."""
+_KEYS = "[keys]"
+"""Stands for where in a JSON file a table is."""
 _OPENED = re.compile(r"(?:io\.BytesIO\()?zipfile\.ZipFile\(path\)\.read\([^()]*\)\)?(?=[,)])")
 """What a call takes out of an archive."""
 
@@ -25,7 +27,7 @@ def call_lines(group: Group) -> list[str]:
     for file, table in group.tables:
         call = table.call.replace(repr(file.path), "path")
         if table.name and len(names) > 1:
-            call = call.replace(repr(table.name), "name")
+            call = call.replace(repr(table.name), "name").replace(_keys(table), _KEYS)
         # What means a missing value in one file may stand in the others, too: one call reads them all.
         if words := NULLS.search(call):
             call = NULLS.sub("", call)
@@ -44,12 +46,18 @@ def call_lines(group: Group) -> list[str]:
         file, table = several[0]
         own = f"{base_name(file.path)}, {table.name}" if of_each[id(file)] > 1 else base_name(file.path)
         where = "" if len(found) == 1 else f" of {quote(own, limit=80)}"
+        where = f" of {quote(table.name, limit=80)}" if _KEYS in call else where
         many = f" and {len(several) - 1} more" if where and len(several) > 1 else ""
-        told = (first and _like(call, first)) or _code(call)
-        texts = ", which gives texts" if call.endswith(f"{AS_TEXT})") else ""
+        told = (first and _like(call, first)) or _code(call.replace(_KEYS, _keys(table)))
+        texts = ", which gives texts" if AS_TEXT in call else ""
         lines.append(f"    read{where}{many}: {told}{texts}")
         first = first or call
     return lines
+
+
+def _keys(table: Table) -> str:
+    """How a call goes to where a table is in a JSON file."""
+    return "".join(f"[{each!r}]" for each in table.name.split("."))
 
 
 def _like(call: str, other: str) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.columns import column_line, is_trap, named
 from nbagent.agent.dataset.groups import Family, Group, base_name, folded, is_nameless, names_together, pattern
-from nbagent.agent.dataset.keys import ROW_NUMBERS
+from nbagent.agent.dataset.keys import LEADING_ZEROS, ROW_NUMBERS
 from nbagent.agent.dataset.read_calls import call_lines
 from nbagent.agent.dataset.text_forms import NAME, VALUE, clipped, plain, quote, size_of, times
 from nbagent.agent.dataset.words import asked_values, common, words
@@ -36,8 +36,9 @@ NOTES = 2
 """Notes on a table that are named."""
 SHOWN = 3
 """Lines that are shown of a table without names that is told briefly."""
-HEADS, HEAD_LINES, MOST_HEADS = 2, 4, 40
-"""Lines with what stands above the tables of a family, lines of each that are looked at, and such tables."""
+HEADS, HEAD_LINES, HEAD_WIDTH, MOST_HEADS = 2, 4, 400, 40
+"""Lines with what stands above the tables of a family, lines of each that are looked at, their characters, and such
+tables."""
 FULL, BRIEF = 2, 1
 COMMENTS = ("#", "//", "%", "--", "!")
 """How comments begin."""
@@ -54,6 +55,8 @@ BEGIN = 400
 """Characters of how a text begins."""
 FIRST_LINES, LEAST_LINE, ROW = 900, 60, 100
 """Characters of the first lines of a table, of each at least, and of its header and rows at most."""
+_CODE = re.compile(r"(?i)(?:^|[\W_])(?:codes?|ids?|nr|no|num|number|key|fips)(?:[\W_]|$)")
+"""What is in the name of a column of codes."""
 _PARTS = re.compile(r"[\s,;|]+")
 _GAP = re.compile(r"\s{2,}|\t|\s*[|;]\s*")
 """What parts the words above a table."""
@@ -164,7 +167,7 @@ def _within(group: Group, family: Family) -> str:
     """The names of an archive's files, which are of one kind with others that lie beside it."""
     file = family.files[0]
     names = [table.name for each, table in group.tables if each is file]
-    return f" ({quote(names_together(names), limit=NAME)})" if names[0] and not group.tables[0][1].name else ""
+    return f" ({quote(names_together(names), limit=NAME)})" if any(names) and not group.tables[0][1].name else ""
 
 
 def _notes(group: Group) -> list[str]:
@@ -181,7 +184,7 @@ def _notes(group: Group) -> list[str]:
 
 def _heads(group: Group) -> list[str]:
     """What stands above the tables of a family that differs in words, such as of which station each is."""
-    raws = [table.raw[:-1][:HEAD_LINES] for _, table in group.tables[:MOST_HEADS]]
+    raws = [[line[:HEAD_WIDTH] for line in table.raw[:-1][:HEAD_LINES]] for _, table in group.tables[:MOST_HEADS]]
     called = {word for each in group.columns for word in each.name.split()}
     lines: list[str] = []
     files = [posixpath.basename(file.path).casefold() for file, _ in group.tables[:MOST_HEADS]]
@@ -242,11 +245,16 @@ def _rows(group: Group) -> list[str]:
 def _scales(group: Group) -> list[str]:
     """Columns whose values are far greater in some files than in others, as they are in another unit."""
     lines = []
-    for side in group.sides if len(group.tables) == len(max(group.sides, key=len, default=[])) else ():
+    # Tables of one file, such as sheets, differ in what they are of.
+    by_file = len(group.tables) == len(max(group.sides, key=len, default=[])) == len({id(f) for f, _ in group.tables})
+    for side in group.sides if by_file else ():
+        if any(LEADING_ZEROS in each.form for each in side):
+            continue  # a code has no unit
         ends = [
             (float(each.high), float(each.low), quote(base_name(file.path), limit=80))
             for each, (file, _) in zip(side, group.tables, strict=False)
             if isinstance(each.high, int | float) and each.high > 0 and isinstance(each.low, int | float)
+            if each.low < each.high and not _CODE.search(each.name)  # codes of places are others in each file
         ]
         ends.sort(key=lambda each: each[0])
         gap = max(range(1, len(ends)), key=lambda at: ends[at][0] / ends[at - 1][0], default=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from abc import abstractmethod
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,15 +12,12 @@ from typing import Any, ClassVar
 
 from nbagent.agent.made_up.computing import FAILS, PURE, computed, method
 from nbagent.agent.made_up.expressions import SHOWS, Expressions
-from nbagent.agent.made_up.scopes import NOTHING, Function
+from nbagent.agent.made_up.scopes import AGAIN, NOTHING, Function
 from nbagent.agent.made_up.values import (
     CODE,
     CUT,
     DATA,
-    LISTS,
-    MAKES,
     NOWHERE,
-    PURE_MODULES,
     VAGUE,
     Value,
     bounds_of,
@@ -29,55 +25,28 @@ from nbagent.agent.made_up.values import (
     queried,
     reading,
 )
+from nbagent.agent.made_up.vocabulary import (
+    BOUNDS,
+    CLEANS,
+    COMPARES,
+    CUTS,
+    DRAWS,
+    FILES,
+    LISTS,
+    MAKES,
+    NAMES,
+    PASSES_ON,
+    PURE_MODULES,
+    READS,
+    RENAMES,
+    SAVES,
+    SELECTS,
+    SHOWING,
+    TABLES,
+    TAKES_OFF,
+)
 from nbagent.core.syntax import UNREADABLE, parse
 
-_SHOWING = re.compile(r"\w+$|(?:pprint|logging|sys|builtins|IPython|warnings)\b")
-"""Names of functions that show if their last part is one of `SHOWS`."""
-_RENAMES = frozenset(("replace", "replace_strict", "map"))
-"""Calls that give values of data other names, by a dictionary."""
-_PASSES_ON = _RENAMES | frozenset(
-    "with_row_index with_row_count enumerate count range arange int_range linspace get next reset_index shift "
-    "lit literal with_columns select agg assign insert then otherwise where mask fill_null fillna fill_nan clip full "
-    "full_like repeat max min add mul fill reindex join concat Series DataFrame int float str array append extend sum "
-    "abs round format coalesce map_elements apply __class__ type".split()
-)
-"""Calls that hand on the numbers that they are given beside data; others only choose by them, or reckon with them."""
-_COMPARES = frozenset(
-    "is_in isin is_between between eq ne lt le gt ge get_group cut qcut filter query index count startswith endswith "
-    "set_index".split()
-)
-"""Calls that only compare with what they are given."""
-_SAVES = re.compile(
-    r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
-)
-_READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
-_NAMES = frozenset("col get_column over group_by groupby sort sort_values unpivot melt pivot drop explode".split())
-"""Calls that are given names of columns, and fail if there are none of these names."""
-_CUTS = re.compile(
-    r"extract|split|partition|findall|finditer|search|match|sub$|groups?$|strip|remove|slice|replace|translate|json|"
-    r"eval|decode|reverse"
-)
-"""Names of what may make another text of a part of one."""
-_PARTS = frozenset(("head", "tail", "get"))
-"""Names of what does so with texts, and chooses rows of tables."""
-_TAKES_OFF = re.compile(r"sub$|strip|remove|replace")
-"""Names of what leaves a text whole but for what it takes off it."""
-_CLEANS = re.compile(r"(?:[^\w\\[\]()|*+?.{}^$-]|\\s\+?|\\?[.$])*")
-"""What may be taken off a text that leaves its digits, letters and hyphens: spaces, points, signs of currencies."""
-_BOUNDS = frozenset("is_between between gt ge lt le eq".split())
-"""Calls that compare data with what they are given."""
-_SELECTS = re.compile(
-    r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
-    r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice|seed|default_rng|RandomState)$"
-)
-_FILES = re.compile(r"read|open|scan|load(?!s)")
-"""Names of what writes and reads, of what is told how many or which share it gives, and of what reads files."""
-_TABLES = re.compile(r"(?:read|scan)_")
-"""Names of what reads tables, and fails if there is none of the name that it is given."""
-_FILLS = frozenset("insert append add extend fill update setdefault".split())
-"""Calls that put into a value what they are given."""
-_DRAWS = frozenset("randint randrange uniform gauss triangular integers choice getrandbits randbits".split())
-"""What draws one number by chance, if it isn't given how many."""
 _DEEP = 12
 """Calls in calls that are read."""
 
@@ -109,7 +78,7 @@ class Calls(Expressions):
                 called = self.attribute(receiver, name)
         else:
             called = self.eval(node.func)
-        with self._not_stated(receiver is not None and name in _COMPARES):
+        with self._not_stated(receiver is not None and name in COMPARES):
             values = self._listed(node.args)
             named = {each.arg or "": self.eval(each.value) for each in node.keywords}
         if called.code and not isinstance(called.code, str):
@@ -117,14 +86,10 @@ class Calls(Expressions):
         path = called.code or name
         self.pay(len(path) // 8)
         name = path.rpartition(".")[2]
-        if name in _PARTS and getattr(getattr(node.func, "value", None), "attr", "") == "str":
-            name = "slice"
-        if name in SHOWS and _SHOWING.match(path):
+        if name in SHOWS and SHOWING.match(path):
             return self._shows(name, receiver, values, named)
         if receiver is None or called.code:
             return self.call_named(path, values, named, [called] if called.constants else [])
-        if name in _FILLS and DATA in receiver.sources and receiver.parts is None:
-            self._put(node.func, receiver, NOTHING, self.joined(*values, *named.values()))
         return self._call_method(receiver, name, values, named)
 
     def _shows(self, name: str, receiver: Value | None, values: list[Value], named: Named) -> Value:
@@ -157,7 +122,7 @@ class Calls(Expressions):
             for each in ("__str__", "__repr__"):
                 if isinstance(value.code, Function) and isinstance(value.parts, dict) and each in value.parts:
                     shown = self.call_made(self.attribute(value, each), [], {})
-            self.shown += [(leaf, self._loops > 0) for leaf in self.leaves([shown], read=True)]
+            self._count(self.shown, [shown], AGAIN if self._loops else 1)
 
     def call_named(self, path: str, values: list[Value], named: Named, receivers: list[Value]) -> Value:
         """What a call of a function of others gives, by its full name."""
@@ -172,7 +137,7 @@ class Calls(Expressions):
             if name in LISTS and "." in path and values:
                 return Value(values[0].constants, values[0].sources, values[0].parts)
             is_pure = path.partition(".")[0] in PURE_MODULES or path in PURE or (name in MAKES and "." in path)
-            if is_pure and not _READS.search(name):
+            if is_pure and not READS.search(name):
                 return self.vague(*given)
         if path in PURE and len(given) == 1:
             given = values = [self._each(PURE[path], self.joined(*values))]
@@ -185,7 +150,7 @@ class Calls(Expressions):
             with suppress(*FAILS):
                 return self.methods[name](self, receiver, values, named)
         sources, by = self._sources([receiver, *given]), self._given_functions(given)
-        if DATA not in sources and not by and not _READS.match(name):
+        if DATA not in sources and not by and not READS.match(name):
             with suppress(*FAILS):
                 whole, plain = self.plain(receiver), [self.plain(each) for each in values]
                 if isinstance(whole, list | dict) and f"numpy.{name}" in PURE:
@@ -194,9 +159,9 @@ class Calls(Expressions):
                     self.kept(method(whole, name, *plain, **{k: self.plain(v) for k, v in named.items()})), sources
                 )
             if receiver.sources or receiver.parts or receiver.constants:
-                self._save([receiver, *given] if _SAVES.search(name) else [])
+                self._save([receiver, *given] if SAVES.search(name) else [])
                 found = self.vague(receiver, *given)
-                is_cut = self._cuts(name, [receiver], values)
+                is_cut = self._cuts(name, values, named)
                 return Value(found.constants, found.sources | {CUT}, found.parts) if is_cut else found
         drawn = None if receiver.parts else self._drawn(name, self._sources(given), values, named)
         return drawn or self._unknown(name, [receiver], values, named, by)
@@ -204,49 +169,51 @@ class Calls(Expressions):
     def _drawn(self, name: str, sources: frozenset[str], values: list[Value], named: Named) -> Value | None:
         """One number that is drawn by chance, from no data; a simulation draws again and again."""
         is_one = 0 < len(values) < 3 and "size" not in named and not self._loops
-        if name not in _DRAWS or DATA in sources or not is_one:
+        if name not in DRAWS or DATA in sources or not is_one:
             return None
         return Value(self.vague(*values).constants, sources | {CODE, VAGUE})
 
     def _unknown(self, name: str, receivers: list[Value], values: list[Value], named: Named, by: list[Value]) -> Value:
         """What a call gives that does more than reckon with constants: data, with what it hands on."""
         given = [*values, *named.values()]
-        if _SAVES.search(name):
+        if SAVES.search(name):
             self._save([*receivers, *given])
         constants = [each for leaf in self.leaves(given) for each in leaf.constants]
-        bounds = constants if name in _BOUNDS else [bound for each in constants for bound in bounds_of(each)]
+        bounds = constants if name in BOUNDS else [bound for each in constants for bound in bounds_of(each)]
         self.pay(sum(map(reading, bounds)))
         self.bounds += bounds
-        if _TABLES.match(name):
+        has_lines = any(isinstance(each, str) and "\n" in each for each in constants)  # it is a table itself
+        if TABLES.match(name) and not has_lines:
             self.tables.update(each for each in constants if isinstance(each, str))
-        if name not in _PASSES_ON:
+        if name not in PASSES_ON:
             self._use(named.values(), named=True)
-        if name not in _PASSES_ON or name in _RENAMES:
-            self._use(given, named=_SELECTS.match(name) is not None)
+        if name not in PASSES_ON or name in RENAMES:
+            self._use(given, named=SELECTS.match(name) is not None)
         is_constant = bool(given) and DATA not in self._sources([*receivers, *given])
         handed: list[Value] = []
         passed = given
-        if name in _NAMES and (receivers or name == "col"):
+        if name in NAMES and (receivers or name == "col"):
             passed = [each for key, each in named.items() if key.endswith("_name") or not self._are_names(each)]
             passed += [each for each in values if not self._are_names(each)]
-        for each in passed if name not in _COMPARES else ():
+        for each in passed if name not in COMPARES else ():
             is_name = (
                 each.constants
                 and isinstance(each.constants[0], str)
+                and not has_lines
                 and VAGUE not in each.sources
-                and _FILES.match(name)
+                and FILES.match(name)
             )
-            is_choice = name not in _PASSES_ON and not is_constant and DATA not in each.sources
+            is_choice = name not in PASSES_ON and not is_constant and DATA not in each.sources
             if each.parts is not None or not (is_name or is_choice):
                 self.leaves([each])  # takes their steps
-                handed += each.leaves(keys=name not in _RENAMES)
+                handed += each.leaves(keys=name not in RENAMES)
         parts = [each if each.parts is None else self.vague(each) for each in receivers]
         has_texts = any(isinstance(one, str) for each in handed for one in each.constants)
         is_said = is_constant and has_texts and name != "lit"
         parts += [self.vague(*handed)] if is_said else handed  # a query reckons with the numbers in it
-        is_cut = CUT in self._sources(by) or self._cuts(name, receivers, values)
+        is_cut = CUT in self._sources(by) or self._cuts(name, values, named)
         sources = self._sources(parts) | {DATA} | ({CUT} if is_cut else NOWHERE)
-        parts += by if not _READS.search(name) or not self.saved else [*by, self._readable()]
+        parts += by if not READS.search(name) or not self.saved else [*by, self._readable()]
         is_cut = is_cut and any(isinstance(one, str) for each in parts for one in each.constants)
         whole = self.vague(*parts) if is_cut else self.joined(*parts)
         return Value(map(queried, whole.constants), sources)
@@ -258,15 +225,16 @@ class Calls(Expressions):
             DATA in leaf.sources or any(not isinstance(each, str | bool) for each in leaf.constants) for leaf in leaves
         )
 
-    def _cuts(self, name: str, receivers: Sequence[Value], values: Sequence[Value]) -> bool:
+    @staticmethod
+    def _cuts(name: str, values: Sequence[Value], named: Named) -> bool:
         """Whether a call may make other texts of parts of the data's."""
-        if name == "join":  # of characters, and not of tables
-            return any(isinstance(one, str) for each in receivers if DATA not in each.sources for one in each.constants)
-        if not _CUTS.search(name) or ("strip" in name and not values):
+        if not CUTS.search(name) or ("strip" in name and not values):
             return False
+        if name in RENAMES and values and isinstance(values[0].parts, dict):
+            return "regex" in named
         by = values[0].constants if values else ()
-        is_clean = by and all(isinstance(each, str) and _CLEANS.fullmatch(each) for each in by)
-        return not (is_clean and _TAKES_OFF.search(name))
+        is_clean = by and all(isinstance(each, str) and CLEANS.fullmatch(each) for each in by)
+        return not (is_clean and TAKES_OFF.search(name))
 
     def _given_functions(self, given: Iterable[Value]) -> list[Value]:
         """What functions come to that a call is given, which it calls with data."""
@@ -297,9 +265,6 @@ class Calls(Expressions):
             self._returned.pop()
             self._scope, self._under = outer, under
             self._calls -= 1
-        if any(each.code == "yield" for each in found):
-            self.pay(sum(len(each.parts) for each in found if isinstance(each.parts, list)))
-            return Value(parts=[item for each in found if isinstance(each.parts, list) for item in each.parts])
         return found[0] if len(found) == 1 else self.joined(*found)
 
     def _take(self, function: Function, values: Sequence[Value], named: Named) -> None:

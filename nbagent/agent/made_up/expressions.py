@@ -15,6 +15,8 @@ from nbagent.agent.made_up.scopes import NOTHING, Function, Scopes
 from nbagent.agent.made_up.values import CUT, DATA, NOWHERE, VAGUE, Value, absorbed, made
 
 _CALLED = frozenset("exec eval compile map next setattr getattr".split())
+_OF_UNLIKE = (ast.Mult, ast.Mod)
+"""Operators between a text and a number."""
 SHOWS = frozenset("print display write writelines info warning error exec pprint".split())
 
 
@@ -37,7 +39,7 @@ class Expressions(Scopes):
         is_made = isinstance(node, ast.Constant | ast.BinOp | ast.Call | ast.UnaryOp) and not self._unstated
         is_small = len(value.constants) == 1 and isinstance(value.constants[0], int) and abs(value.constants[0]) < 1000
         if is_made and value.parts is None and value.constants and not is_small and DATA not in value.sources:
-            self.stated += self.leaves([value], read=True)
+            self._count(self.stated, [value])
         return value
 
     def _eval(self, node: ast.AST | None) -> Value:
@@ -109,7 +111,7 @@ class Expressions(Scopes):
             case ast.Yield(value=inner) | ast.YieldFrom(value=inner):
                 value = self.eval(inner) if inner else Value()
                 if self._returned:
-                    self._returned[-1].append(Value((), NOWHERE, [self._beneath(value)], "yield"))
+                    self._returned[-1].append(self._beneath(value))
                 return NOTHING
         return Value()
 
@@ -177,7 +179,8 @@ class Expressions(Scopes):
         with suppress(*FAILS):
             return made(self.kept(operation(kind, self.plain(left), self.plain(right))), sources)
         ones, others = self.joined(left).constants, self.joined(right).constants
-        both = (each for one, other in itertools.product(ones, others) for each in self._tried(kind, one, other))
+        pairs = ((a, b) for a, b in itertools.product(ones, others) if kind in _OF_UNLIKE or _is_text(a) is _is_text(b))
+        both = (each for one, other in pairs for each in self._tried(kind, one, other))
         if DATA not in sources:
             return Value(itertools.chain(both, self.vague(left, right).constants), sources | {VAGUE})
         if DATA not in self._sources([left]) or DATA not in self._sources([right]):
@@ -302,6 +305,10 @@ class Expressions(Scopes):
         value = Value(code=Function(node, self._scope, defaults))
         self._waiting[id(node)] = value
         return value
+
+
+def _is_text(constant: Any) -> bool:
+    return isinstance(constant, str | bytes)
 
 
 def _is_step(constants: Sequence[Any]) -> bool:

@@ -15,7 +15,8 @@ from nbagent.agent.made_up.calls import Calls
 from nbagent.agent.made_up.computing import FAILS
 from nbagent.agent.made_up.containers import FUNCTIONS, METHODS
 from nbagent.agent.made_up.scopes import CODED, GLOBAL, NOTHING, Function
-from nbagent.agent.made_up.values import DATA, LIBRARIES, NOWHERE, PURE_MODULES, VAGUE, Value, made
+from nbagent.agent.made_up.values import DATA, NOWHERE, VAGUE, Value, made
+from nbagent.agent.made_up.vocabulary import LIBRARIES, PURE_MODULES
 from nbagent.core.syntax import UNREADABLE
 
 
@@ -29,14 +30,12 @@ class Interpreter(Calls):
         last = tree.body[-1] if tree.body else None
         self._block(tree.body[:-1] if isinstance(last, ast.Expr) else tree.body)
         if isinstance(last, ast.Expr):
-            shown, value = len(self.shown), self.eval(last.value)
-            if len(self.shown) == shown or DATA not in self._sources([value]):
-                self._show([value])
-        shown = len(self.shown)
+            self._show([self.eval(last.value)])
+        shown = dict(self.shown)
         while self._waiting:
             _, value = self._waiting.popitem()
             self.call_made(value, [NOTHING] * 9, {})
-        del self.shown[shown:]
+        self.shown = shown
 
     def _block(self, statements: Iterable[ast.stmt]) -> bool:
         return any(self._statement(each) for each in statements)
@@ -123,7 +122,7 @@ class Interpreter(Calls):
 
     def _module(self, name: str) -> Value:
         """A module, which may be one that the code has saved: then it is read too."""
-        saved = [each for value in self.saved for each in value.constants if isinstance(each, str)]
+        saved = [each for value in self.saved.values() for each in value.constants if isinstance(each, str)]
         self._spend(sum(map(len, saved)) // 50)
         texts = [each for each in saved if CODED.search(each)]
         if name in PURE_MODULES | LIBRARIES or not texts:

@@ -17,8 +17,9 @@ from functools import cached_property
 from typing import Any
 
 from nbagent.agent.made_up.interpreter import Interpreter
+from nbagent.agent.made_up.scopes import AGAIN
 from nbagent.agent.made_up.scopes import COMMON as COMMON_NAME
-from nbagent.agent.made_up.scopes import TooLongError
+from nbagent.agent.made_up.steps import TooLongError
 from nbagent.agent.made_up.values import CODE, CUT, DATA, NOWHERE, TOLD, VAGUE, Value, queried
 from nbagent.agent.names import MAGICS, MAX_CODE, recent, reused
 from nbagent.agent.numerals import numerals, ways
@@ -26,8 +27,6 @@ from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
-AGAIN = 1_000_000
-"""How often a number may be shown that has a name, or stands in a loop or in a function."""
 COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
 """Numbers with which anybody may reckon, that alone make no number known."""
 LEAST, WORK, MOST_WORK = 36_000, 7, 1_000_000
@@ -186,12 +185,11 @@ class Literals:
             is_read = True
             is_all = self._count(counts, texts) and not MAGICS.search(code)
         self._steps -= steps - max(0, reader.left)
-        times = Counter(value.key() for value in reader.stated)
-        for key, value in {value.key(): value for value in reader.stated}.items():
+        for value, times in reader.stated.values():
             stated = _numbers(_text(queried(each)) for each in value.constants)
             numbers = [each for each in stated if _is_long(each) and abs(each) not in self._known]
             if numbers and self._is_made_up(value):
-                often = times[key] if value.sources <= {CODE} else 1
+                often = times if value.sources <= {CODE} else 1
                 here.update(
                     {n: often * c for n, c in Counter(numbers).items() if value.sources <= {CODE} or not here[n]}
                 )
@@ -213,16 +211,12 @@ class Literals:
     def _count(self, counts: Counter[Decimal], wholes: dict[str, list[Decimal]]) -> bool:
         """Count what was shown without data; returns whether all of it was, and can't be told."""
         is_vague, has_data = False, False
-        shown = {value.key(): value for value, _ in self._interpreter.shown}
-        times = Counter[Any]()
         # What is reckoned with known numbers alone may stand in a sum with data, too.
-        reckoned = (each for each in self._interpreter.stated if each.sources == {TOLD})
+        reckoned = (each for each, _ in self._interpreter.stated.values() if each.sources == {TOLD})
         found = {_nearly(number) for each in reckoned for number in _numbers_of(each)}
         # A sheet `1999-2008` is there, or reading it would fail.
         named = {abs(each) for each in _numbers(self._interpreter.tables) if not _is_long(abs(each))}
-        for value, again in self._interpreter.shown:
-            times[value.key()] += AGAIN if again else 1
-        for key, value in shown.items():
+        for value, times in self._interpreter.shown.values():
             read = [(each, _numbers([_text(each)])) for each in value.constants]
             numbers = [n for _, several in read for n in several]
             texts = [each for each in map(_text, value.constants) if len(each) < _LABEL and _WORDED.search(each)]
@@ -240,12 +234,8 @@ class Literals:
                 counts.update(dict.fromkeys(mixed, AGAIN))
                 self._mixed.update(map(abs, mixed))
             elif self._is_made_up(value):
-                counts.update(
-                    {
-                        n: AGAIN if VAGUE in value.sources else often * times[key]
-                        for n, often in Counter(numbers).items()
-                    }
-                )
+                once = Counter(numbers).items()
+                counts.update({n: AGAIN if VAGUE in value.sources else often * times for n, often in once})
                 is_vague = is_vague or VAGUE in value.sources
             else:
                 is_found = TOLD in value.sources or not self._data

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nbagent.agent.made_up.computing import FAILS, MOST, size
+from nbagent.agent.made_up.computing import FAILS
+from nbagent.agent.made_up.steps import Steps
 from nbagent.agent.made_up.values import (
     CODE,
     CUT,
@@ -21,29 +22,22 @@ from nbagent.agent.made_up.values import (
     TOLD,
     VAGUE,
     Value,
-    is_large,
-    joined,
-    looked_for,
     queried,
-    reading,
     told_apart,
-    vague,
 )
 
 NOTHING = Value((), frozenset((DATA,)))
 """Data of which nothing is known."""
 CODED = re.compile(r"=|\bdef ")
 _DEFINES = re.compile(r"(?m)^[^\S\n]*+def \w+\(")
+AGAIN = 1_000_000
+"""How often a number may be shown that has a name, or stands in a loop or in a function."""
 _UNROLLED, _DEEP = 1_000, 3
 """Steps within loops that are read turn by turn, and loops in loops that are read twice."""
 COMMON = "?"
 """Ends the name of a variable whose number anybody may reckon with."""
 GLOBAL = "global "
 """Under this name, a function's scope has the names that are global in it."""
-
-
-class TooLongError(Exception):
-    """Code takes too many steps to be read."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +50,20 @@ class Function:
     self: Value | None = None
 
 
-class Scopes(ABC):
+class Scopes(Steps, ABC):
     """What names mean, and what was done with values.
 
     Args:
         source_of: Says from where a constant comes.
 
     Attributes:
-        shown: What a cell has shown, with whether it may be shown again and again.
-        stated: The constants that its code has, and what was made of them alone, but for what is only compared with.
+        shown: The constants that a cell has shown, each as a value, with how often.
+        stated: Those that its code has, and what was made of them alone, but for what is only compared with.
         used: The variables that are used with data: they are parameters.
         parameters: Their values.
         bounds: The constants with which data is compared.
         tables: The texts by which tables were read: names of files, sheets and columns.
         saved: What may be read again from somewhere.
-        left: The steps that may still be taken in a cell.
     """
 
     def __init__(self, source_of: Callable[[Any], frozenset[str]]) -> None:
@@ -80,7 +73,7 @@ class Scopes(ABC):
         self.parameters: dict[Any, Value] = {}
         self.bounds: list[Any] = []
         self.tables: set[str] = set()
-        self.saved: list[Value] = []
+        self.saved: dict[Any, Value] = {}
         self._again = 0, Value()
         self._names = itertools.count()
         self._given: dict[str, Value] = {}
@@ -92,7 +85,8 @@ class Scopes(ABC):
 
     def begin(self, steps: int) -> None:
         """Begin a cell, for which there are so many steps."""
-        self.left, self._unrolled, self._paid = steps, _UNROLLED, 0
+        self.begin_steps(steps)
+        self._unrolled = _UNROLLED
         self._scope = ChainMap(self._scope.maps[-1])
         self._under: list[Value] = []
         self._loops = self._calls = self._unstated = self._told = 0
@@ -100,8 +94,8 @@ class Scopes(ABC):
         self._raised: list[Value] = []
         self._begun = ""
         self._constants: dict[Any, frozenset[str]] = {}
-        self.shown: list[tuple[Value, bool]] = []
-        self.stated: list[Value] = []
+        self.shown: dict[Any, tuple[Value, int]] = {}
+        self.stated: dict[Any, tuple[Value, int]] = {}
         self._waiting: dict[int, Value] = {}
 
     @contextmanager
@@ -219,11 +213,10 @@ class Scopes(ABC):
         if isinstance(parts, list):
             parts.append(self.joined(value, Value((), key.sources & {DATA})))
         elif isinstance(parts, dict):
-            parts[len(parts), "?"] = self.joined(value, Value((), key.sources & {DATA}))
+            parts["?",] = self.joined(parts.get(("?",), value), value, Value((), key.sources & {DATA}))
         elif isinstance(base, ast.Name) and (old := self._scope.get(base.id)):
-            self._scope[base.id] = Value(
-                (*self.joined(value).constants, *old.constants), old.sources | {DATA}, old.parts, old.code
-            )
+            whole = self.joined(value, Value(old.constants, old.sources | {DATA}))
+            self._scope[base.id] = Value(whole.constants, whole.sources, old.parts, old.code)
         if not isinstance(base, ast.Name) or whole.code:
             self._save([value])
 
@@ -256,103 +249,26 @@ class Scopes(ABC):
             if DATA not in leaf.sources and (names or named):
                 self.used |= names
                 for each in (leaf, *(self._given[each] for each in names if each in self._given)):
-                    if each.key() not in self.parameters:
-                        self.leaves([each], read=True)  # takes their steps
-                        self.parameters[each.key()] = each
+                    self.parameters.update(each.singly() if self.leaves([each], read=True) else ())
 
     def _save(self, values: Iterable[Value]) -> None:
         """Note what is written somewhere."""
-        for leaf in self.leaves(values, read=True):
-            self.saved += [Value(map(queried, leaf.constants), leaf.sources)] if leaf.constants else []
+        for key, value in (each for leaf in self.leaves(values, read=True) for each in leaf.singly()):
+            if key not in self.saved and value.constants:
+                self.saved[key] = Value((queried(value.constants[0]),), value.sources)
 
     def _readable(self) -> Value:
         """What the latest of what was saved may come to, but for code that is imported."""
         if self._again[0] != len(self.saved):
-            texts = [
-                each
-                for each in self.saved[-100:]
-                if not (isinstance(each.constants[0], str) and _DEFINES.search(each.constants[0]))
-            ]
+            latest = [*itertools.islice(reversed(self.saved.values()), 100)][::-1]
+            texts = [each for each in latest if not _DEFINES.search(str(each.constants[0]))]
             self._again = len(self.saved), self.vague(*texts)
         return self._again[1]
-
-    def _sources(self, values: Iterable[Value]) -> frozenset[str]:
-        """From where any of several values comes."""
-        return NOWHERE.union(*(leaf.sources for leaf in self.leaves(values)))
-
-    def leaves(self, values: Iterable[Value], *, read: bool = False) -> list[Value]:
-        """The values in several ones that have no others in them; steps are taken as they are many and long.
-
-        Args:
-            values: The values.
-            read: Whether all numbers in them will be looked for.
-        """
-        seen: set[int] = set()
-        found: list[Value] = []
-        for each in values:
-            found += each.leaves(seen, pay=self.pay) if each.parts is not None else (each,)
-        long = sum(len(one) for leaf in found for one in leaf.constants if isinstance(one, str | bytes))
-        names = sum(len(leaf.sources) for leaf in found)
-        self._spend(len(found) + len(seen) + names // 2 + (looked_for(long) if read else long // 50))
-        if read:
-            self.pay(sum(map(reading, (one for leaf in found for one in leaf.constants))))
-        return found
-
-    def joined(self, *values: Value, sources: frozenset[str] = NOWHERE) -> Value:
-        """What is one of several values, or made of them in a way that isn't known."""
-        return joined(*self.leaves(values), sources=sources)
-
-    def vague(self, *values: Value) -> Value:
-        """What is made of constants in a way that isn't known: any of them, or all of them together."""
-        whole = vague(*self.leaves(values))
-        self.pay(sum(len(each) for each in whole.constants[:3] if isinstance(each, str)) // 20)
-        return whole
-
-    def plain(self, value: Value) -> Any:
-        """The one constant that a value is; raises a ValueError if it is none, or not known, or too large."""
-        room = [MOST]
-        try:
-            return value.plain(room)
-        finally:
-            self._spend((MOST - room[0]) // 2)
-
-    def key_of(self, value: Value) -> Any:
-        """What a value is as a key, if it is no large number; raises what `plain` raises, or a TypeError."""
-        key = self.plain(value)
-        if is_large(key):
-            raise ValueError("among others with the same hash it would take long to find")
-        key = tuple(key) if isinstance(key, list) else key
-        hash(key)
-        return key
-
-    def kept(self, constant: Any) -> Any:
-        """A constant that was computed; steps are taken as it is long, so that what is kept grows no faster."""
-        is_text = isinstance(constant, str | bytes)
-        self._spend(0 if isinstance(constant, range) else len(constant) // 20 if is_text else size(constant) // 2)
-        self.pay(0 if is_text or isinstance(constant, range) else size(constant))
-        return constant
 
     def _source(self, constant: Any) -> frozenset[str]:
         """From where a constant comes; its numbers are looked for once in a cell."""
         key = type(constant), told_apart(constant)
         if key not in self._constants:
-            self._spend(looked_for(len(constant)) if isinstance(constant, str | bytes) else 0)
-            self.pay(3 + reading(constant))
+            self._look(constant)
             self._constants[key] = self._source_of(constant)
         return self._constants[key]
-
-    def _spend(self, steps: int = 1) -> None:
-        """Take steps; raises a TooLongError if none are left."""
-        self.left -= steps
-        if self.left < 0:
-            raise TooLongError
-
-    def pay(self, steps: int) -> None:
-        """Take steps for what is made or kept, as these are many and long: in loops, only those of reading count."""
-        self._paid += steps
-        self._spend(steps)
-
-    @property
-    def _read(self) -> int:
-        """The steps that are left, but for what was paid."""
-        return self.left + self._paid

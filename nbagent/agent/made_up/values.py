@@ -26,28 +26,7 @@ and that texts may have been cut.
 Any other source is a variable that was given numbers of `CODE`.
 """
 NOWHERE: Final[frozenset[str]] = frozenset()
-PURE_MODULES = frozenset(
-    "math cmath statistics json datetime decimal fractions itertools functools operator collections re string textwrap "
-    "calendar copy ast base64 struct io types typing enum dataclasses binascii codecs zlib html urllib pprint "
-    "time locale".split()
-)
-"""Modules that make nothing but constants of constants."""
-LIBRARIES = frozenset(
-    "numpy pandas polars matplotlib scipy sklearn statsmodels duckdb seaborn sqlite3 plotly pyarrow os sys random "
-    "pathlib importlib subprocess logging warnings csv pickle glob shutil tempfile uuid secrets inspect builtins "
-    "IPython".split()
-)
-"""Other modules that no cell has written."""
-MAKES = frozenset(
-    "DataFrame LazyFrame Series array asarray Index from_dict from_records from_dicts dumps full zeros ones arange "
-    "linspace float64 float32 int64 int32 add sum prod mean median max min dot concat Timestamp Timedelta date_range "
-    "to_datetime to_timedelta Markdown HTML Path".split()
-)
-"""What of other modules makes constants of constants too."""
-LISTS = frozenset(
-    "DataFrame LazyFrame Series array asarray Index from_dict from_dicts from_records Markdown HTML".split()
-)
-"""Those that hold what they are given as it is."""
+_DATA, _CUT_DATA = frozenset((DATA,)), frozenset((DATA, CUT))
 _DIGITS = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
 _SQL = re.compile(r"(?is)\s*(?:select|with)\b.*\b(?:where|having)\b")
@@ -83,7 +62,9 @@ class Value:
         self.constants = (
             constants[:ALTERNATIVES] if type(constants) is tuple else (*itertools.islice(constants, ALTERNATIVES),)
         )
-        self.sources, self.parts, self.code = sources, parts, code
+        # Of data, nobody asks which variables are in it: there would be more of them with each step.
+        self.sources = sources if DATA not in sources else _CUT_DATA if CUT in sources else _DATA
+        self.parts, self.code = parts, code
 
     def leaves(
         self, seen: set[int] | None = None, *, keys: bool = True, pay: Callable[[int], None] = lambda _: None
@@ -117,9 +98,12 @@ class Value:
                     says.append((part, inner))
                 waiting += reversed(says)
 
-    def key(self) -> Any:
-        """What tells it from others as a constant; 1 is another one than 1.0 and True."""
-        return (*map(type, self.constants),), (*map(told_apart, self.constants),), self.sources
+    def singly(self) -> Iterator[tuple[Any, Value]]:
+        """Each of its constants as a value, after what tells that from others: 1 is another one than 1.0 and True."""
+        if not self.constants:
+            yield self.sources, self
+        for each in self.constants:
+            yield (type(each), told_apart(each), self.sources), Value((each,), self.sources)
 
     def item(self, part: Value) -> Value:
         """A part of it, which comes from where it comes: a number of the code from the variable that has it."""
@@ -197,11 +181,16 @@ def joined(*values: Value, sources: frozenset[str] = NOWHERE) -> Value:
 
 
 def vague(*values: Value) -> Value:
-    """What is made of constants in a way that isn't known: any of them, or all of them together."""
-    whole = joined(*values, sources=frozenset((VAGUE,)))
-    texts = [each for each in whole.constants if isinstance(each, str)]
+    """What is made of constants in a way that isn't known: any of them, or all of them together.
+
+    What was made so, or of data, isn't put together again: it would grow with each step.
+    """
+    leaves = [leaf for each in values for leaf in each.leaves()]
+    whole = joined(*leaves, sources=frozenset((VAGUE,)))
+    known = joined(*(leaf for leaf in leaves if leaf.sources.isdisjoint((DATA, VAGUE)))).constants
+    texts = [each for each in known if isinstance(each, str)]
     text = "".join(texts)[:MOST]
-    numbers = [each for each in whole.constants if isinstance(each, int | float) and not isinstance(each, bool)]
+    numbers = [each for each in known if isinstance(each, int | float) and not isinstance(each, bool)]
     digits = _DIGITS.findall(" ".join(texts)[:MOST])
     numbers += [float(each) if "." in each else int(each) for each in digits]
     more: list[Any] = [text, text[::-1], re.sub(r"\D", "", text)] if text else []

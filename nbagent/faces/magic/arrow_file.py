@@ -222,7 +222,19 @@ def _claims(data: bytes, kinds: Sequence[int]) -> tuple[int, int, int]:
         raise ValueError("it holds something else than a table")
     if _field(data, batch, 3):
         raise ValueError("it is compressed")
+    _check_buffers(data, _field(data, batch, 2), length)
     return (*_values(data, _field(data, batch, 1), kinds), length)
+
+
+def _check_buffers(data: bytes, buffers: int, length: int) -> None:
+    """Check that the buffers of a batch share no bytes: a reader that copies each would make many of a few."""
+    start = _follow(data, buffers) if buffers else 0
+    count = int(struct.unpack_from("<I", data, start)[0]) if buffers else 0
+    if start + 4 + 16 * count > len(data):
+        raise ValueError("a message of it can't be read")
+    found = [struct.unpack_from("<qq", data, start + 4 + 16 * at) for at in range(count)]
+    if any(at < 0 or size < 0 or at + size > length for at, size in found) or sum(size for _, size in found) > length:
+        raise ValueError("it claims more than it has")
 
 
 def _values(data: bytes, nodes: int, kinds: Sequence[int]) -> tuple[int, int]:

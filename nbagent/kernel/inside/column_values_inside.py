@@ -22,9 +22,9 @@ from nbagent.kernel.inside.value_forms_inside import (
     NEGATIVES,
     POINTED,
     SENTINEL,
+    THOUSANDS_BLANKS,
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
-    THOUSANDS_SPACES,
     TIME,
     moment,
     outline,
@@ -40,7 +40,7 @@ KEPT_HASHES = 262_144
 """Hashes of different values that are kept of a column; beyond, only each second one is kept, then each fourth, …"""
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
-WRITTEN = THOUSANDS_COMMAS, DOUBTFUL_COMMAS, DECIMAL_COMMAS, THOUSANDS_POINTS, THOUSANDS_SPACES
+WRITTEN = THOUSANDS_COMMAS, DOUBTFUL_COMMAS, DECIMAL_COMMAS, THOUSANDS_POINTS, THOUSANDS_BLANKS
 """Forms of numbers whose commas, points or spaces no parser takes as they are."""
 TOP = 20
 """The most frequent values of a piece that are remembered."""
@@ -237,10 +237,10 @@ class ColumnValues:
                 continue
             self.forms[form] += int(counts.filter(fits).sum())
             if form in WRITTEN:
-                dropped = "," if form == THOUSANDS_COMMAS else " " if form == THOUSANDS_SPACES else "."
+                dropped = "," if form == THOUSANDS_COMMAS else " " if form == THOUSANDS_BLANKS else "."
                 plain = found.filter(fits).str.replace_all(r"\s", "")
                 # Where all of them begin with three digits, they may be lists of codes.
-                begin = r"^[+-]?\d{1,2}\s" if form == THOUSANDS_SPACES else r"\s"
+                begin = r"^[+-]?\d{1,2}\s" if form == THOUSANDS_BLANKS else r"\s"
                 self.is_spaced |= bool(found.filter(fits).str.contains(begin).any())
                 pointed = bool(plain.str.contains(".", literal=True).any())
                 self.is_grouped |= pointed and dropped == "."

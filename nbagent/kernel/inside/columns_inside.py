@@ -18,11 +18,12 @@ from nbagent.kernel.inside.column_values_inside import MAX_ROWS, WRITTEN, Column
 from nbagent.kernel.inside.value_forms_inside import (
     DECIMAL_COMMAS,
     DOUBTFUL_COMMAS,
+    FAULTS,
     POINTED,
     SENTINELS,
+    THOUSANDS_BLANKS,
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
-    THOUSANDS_SPACES,
     UNIT,
     outline,
 )
@@ -71,12 +72,12 @@ class Tally(ColumnValues):
         """How those of its numbers are written that no parser takes, if all of its values are numbers or null words."""
         written = {form for form in WRITTEN if self.forms[form]}
         count = self.numbers + sum(self.forms[form] for form in written) + sum(self.words().values())
-        if not written or count < self.filled or self.zeros or (THOUSANDS_SPACES in written and not self.is_spaced):
+        if not written or count < self.filled or self.zeros or (THOUSANDS_BLANKS in written and not self.is_spaced):
             return ""
-        if THOUSANDS_SPACES in written and written != {THOUSANDS_SPACES}:
-            written.discard(THOUSANDS_SPACES)  # commas are decimal ones
+        if THOUSANDS_BLANKS in written and written != {THOUSANDS_BLANKS}:
+            written.discard(THOUSANDS_BLANKS)  # commas are decimal ones
             return DECIMAL_COMMAS if written == {DECIMAL_COMMAS} and not self.fractions else ""
-        if {DOUBTFUL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_SPACES} & written:
+        if {DOUBTFUL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_BLANKS} & written:
             return written.pop() if len(written) == 1 else ""
         return "" if self.fractions else DECIMAL_COMMAS if DECIMAL_COMMAS in written else THOUSANDS_POINTS
 
@@ -144,6 +145,11 @@ class Tally(ColumnValues):
                 return dtype
         return "String"
 
+    def absent(self) -> Counter[str]:
+        """The words that mean a missing value."""
+        are_texts = 2 * self.numbers < self.filled
+        return Counter({w: n for w, n in self.missing.items() if not (are_texts and w.lower() in FAULTS)})
+
     def codes(self) -> dict[str, int]:
         """The words that usually mean a missing value, but are of the shape of all values, which are codes."""
         if not self.are_codes or 10 * self.numbers > self.filled or len(self.hashes) << self.level < CODES:
@@ -160,7 +166,7 @@ class Tally(ColumnValues):
             "name": brief(self.name),
             "dtype": brief(dtype),
             "empty": self.empty,
-            "missing": dict(self.missing.most_common(OTHERS)),
+            "missing": dict(self.absent().most_common(OTHERS)),
             "distinct": distinct,
             "about": self.level > 0,
             "sample": [shown(each, dtype) for each in self.sample],
@@ -182,7 +188,7 @@ class Tally(ColumnValues):
             pass  # nobody knows its ends
         elif self.bounds and (dtype != "String" or style or self.numbers * 2 > self.filled):
             is_text = dtype == "String" and not any(isinstance(each, str) for each in self.bounds)
-            commas = written or self.written.get(THOUSANDS_SPACES if self.is_spaced else THOUSANDS_COMMAS, [])
+            commas = written or self.written.get(THOUSANDS_BLANKS if self.is_spaced else THOUSANDS_COMMAS, [])
             whole = "Int64" if is_text and self.integers == self.numbers else dtype
             ends = [*self.bounds, *commas] if is_text else self.bounds
             found["low"], found["high"] = (shown(each, whole) for each in (min(ends), max(ends)))

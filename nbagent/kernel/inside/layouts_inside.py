@@ -171,11 +171,12 @@ def _by_gaps(
     options += [f"dtype={codes!r}"] if codes else []
     below = len(lines) - (not lines[-1]) - rows[last] - 1
     count = last + 1 - first - heads
-    ends = ["", f", skipfooter={below}", f", nrows={count}"] if below else [""]
-    ends = ends[1:] if any(map(str.strip, lines[rows[last] + 1 :])) else ends[:1]
+    is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
     import pandas as pd  # type: ignore[import-untyped]
 
-    for end in ends:  # what is left out below is as many lines in files that are alike
+    for end in (
+        (f", skipfooter={below}", f", nrows={count}") if is_followed else ("",)
+    ):  # what is left out below is as many lines in files that are alike
         call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}{end}))"
         try:
             frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox

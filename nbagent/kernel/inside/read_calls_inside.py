@@ -17,9 +17,9 @@ from nbagent.kernel.inside.table_layout_inside import labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, MIXED, TextTable
 from nbagent.kernel.inside.value_forms_inside import (
     DECIMAL_COMMAS,
+    THOUSANDS_BLANKS,
     THOUSANDS_COMMAS,
     THOUSANDS_POINTS,
-    THOUSANDS_SPACES,
 )
 
 TRIED_ROWS = 10_000
@@ -30,7 +30,7 @@ AS_WRITTEN = {
     DECIMAL_COMMAS: "written with decimal commas",
     THOUSANDS_COMMAS: "written with thousands commas",
     THOUSANDS_POINTS: "written with thousands points",
-    THOUSANDS_SPACES: "written with thousands spaces",
+    THOUSANDS_BLANKS: "written with thousands blanks",
 }
 """The forms of columns that a call reads as the numbers which they are."""
 _DECODED = (

@@ -90,6 +90,8 @@ def text_table(path: str, size: int, clock: Clock, opened: Any = None, *, separa
 def head_of(lines: list[str]) -> list[str]:
     """Of the lines up to a table's rows, those that say most: what it is comes first, what its columns are last."""
     if not "".join(lines[:1]).startswith(COMMENTS):
+        if len(lines) > RAW_LINES:
+            lines = [line for line in lines if line.strip(RULES)]
         return lines if len(lines) <= RAW_LINES else [*lines[:2], *lines[2 - RAW_LINES :]]
     return [line for line in lines if line.strip(RULES)][:RAW_COMMENTS]
 

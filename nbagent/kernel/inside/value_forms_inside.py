@@ -15,6 +15,8 @@ MISSING = frozenset(
     "<na> <null> not_available no_data n/v n.v. n.d. k.a. err error".split()
 )
 """Words that mean a missing value, in lower case."""
+FAULTS = frozenset("err error".split())
+"""Those of them that are names among names, and mean a missing value among numbers only."""
 CODE = r"^[A-Za-z0-9]{1,4}$"
 """A value that may be a code, as NA is of Namibia, Na of sodium and NAN of an airport."""
 SENTINELS = frozenset((-999.0, -999.9, -9999.0, -99999.0, 9999.0, 99999.0, 999999.0))
@@ -28,8 +30,8 @@ THOUSANDS_POINTS = "thousands points, 1.234 is 1234"
 POINTED = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 """A number that may have a point for its thousands."""
 THOUSANDS_COMMAS, DECIMAL_COMMAS = "thousands commas, 1,234.5", "decimal commas"
-THOUSANDS_SPACES = "thousands spaces, 1 234 is 1234"
-SPACE = r"[ \x{a0}\x{2009}\x{202f}]"
+THOUSANDS_BLANKS = "thousands blanks, 1 234"
+BLANK = r"[ \x{a0}\x{2009}\x{202f}]"
 """A space that may part thousands: plain, without a break, thin or narrow."""
 DOUBTFUL_COMMAS = "1,234 may be 1234 or 1.234"
 """How numbers are written of which nothing in the table says what their comma is."""
@@ -39,10 +41,10 @@ FORMS: list[tuple[str, str]] = [
     (DOUBTFUL_COMMAS, r"^[+-]?[1-9]\d{0,2},\d{3}$"),
     (
         DECIMAL_COMMAS,
-        rf"^[+-]?(?:\d{{1,3}}(?:\.\d{{3}})+,\d+|[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+,\d+|"
+        rf"^[+-]?(?:\d{{1,3}}(?:\.\d{{3}})+,\d+|[1-9]\d{{0,2}}(?:{BLANK}\d{{3}})+,\d+|"
         r"\d+,(?:\d{1,2}|\d{4,})|(?:0\d*|\d{4,}),\d{3})$",
     ),
-    (THOUSANDS_SPACES, rf"^[+-]?[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?:\.\d+)?$"),
+    (THOUSANDS_BLANKS, rf"^[+-]?[1-9]\d{{0,2}}(?:{BLANK}\d{{3}})+(?:\.\d+)?$"),
     (THOUSANDS_POINTS, r"^[+-]?[1-9]\d{0,2}(?:\.\d{3}){2,}$"),
     (NEGATIVES, r"^\(\d[\d,]*(?:\.\d+)?\)$"),
     ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
@@ -70,7 +72,8 @@ TIME = DATES[1][1]
 SUMS = (
     r"(?i)^(?:grand[ -]|sub[ -]?|zwischen|end)?(?:totals?|totale[ns]?|totaal|totalt|sums?|summe|gesamt|"
     r"gesamtsumme|insgesamt|somme|ensemble|suma|soma|razem|celkem|toplam|\x{438}\x{442}\x{43e}\x{433}\x{43e}|"
-    r"\x{432}\x{441}\x{435}\x{433}\x{43e}|\x{5408}\x{8ba1}|\x{5408}\x{8a08}|\x{603b}\x{8ba1})(?:[ :,(/-].{0,30})?$"
+    r"\x{432}\x{441}\x{435}\x{433}\x{43e}|\x{5408}\x{8ba1}|\x{5408}\x{8a08}|\x{603b}\x{8ba1})"
+    r"(?:[ :,(/].{0,30}|-(?: .{0,30})?)?$"
 )
 """What rows are called that have the sums of others, in the languages of most tables."""
 UNIT = re.compile(

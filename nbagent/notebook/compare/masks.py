@@ -16,6 +16,8 @@ _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
 # Numbers, words and repetitions have bounds, so that the time to look for them grows with the text and no faster.
 _TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
 _COUNT = r"[\d,]{1,20}"
+_MEAN = rf"(?:\(mean ± std\. dev\. of |<\.\.\.>(?:of )?)(?:{_COUNT})? ?"
+"""What stands between a timing and its runs; a list of all names leaves the middle of it out."""
 # Nothing below takes words of any kind: a notebook could say in them what its cells never showed.
 _BAR = r"[^|\w\n]{0,400}+"
 """A part of a bar. The last + has it give nothing back: a second part beside it would try each share of the signs."""
@@ -44,6 +46,11 @@ BUILT_IN = tuple(
         (r"\bat 0x[0-9a-fA-F]+\b", "at 0xADDRESS"),
         (r"\b(Dummy|ThreadPoolExecutor|\w{4,5}PoolWorker)-\d{1,20}(?:[_:]\d{1,20})?\b", r"\1-N"),
         (r"(<(?:Task|Thread)\b[^<>\n]{0,200}?\b(?:Task|Thread))-\d{1,20}\b", r"\1-N"),
+        (
+            r"coro=<(?:install_missing\.<locals>\.run\(\) running at /run/nbagent/client_inside|InteractiveShell\."
+            r"run_cell_async\(\) running at [\w./-]{0,200}/IPython/core/interactiveshell)\.py:\d{1,6}>",
+            "coro=<CELL>",
+        ),
         (r"^([-dlbcps][-rwxsStT]{9}[.+@]? {1,9}\d{1,9}) {1,9}(?:root|sandbox) {1,9}(?:root|sandbox) ", r"\1 OWNER "),
         (r"\bst_(ino|dev|uid|gid)=\d{1,20}", r"st_\1=N"),
         (r"\b(Device: {1,9}|Inode: {1,9})\d[\da-fhd,/]{0,20} {0,9}(?=\s(?:Inode|Links): )", r"\1N "),
@@ -52,7 +59,7 @@ BUILT_IN = tuple(
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
         (r"\bIn ?\[\d{1,20}\]", "In [N]"),
-        (rf"{_TIME} ± {_TIME} per loop \(mean ± std\. dev\. of {_COUNT} runs?, {_COUNT} loops? each\)", "TIMING"),
+        (rf"{_TIME} ± {_TIME} per loop {_MEAN}runs?, {_COUNT} loops? each\)", "TIMING"),
         (
             r"^The slowest run took [\d.,]{1,20} times longer than the fastest\. This could mean that an intermediate "
             r"result is being cached\.\n?",

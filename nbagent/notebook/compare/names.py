@@ -14,6 +14,8 @@ _SHOWS = re.compile(
 
 _WRITES = re.compile(r"(?:to|write|save|export)_(?!text|bytes)\w+|save\w*|export|dump")
 """Methods that write down what their object has, which stays as it is."""
+_QUESTION = re.compile(r"\s*(?:select|with|from|show|describe|summarize|explain)\b", re.IGNORECASE)
+"""How a sentence of SQL begins that only reads."""
 
 
 def called_in(node: ast.AST) -> Iterator[str]:
@@ -71,11 +73,21 @@ def changed_by(statement: ast.stmt) -> Iterable[tuple[str, str]]:
     """The names whose values a statement changes: by an item or attribute, or by a method, with what that is given."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call):
-            if isinstance(call.func, ast.Attribute) and not _WRITES.fullmatch(call.func.attr):
+            if isinstance(call.func, ast.Attribute) and not _WRITES.fullmatch(call.func.attr) and not _asks(call):
                 given = (*call.args, *(each.value for each in call.keywords))
                 yield root_of(call.func), " ".join(map(unparsed, given)) or "()"
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             yield root_of(node), ""
+
+
+def _asks(node: ast.expr) -> bool:
+    """Whether a chain of calls is given a sentence of SQL that changes nothing."""
+    while isinstance(node, ast.Attribute | ast.Call):
+        match node:
+            case ast.Call(args=[ast.Constant(value=str(sentence)), *_]) if _QUESTION.match(sentence):
+                return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False
 
 
 def mentioned_in(node: ast.AST) -> set[str]:

@@ -100,7 +100,9 @@ class Container(Instance):
         try:
             made = client.create_container(
                 self._image["Id"],
-                command=list(START),
+                # Not what the image has around it, or looks after it with.
+                entrypoint=list(START),
+                healthcheck={"test": ["NONE"]},
                 user=f"{plan.uid}:{plan.gid}",
                 working_dir=WORKSPACE,
                 environment=environment_variables(
@@ -160,7 +162,8 @@ class Container(Instance):
         tmpfs = {"/tmp": size, WORKSPACE: size, HOME: size}  # noqa: S108 - inside
         if not trust.allow_shell:
             # The whole machine has one supply of terminals, and without a shell nothing needs one.
-            tmpfs["/dev/pts"] = "ro,nosuid,noexec,size=4k"
+            tmpfs["/dev/pts"] = daemon.EMPTY
+        tmpfs |= daemon.without_volumes(self._image, besides={*tmpfs, *(target for _, target in mounts)})
         config = client.create_host_config(
             network_mode="host" if trust.network is Network.FULL else "none",
             sysctls=None if trust.network is Network.FULL else NETWORK_SETTINGS,
@@ -246,7 +249,7 @@ class Container(Instance):
         container, self.id = self.id, None
         if container is not None:
             with daemon.failing():
-                daemon.shared().remove_container(container, force=True)
+                daemon.shared().remove_container(container, v=True, force=True)
 
     async def tail(self) -> str:
         return await in_thread(self._logs)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import posixpath
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ SURE_SECONDS = 60.0
 """Seconds for which what a daemon said of itself is taken to hold."""
 LIMITS = {"MemoryLimit": "memory", "CpuCfsQuota": "cpu", "CpuCfsPeriod": "cpu", "PidsLimit": "pids"}
 """The daemon's names for limits that it can enforce, each with the controller that is needed."""
+EMPTY = "ro,nosuid,nodev,noexec,size=4k"
+"""The options of a tmpfs in which nothing can be put."""
 
 
 def _silent(error: Exception) -> EngineUnavailable:
@@ -186,6 +189,17 @@ def inspect(client: APIClient, tag: str) -> dict[str, Any]:
     except (DockerException, OSError) as error:
         raise _silent(error) from error
     return found
+
+
+def without_volumes(image: dict[str, Any], *, besides: Collection[str] = ()) -> dict[str, str]:
+    """What stands in a container in place of the volumes that its image asks for, which would be the host's disk.
+
+    Args:
+        image: What the daemon knows of it.
+        besides: Where the container has something else already.
+    """
+    asked = (posixpath.normpath(path) for path in image["Config"].get("Volumes") or ())
+    return {path: EMPTY for path in asked if path not in besides}
 
 
 def info(client: APIClient) -> dict[str, Any]:

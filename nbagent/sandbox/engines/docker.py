@@ -100,6 +100,6 @@ def _remove(container: str) -> bool:
     """Remove a container; returns whether it was there, and not being removed by somebody else."""
     is_removed = False
     with daemon.failing(), contextlib.closing(daemon.connect()) as client:
-        client.remove_container(container, force=True)
+        client.remove_container(container, v=True, force=True)
         is_removed = True
     return is_removed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 import shutil
 import tarfile
 import tempfile
@@ -27,6 +28,10 @@ ASK = (
     "print(json.dumps([platform.python_version(), platform.machine(), *platform.libc_ver(), sys.base_prefix]))"
 )
 
+ASK_SECONDS, ASK_BYTES, ASK_PIDS = 60, 256 * 1024 * 1024, 64
+"""What a base image's Python may take to say so."""
+PLAIN = re.compile(r"[A-Za-z0-9_.+-]{1,60}")
+"""A version or a machine's name."""
 MAX_SAID = 16 * 1024
 """Bytes that are read of what a base image's Python prints."""
 
@@ -70,23 +75,38 @@ async def build(
 
 
 def _ask(client: Any, base: str) -> tuple[str, str, str]:
-    """The base image's Python, platform and prefix, by running it without a network."""
+    """The base image's Python, platform and prefix, by running it, as anybody's, in bounds and without a network."""
     from docker.errors import APIError, DockerException, ImageNotFound
+    from requests.exceptions import ConnectionError, Timeout
 
     try:
         try:
-            client.inspect_image(base)
+            known = client.inspect_image(base)
         except ImageNotFound:
             client.pull(*_name_and_tag(base))
+            known = client.inspect_image(base)
+        if known["Config"].get("OnBuild"):
+            raise errors.EnvironmentMissing(
+                f"The base image {base} has commands for what is built on it (ONBUILD), which the daemon would run.",
+                mend="Name another one with --base IMAGE.",
+            )
         made = client.create_container(
-            base, command=["python3", "-c", ASK], host_config=client.create_host_config(network_mode="none")
+            base,
+            entrypoint=["python3", "-c", ASK],
+            healthcheck={"test": ["NONE"]},
+            host_config=_bounded(client, known),
         )
         try:
             client.start(made["Id"])
-            status = client.wait(made["Id"])["StatusCode"]
+            status = client.wait(made["Id"], timeout=ASK_SECONDS)["StatusCode"]
             said = client.logs(made["Id"], tail=20)[-MAX_SAID:].decode(errors="replace").strip()
         finally:
-            client.remove_container(made["Id"], force=True)
+            client.remove_container(made["Id"], v=True, force=True)
+    except (ConnectionError, Timeout) as error:
+        raise errors.EnvironmentMissing(
+            f"The base image {base} did not say in {ASK_SECONDS} s which Python it has.",
+            mend="Name another one with --base IMAGE.",
+        ) from error
     except (APIError, DockerException) as error:
         reason = getattr(error, "explanation", None) or error
         raise errors.EnvironmentMissing(
@@ -96,15 +116,34 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
         raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}")
     try:
         python, machine, library, glibc, prefix = parse(said.splitlines()[-1], list[str], limit=MAX_SAID)
+        if not all(PLAIN.fullmatch(each) for each in (python, machine, glibc)):
+            raise ValueError(said)
+        version, (major, minor) = tuple(map(int, python.split(".")[:2])), glibc.split(".")[:2]
     except (ValueError, LookupError):
         raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}") from None
-    if library != "glibc" or tuple(map(int, python.split(".")[:2])) < (3, 11):
+    if library != "glibc" or version < (3, 11):
         raise errors.EnvironmentMissing(
             f"The base image {base} has Python {python} on {library or 'another C library'}.",
             mend="Use a base with Python 3.11 or newer and glibc.",
         )
-    major, minor = glibc.split(".")[:2]
     return python, f"{machine}-manylinux_{major}_{minor}", prefix
+
+
+def _bounded(client: Any, image: dict[str, Any]) -> Any:
+    """A container in which code of anybody's does no harm while it says what it is."""
+    from docker.types import LogConfig
+
+    return client.create_host_config(
+        network_mode="none",
+        read_only=True,
+        tmpfs=daemon.without_volumes(image),
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges:true"],
+        mem_limit=ASK_BYTES,
+        memswap_limit=ASK_BYTES,
+        pids_limit=ASK_PIDS,
+        log_config=LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"}),
+    )
 
 
 def _built_on(client: Any, tag: str) -> tuple[str, str] | None:

@@ -71,7 +71,7 @@ def lock_held(folder: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """
     with fileio.opened(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND) as lock:
         try:
-            fileio.lock(lock, patience=patience)
+            fileio.lock(lock, folder / "lock", patience=patience)
         except BlockingIOError:
             yield False
         else:

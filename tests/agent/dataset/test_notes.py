@@ -39,6 +39,16 @@ def test_notes_come_first_and_nearly_whole() -> None:
     assert told.index("README") < told.index("sales.csv")
 
 
+def test_what_explains_a_folder_is_told_whole() -> None:
+    """Whatever it is called, and beside other texts that the question touches more."""
+    rules = "".join(f"\n\nRule {at}\n{'It holds for all of them. ' * 4}" for at in range(18))
+    for name in ("README.txt", "LISEZMOI.txt", "Liesmich.md"):
+        note = FileProfile(f"/tmp/data/{name}", kind="text", size=2500, text=f"Data.{rules}", is_note=True)
+        other = FileProfile("/tmp/data/sales.txt", kind="text", text="Sales. " * 300, is_note=True)
+        files = [note, other, *(table(f"/tmp/data/{n}.csv", f"c{n}", "d") for n in range(9))]
+        assert section(files, "Which sales are there?").count("Rule ") == 18
+
+
 def test_of_a_long_note_the_question_chooses() -> None:
     """Its beginning, its headings and what the question touches; what is left out is marked."""
     parts = [

@@ -17,7 +17,7 @@ from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
 from nbagent.kernel.inside.clock_inside import Clock
 from nbagent.kernel.inside.profile_inside import one
-from nbagent.kernel.profile import Column, FileProfile, Sketch, Table
+from nbagent.kernel.profile import LEADING_ZEROS, Column, FileProfile, Sketch, Table
 
 KINDS = ("x.csv", "read_csv"), ("x.parquet", "read_parquet"), ("x.json", "read_json")
 
@@ -84,6 +84,23 @@ def test_files_in_another_unit_are_told() -> None:
         '"level" may be in two units: "gauge_2023.csv": 1.034 to 5.17; "gauge_2022.csv" and 1 more: 99.6 to 523' in told
     )
     assert '"n" may' not in told
+
+
+def test_codes_and_tables_of_one_file_have_no_units() -> None:
+    """Codes grow from file to file, and tables of one file are of other things."""
+    files = [table(f"/tmp/data/part_{at}.csv", "dep") for at in range(2)]
+    for each, high in zip(files, (95, 9760), strict=True):
+        each.tables[0].columns[0] = Column("dep", dtype="String", form=LEADING_ZEROS, low=high - 9, high=high)
+    assert "two units" not in section(files)
+    limits = FileProfile("/tmp/data/limits.json", kind="JSON", size=900)
+    for name, high in (("Iron", 45.0), ("Calcium", 2500.0)):
+        call = f"pl.DataFrame(json.load(open('/tmp/data/limits.json'))['{name}']['most'])"
+        columns = [Column(each, dtype="Float64", low=high / 9, high=high) for each in ("age", "amount", "of")]
+        limits.tables.append(Table(name=f"{name}.most", rows=9, width=3, columns=columns, call=call))
+    told = section([limits])
+    assert "two units" not in told
+    assert '×2 (JSON, "Iron.most and Calcium.most", 18 rows, 3 columns)' in told
+    assert """read of "Iron.most" and 1 more: pl.DataFrame(json.load(open(path))['Iron']['most'])""" in told
 
 
 @pytest.mark.parametrize(
@@ -327,7 +344,7 @@ def test_what_stands_above_the_files_of_a_family_is_told_of_each() -> None:
 
 def test_columns_of_several_types_in_the_files_of_a_family_are_read_as_text() -> None:
     """By one call, which gives the same types for each; many of them with all others."""
-    for count, more in ((1, ", schema_overrides={'c0': pl.String})"), (9, ", infer_schema=False), which gives texts")):
+    for count, more in ((1, ", schema_overrides={'c0': pl.String})"), (13, ", infer_schema=False), which gives texts")):
         files = []
         for at in range(3):
             nulls = [", null_values={'c0': '–'}", "", ", null_values={'c0': '–', 'k': 'x'}"][at]
@@ -382,3 +399,33 @@ def test_rows_among_the_first_lines_are_cut() -> None:
     assert "A title " * 19 in line
     assert "wide table,column f of" not in line
     assert "1," * 60 not in line
+
+
+def test_one_call_reads_files_of_which_some_need_more() -> None:
+    """Longer looks for types, columns as text, and conversions of what is a plain number in others."""
+    takes = ").with_columns(pl.col('n').str.replace_all('[ ]', '').cast(pl.Int64)"
+    files = []
+    for at, more in enumerate(
+        (takes, f", infer_schema_length=None{takes}", f", schema_overrides={{'k': pl.String}}{takes}")
+    ):
+        path = f"/tmp/data/p_{at}.csv"
+        files.append(table(path, "k", "n", call=f"pl.read_csv({path!r}, separator=';'{more})"))
+    for column in (each.tables[0].columns[1] for each in files):
+        column.dtype, column.form = "Int64", "written with thousands blanks"
+    (told,) = (line for line in section(files).splitlines() if line.startswith("    read"))
+    types = "{'k': pl.String, 'n': pl.String}"
+    assert (
+        told == f"    read: pl.read_csv(path, separator=';', schema_overrides={types}, infer_schema_length=None{takes})"
+    )
+
+
+def test_codes_of_places_are_in_no_two_units() -> None:
+    """Of a department, each file has one, and some have far greater numbers."""
+    files = []
+    for at, (low, high) in enumerate(((1, 1), (95, 95), (971, 976), (4, 9))):
+        files.append(table(f"/tmp/data/p_{at}.csv", "dep", "CODE_ARR"))
+        files[-1].tables[0].columns = [
+            Column("dep", dtype="Int64", low=low, high=low, distinct=1),
+            Column("CODE_ARR", dtype="Int64", low=low * 10, high=high * 10 + 1, distinct=3),
+        ]
+    assert "two units" not in section(files)

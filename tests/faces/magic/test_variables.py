@@ -284,6 +284,29 @@ def test_a_small_file_is_no_large_table(kind: str, tmp_path: Path) -> None:
             unpack(kind, tmp_path / name)
 
 
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "polars.Series", "pandas.DataFrame", "pyarrow.RecordBatch"])
+def test_columns_share_no_bytes(kind: str, tmp_path: Path) -> None:
+    """1.25 MB made 1.5 GB: each of 1,500 columns was the same value of a million bytes, and Polars copies each."""
+    long, many = 100_000, 20
+    table = pyarrow.table({"a": ["x" * long]} | {f"c{each}": ["abc"] for each in range(many)})
+    with pyarrow.ipc.new_file(str(tmp_path / "a"), table.schema) as writer:
+        writer.write(table)
+    content = (tmp_path / "a").read_bytes()
+    assert len(unpack("polars.DataFrame", tmp_path / "a").columns) == 1 + many
+    # Where the bytes of a value are in the batch, and how many; then the places of the value in them.
+    at = next(at for at in range(0, len(content), 8) if struct.unpack_from("<qq", content, at) == (8, long))
+    shared = content[at : at + 16]
+    for each in range(many):
+        short = at + 48 * (each + 1)
+        assert struct.unpack_from("<q", content, short + 8)[0] == 3
+        content = content[:short] + shared + content[short + 16 :]
+    head, body = content.split(b"x" * long)
+    ends = [struct.pack("<2i", 0, each) for each in (3, long)]
+    (tmp_path / "a").write_bytes(head + b"x" * long + body.replace(*ends, many))
+    with pytest.raises(DataError, match="more than it has"):
+        unpack(kind, tmp_path / "a")
+
+
 NOTHING = pyarrow.array([], pyarrow.int8())
 WEIGHTLESS: dict[str, Callable[[int], pyarrow.Array]] = {
     "nulls": pyarrow.nulls,

@@ -20,6 +20,11 @@ from nbagent.notebook.compare.reads import Code
         ("<object at 0x7f0011aabb00>", "<object at 0x7fe2>"),
         ("1.23 ms ± 45 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)",
          "980 µs ± 3.1 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)"),
+        ("r  TimeitResult  354 μs ± 115 μs per loop <...>7 runs, 1,000 loops each)",
+         "r  TimeitResult  8.1 μs ± 1.54 μs per loop <...> runs, 10,000 loops each)"),
+        ("<Task name='Task-4' coro=<install_missing.<locals>.run() running at /run/nbagent/client_inside.py:145>",
+         "<Task name='Task-9' coro=<InteractiveShell.run_cell_async() running at "
+         "/opt/lib/python3.11/site-packages/IPython/core/interactiveshell.py:3408>"),
         ("CPU times: user 3 µs, sys: 1 µs, total: 4 µs\nWall time: 5.01 µs",
          "CPU times: user 1.2 s, sys: 0 ns, total: 1.2 s\nWall time: 1min 3s"),
         ("100%|██████████| 10/10 [00:01<00:00,  9.8it/s]", "100%|█████████▉| 10/10 [00:00<00:00, 120.1it/s]"),

@@ -117,3 +117,12 @@ def test_values_of_random_rows_on_which_two_runs_agree_have_a_cause_too() -> Non
     assert [each.cause for each in found] == [NO_SEED, BY_CHANCE]
     assert not found[1].is_unstable
     assert [each.cause for each in compared(*shown, code="df.head()").differences] == [EVERY_RUN, ""]
+
+
+def test_a_question_in_sql_makes_no_numbers_of_its_connection_random() -> None:
+    """What another sentence tells it is another matter."""
+    code = Code()
+    assert code.take("con.sql('select random(), now()').fetchall()").shows_samples
+    assert not code.take("con.sql('select sum(tip) from tips')").shows_samples
+    code.take("con.execute('create table t as select random() as x').fetchall()")
+    assert code.take("con.sql('select x from t')").shows_samples
