@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from nbagent.agent.dataset.columns import column_line, is_trap, named
 from nbagent.agent.dataset.groups import Family, Group, base_name, folded, is_nameless, names_together, pattern
-from nbagent.agent.dataset.keys import LEADING_ZEROS, ROW_NUMBERS
+from nbagent.agent.dataset.keys import ROW_NUMBERS
 from nbagent.agent.dataset.read_calls import call_lines
 from nbagent.agent.dataset.text_forms import NAME, VALUE, clipped, plain, quote, size_of, times
 from nbagent.agent.dataset.words import asked_values, common, words
 from nbagent.core.text import share
-from nbagent.kernel.profile import Column
+from nbagent.kernel.profile import LEADING_ZEROS, Column
 
 NOTE = 300
 """Characters of a note."""
