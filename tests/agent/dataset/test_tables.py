@@ -384,6 +384,18 @@ def test_signs_for_a_missing_value_make_no_other_columns() -> None:
     assert '    "KW {1…8} (8 columns)": Int64 or String, 1 to 9' in section([file])
 
 
+def test_words_among_numbers_that_are_text_are_told_with_a_cast() -> None:
+    """Of a database or a sheet no call reads them as null; the word is told also where there is little room."""
+    column = Column("rating", dtype="TEXT", form="numbers", low=1192, high=2882, distinct=99, missing={"?": 2_146})
+    others = [Column(f"column {letter}", dtype="TEXT", distinct=3, sample=["a"]) for letter in "abcdefg"]
+    table = Table("r", rows=9_999, width=8, columns=[*others, column])
+    (group,) = DataView(Profiles([FileProfile("/tmp/data/a.db", kind="SQLite database", tables=[table])])).groups
+    full = "\n".join(table_lines(group, FULL))
+    assert '"rating": TEXT (numbers: .cast(pl.Int64, strict=False)), 1192 to 2882' in full
+    assert 'missing "?" ×2,146' in full
+    assert '"rating" numbers as text, missing "?"' in "\n".join(table_lines(group, BRIEF))
+
+
 def test_values_that_are_as_many_are_counted_once() -> None:
     column = Column("year", dtype="String", values={"2001": 9, "2002": 9, "2003": 9})
     file = FileProfile("/tmp/data/x.csv", kind="CSV", tables=[Table(rows=27, width=1, columns=[column])])
