@@ -118,11 +118,13 @@ def column_line(column: Column, rows: int = 0, asked: Collection[str] = frozense
 
 
 def _cast(column: Column) -> str:
-    """What makes numbers of a text that has nothing else but words for missing ones."""
-    if column.form != "numbers" or not column.missing or column.others:
+    """What makes numbers of a text that has nothing else but blanks in them and words for missing ones."""
+    has_blanks = column.form.startswith("thousands blanks")
+    if column.others or not (has_blanks or (column.form == "numbers" and column.missing)):
         return ""
     is_whole = isinstance(column.low, int) and isinstance(column.high, int)
-    return f": .cast(pl.{'Int64' if is_whole else 'Float64'}, strict=False)"
+    without = r".str.replace_all(r'\s', '')" if has_blanks else ""
+    return f": {without}.cast(pl.{'Int64' if is_whole else 'Float64'}, strict=False)"
 
 
 def _different(column: Column, rows: int) -> str:

@@ -394,6 +394,9 @@ def test_words_among_numbers_that_are_text_are_told_with_a_cast() -> None:
     assert '"rating": TEXT (numbers: .cast(pl.Int64, strict=False)), 1192 to 2882' in full
     assert 'missing "?" ×2,146' in full
     assert '"rating" numbers as text, missing "?"' in "\n".join(table_lines(group, BRIEF))
+    column.form, column.low = "thousands blanks, 1 234", 2.5
+    told = "(thousands blanks, 1 234: .str.replace_all(r'\\s', '').cast(pl.Float64, strict=False)), 2.5 to 2882"
+    assert told in "\n".join(table_lines(group, FULL))
 
 
 def test_values_that_are_as_many_are_counted_once() -> None:
