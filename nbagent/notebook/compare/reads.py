@@ -79,6 +79,8 @@ _UNSET = re.compile(r"\bempty(?:_like)?\([^)]")
 """Arrays that show what was in memory before them."""
 _MAGICS = re.compile(rf"^[^\S\n]*(?:%%?(?:time|timeit|prun|memit)\b|!.*{_TIMED_PROGRAMS})", re.M)
 _SHELL_CELL = re.compile(rf"\s*%%(?:bash|sh|script)\b[\s\S]*?{_TIMED_PROGRAMS}")
+_PIPES = re.compile(r"^[^\S\n]*!.*[^|]\|(?!\|)|\A\s*%%(?:bash|sh|script)\b[\s\S]*?[^|]\|(?!\|)", re.M)
+"""Programs that run at the same time, of which each may print an error or its time."""
 _LISTS_NAMES = re.compile(r"(?m)^[^\S\n]*%whos\b")
 """A magic that shows the values of all names."""
 _ZONED = re.compile(r"\b(?:tz\w*|TZ|zoneinfo|ZoneInfo|pytz|timezone|arrow|pendulum|utcoffset)\b")
@@ -148,6 +150,7 @@ class Code:
             logs_process=self._formats and any(not _LOGS.isdisjoint(called_in(each)) for each in statements(code)),
             unset=_shows_unset(code),
             concurrent=concurrent and mixed,
+            piped=_PIPES.search(code) is not None,
             unordered=unordered or any(mentioned_in(each) & gathered for each in statements(code)),
             zoned=self._zoned,
             shows_samples=self._samples.take(statements(code)),
@@ -233,6 +236,7 @@ class Reads:
         logs_process: The number of the kernel's process, in each line of a log.
         unset: Memory that nothing was written to.
         concurrent: Which of several threads or processes comes first.
+        piped: Which of several programs that a shell started comes first.
         unordered: In which order threads or processes gave what it shows.
         zoned: What time it is in zones that it names, or a cell before it.
         shows_samples: Random numbers that it shows, and that surely have no seed.
@@ -247,6 +251,7 @@ class Reads:
     logs_process: bool = False
     unset: bool = False
     concurrent: bool = False
+    piped: bool = False
     unordered: bool = False
     zoned: bool = False
     shows_samples: bool = False

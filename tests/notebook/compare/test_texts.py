@@ -144,3 +144,14 @@ def test_digits_that_changed_places_are_no_other_order() -> None:
 def test_short_texts_take_no_time(texts: list[str]) -> None:
     """Bytes whose every letter differs, names of packages that can be read in two ways, texts in a set without end."""
     machine.within(20, lambda: compared(*texts, code="import os\nos.urandom(8)", masks=[INSTALLED]))
+
+
+def test_programs_of_a_pipe_print_in_any_order_that_differs_with_every_run() -> None:
+    """Also in a cell of a shell; where runs agree on an order, it is the result."""
+    early, late = "0.01user\nsh: no tqdm\n0\n", "sh: no tqdm\n0\n0.01user\n"
+    for code in ("!time find . | tqdm | wc -l", "%%bash\ntime find . | tqdm | wc -l"):
+        assert compared(late, early, late, code=code).differences == []
+        assert compared(late, early, early, code=code).differences
+        assert compared(late.replace("0\n", "1\n"), early, late, code=code).differences
+    for code in ("!time find . || wc -l", "print(names)"):
+        assert compared(late, early, late, code=code).differences
