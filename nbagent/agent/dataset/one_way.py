@@ -79,9 +79,9 @@ def read_as_one(tables: Sequence[tuple[FileProfile, Table]]) -> None:
     """
     there = [table for _, table in tables if table.call.startswith("pl.read_csv(")]
     made = _made(there)
-    if len(there) < 2 or made is None or any(mark in each.call for each in there for mark in _APART):
+    if len(there) < 2 or any(mark in each.call for each in there for mark in _APART):
         return
-    if any(_making(_made([each]) or {}) != each.call[_end(each.call) :] for each in there):
+    if any(_making(_made([each])) != each.call[_end(each.call) :] for each in there):
         return  # it makes something else of its columns, too
     own = {"".join(_OWN_NULLS.findall(each.call)) for each in there}
     if len(own) > 1:  # where a word is null in one file and a value in another, it is text in all
@@ -90,8 +90,12 @@ def read_as_one(tables: Sequence[tuple[FileProfile, Table]]) -> None:
     nulls = {name for words in own if len(own) > 1 for name in re.findall(rf"({QUOTED.pattern}): ", words)}
     told = {name for each in there for texts in _TEXTS.findall(each.call) for name in QUOTED.findall(texts)}
     types = _types(there, told - made.keys(), nulls)
-    if any(types.get(name) == "String" or ("'.'" in how and name in types) for name, (how, _) in made.items()):
-        return  # words, or fractions where others have points of thousands
+    if any("'.', ''" in how and types.get(name) == "Float64" for name, (how, _) in made.items()):
+        return  # fractions, where others have points of thousands
+    several = {name for name, (how, _) in made.items() if not how or types.get(name) == "String"}
+    types |= dict.fromkeys(several, "String")  # in some they have words, or are written in another way
+    made = {name: (_fractional(how[0]), "Float64") if types.get(name) == "Float64" else how
+            for name, how in made.items() if name not in several}  # fmt: skip
     texts = [name for name, kind in types.items() if kind == "String" and name not in told]
     is_text = len(texts) > TYPED or any(AS_TEXT in each.call for each in there)
     if not is_text:
@@ -119,16 +123,19 @@ def _end(call: str) -> int:
     return at + 1 if at >= 0 else len(call)
 
 
-def _made(tables: Sequence[Table]) -> dict[str, tuple[str, str]] | None:
-    """The columns of text of which calls make numbers, each with how and of what type; None if not all in one way."""
+def _made(tables: Sequence[Table]) -> dict[str, tuple[str, str]]:
+    """The columns of text of which calls make numbers, each with how, if all do it in one way, and of what type."""
     made: dict[str, tuple[str, str]] = {}
     for names, how, kind in (found for each in tables for found in _MADE.findall(each.call)):
         for name in QUOTED.findall(names):
             known = made.setdefault(name, (how, kind))
-            if known[0] != how:
-                return None
-            made[name] = how, kind if known[1] == kind else "Float64"
+            made[name] = how if known[0] == how else "", kind if known[1] == kind else "Float64"
     return made
+
+
+def _fractional(how: str) -> str:
+    """How texts are made numbers of which some have fractions, if only in other tables."""
+    return how if "','" in how else f"{how}.str.replace(',', '.', literal=True)"
 
 
 def _making(made: dict[str, tuple[str, str]]) -> str:

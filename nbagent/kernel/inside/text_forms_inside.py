@@ -37,7 +37,7 @@ COMMENT_MARKS = ("#", "!", "%", "//")
 QUOTES, PARTING = "~'|^", ",;\t|^~"
 """What stands around texts in tables that have no quotation marks, and what may part their fields."""
 _SPREADSHEET_ERROR = re.compile(r"#(?:N/?A|REF|DIV|VALUE|NAME|NULL|NUM)\b")
-_UNSPACED, _GAP = re.compile(r",(?! )"), re.compile(r"[^,\s]\s{2,}[^,\s]")
+_UNSPACED, _WIDE_GAP = re.compile(r",(?! )"), re.compile(r"[^,\s]\s{2,}[^,\s]")
 """A comma that is none of a text, and what parts columns at places."""
 _OTHER_COLON = re.compile(r": |\d:\d\d(?!\d)")
 """A colon that doesn't part fields: one of a sentence or a time."""
@@ -287,7 +287,7 @@ def table_separator(start: bytes, least: float = 0.9) -> str:
         fitting = sum(len(row) > 1 for row in rows)
     is_one = table.layout.width > 1 and len(rows) > 3 and fitting > least * len(rows)
     # In `00001  Li, Wei   2374` it is places that part columns.
-    gaps = sum(_GAP.search(line) is not None for line in lines[:SNIFFED_ROWS])
+    gaps = sum(_WIDE_GAP.search(line) is not None for line in lines[:SNIFFED_ROWS])
     commas = sum(_UNSPACED.search(line) is not None for line in lines[:SNIFFED_ROWS])
     is_one &= not (table.separator == "," and gaps > 0.9 * len(rows) > 9 * commas)
     return table.separator if is_one else ""
