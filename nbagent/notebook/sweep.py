@@ -80,13 +80,13 @@ PAST = """
 def main(moments):
     import ctypes, datetime, gc, random, time, timeit
     from IPython import get_ipython
-    behind, begun, chance = [0.0], iter([at for at, _ in moments]), random.Random()
+    behind, begun, chance, looks = [0.0], iter([at for at, _ in moments]), random.Random(), 0
     def uneven(name):  # makes a clock run up to half as fast again as it should, and never twice alike
         read, last, ahead = getattr(time, name + "_ns"), getattr(time, name + "_ns")(), 0
         def tell():
-            nonlocal last, ahead
-            now = read()
-            ahead += int((now - last) * chance.random() / 2) + chance.randrange(50_000)
+            nonlocal last, ahead, looks
+            now, looks = read(), looks + 1
+            ahead += int((now - last) * chance.random() / 2) + chance.randrange(5_000_000 if looks < 100 else 50_000)
             last = now
             return now + ahead
         setattr(time, name + "_ns", tell)
@@ -95,6 +95,8 @@ def main(moments):
         uneven(name)
     timeit.default_timer, clock = time.perf_counter, time.time
     def set_clock(*_):
+        nonlocal looks
+        looks = 0
         if (at := next(begun, None)) is not None:
             behind[0] = clock() - at
     def told(function, now, place=0):  # where it is given no moment, or None, that is the one that `now` tells
@@ -115,7 +117,7 @@ def main(moments):
 """Has Python's clock show the moments of a former run, given when each of its cells began and ended.
 
 Between two looks at a clock a random time passes beside the true one, so that what shows how long something took
-differs in any two such runs, also where true times are as short as a clock's tick.
+differs in any two such runs, also where true times are as short as a clock's tick or rounded to milliseconds.
 """
 
 

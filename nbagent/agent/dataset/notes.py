@@ -95,20 +95,18 @@ def labels(text: str) -> dict[str, str]:
 def label_columns(families: Sequence[Family], groups: Sequence[Group]) -> None:
     """Put what the notes of tables say of columns beside those that have no label yet."""
     texts = {file.path: file.text for each in families for file in each.files if file.is_note}
+    beside: dict[str, list[str]] = {}
+    for each in texts:  # what is called README or the like alone, after no table
+        if is_note(each) and _is_of_folder(base_name(each).partition(".")[0].lower()):
+            beside.setdefault(each.rpartition("/")[0], []).append(each)
     for group in groups:
         told: dict[str, str] = {}
-        for each in [*group.notes, *_beside(group, texts)]:
+        folders = dict.fromkeys(family.folder for family in group.families)
+        for each in [*group.notes, *(note for folder in folders for note in beside.get(folder, ()))]:
             for name, label in labels(texts.get(each, "")).items():
                 told.setdefault(name, label)
         for column in group.columns if sum(each.name in told for each in group.columns) >= LEAST_LABELS else ():
             column.label = column.label or told.get(column.name, "")[:LABEL]
-
-
-def _beside(group: Group, texts: Mapping[str, str]) -> list[str]:
-    """The notes in the folders of a group's files that are called README or the like alone, after no table."""
-    folders = {family.folder for family in group.families}
-    there = [each for each in texts if each.rpartition("/")[0] in folders and is_note(each)]
-    return [each for each in there if _is_of_folder(base_name(each).partition(".")[0].lower())]
 
 
 def _is_of_folder(stem: str) -> bool:

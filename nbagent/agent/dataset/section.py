@@ -53,6 +53,8 @@ LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""
 MORE = 400
 """Bytes of the names of tables of which there is no room to tell more."""
+LEAST_BLOCK = 40
+"""Bytes of what is told of a table at least."""
 LEAST = 300
 """Bytes of a table's names below which they are not told."""
 RESERVED = 0.45
@@ -212,11 +214,12 @@ class DataView:
         for number, (levels, several) in enumerate(passes):
             left = min(left, UNTOUCHED) if number == 2 and touched and is_much else left
             for group, level in itertools.product(several, levels):
+                if level <= reached.get(id(group), 0) or left < LEAST_BLOCK:
+                    continue
                 block = lines_of(group, level)
                 cost = _size(block) - _size(told.get(id(group), []))
                 others = sum(size for each, size in pending.items() if each != id(group))
-                is_more = level > reached.get(id(group), 0)
-                if is_more and cost <= left - (min(others, RESERVED * room) if number == 1 else 0):
+                if cost <= left - (min(others, RESERVED * room) if number == 1 else 0):
                     told[id(group)], reached[id(group)] = block, level
                     left -= cost
                     pending.pop(id(group), None)

@@ -209,7 +209,7 @@ def _heads(group: Group) -> list[str]:
 
 def _is_header(line: str, called: set[str]) -> bool:
     """Whether a line has most words of the columns' names."""
-    return 2 * len(called.intersection(_PARTS.split(line))) > len(called)
+    return 2 * len(called.intersection(_PARTS.split(line[:HEAD_WIDTH]))) > len(called)
 
 
 def first_lines(group: Group, last: int = 0) -> list[str]:

@@ -59,7 +59,7 @@ BUILT_IN = tuple(
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
         (r"\bIn ?\[\d{1,20}\]", "In [N]"),
-        (rf"{_TIME} ± {_TIME} per loop {_MEAN}runs?, {_COUNT} loops? each\)", "TIMING"),
+        (rf"{_TIME} ± {_TIME} p?e?r? ?l?o?o?p? ?{_MEAN}runs?, {_COUNT} loops? each\)", "TIMING"),
         (
             r"^The slowest run took [\d.,]{1,20} times longer than the fastest\. This could mean that an intermediate "
             r"result is being cached\.\n?",

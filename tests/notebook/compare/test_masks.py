@@ -21,7 +21,7 @@ from nbagent.notebook.compare.reads import Code
         ("1.23 ms ± 45 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)",
          "980 µs ± 3.1 µs per loop (mean ± std. dev. of 7 runs, 1,000 loops each)"),
         ("r  TimeitResult  354 μs ± 115 μs per loop <...>7 runs, 1,000 loops each)",
-         "r  TimeitResult  8.1 μs ± 1.54 μs per loop <...> runs, 10,000 loops each)"),
+         "r  TimeitResult  8.1 μs ± 1.548 μs per loo<...> runs, 10,000 loops each)"),
         ("<Task name='Task-4' coro=<install_missing.<locals>.run() running at /run/nbagent/client_inside.py:145>",
          "<Task name='Task-9' coro=<InteractiveShell.run_cell_async() running at "
          "/opt/lib/python3.11/site-packages/IPython/core/interactiveshell.py:3408>"),
