@@ -376,6 +376,29 @@ def test_the_files_of_a_family_have_one_schema(tmp_path: Path) -> None:
     assert '"code": String (digits with leading zeros or numbers)' in told
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1 003", "2.5"], "Float64"),
+        (["1 003", "2,5"], "Float64"),
+        (["1 003", "word"], "String"),
+        (["1 003", "1 003,5"], "String"),
+        (["1 003", ""], "Int64"),
+    ],
+)
+def test_what_one_file_makes_numbers_of_has_one_type_in_all(tmp_path: Path, values: list[str], kind: str) -> None:
+    """With fractions if others have them; as text if others have words, or write numbers in another way."""
+    for at, value in enumerate(values):
+        (tmp_path / f"{at}.csv").write_text("name;n\n" + f"a;{value}\nb;7\n" * 9)
+    files = [
+        msgspec.convert(one(str(path), Clock(9e9, MIB)) | {"path": str(path)}, FileProfile)
+        for path in tmp_path.iterdir()
+    ]
+    (group,) = DataView(Profiles(files)).groups
+    frames = [eval(table.call, {"pl": pl}) for _, table in group.tables]  # noqa: S307 - told of files that the test wrote
+    assert str(pl.concat(frames)["n"].dtype) == kind == group.columns[1].dtype
+
+
 def test_signs_for_a_missing_value_make_no_other_columns() -> None:
     """Where weeks without a case are most, a column is a text of signs and numbers, among others of numbers."""
     columns = [Column(f"KW {at}", dtype="Int64", low=1, high=9) for at in range(1, 9)]
