@@ -974,13 +974,70 @@ def test_of_a_database_whose_rows_take_too_long_the_columns_are_told(
     assert tables_ahead(str(path)) == tables_ahead(str(tmp_path)) == {}
 
 
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ("~{:05}~^~{}~^~Crème, {:.0f} ~^4.27^{:.2f}", "separator='^', quote_char='~', encoding='cp1252'"),
+        ("'{:05}','{}','Crème, {:.0f} ',4.27,{:.2f}", "quote_char=\"'\", encoding='cp1252'"),
+        ("{:05}^{}^Crème, {:.0f}^4.27^{:.2f}", "separator='^', encoding='cp1252'"),
+    ],
+)
+def test_other_signs_part_fields_or_stand_around_texts(tmp_path: Path, row: str, options: str) -> None:
+    path = tmp_path / "foods.txt"
+    path.write_bytes("".join(f"{row.format(at, 'ab'[at % 2], at, at / 7)}\n" for at in range(999)).encode("cp1252"))
+    found = one(str(path), Clock(9e9, MIB))
+    (table,) = found["tables"]
+    assert f"{options}, has_header=False, schema_overrides={{'column_0': pl.String}}" in table["call"]
+    frame = eval(table["call"], {"pl": pl})  # noqa: S307 - made of reprs
+    assert frame.row(8)[:2] == ("00008", "a")
+    assert frame.row(8)[2].strip() == "Crème, 8"
+    assert table["rows"] == frame.height == 999
+
+
+def test_names_with_commas_part_no_columns_at_places(tmp_path: Path) -> None:
+    """The header above the rule names them, codes keep their zeros, and one call reads lists of any length."""
+    calls = set()
+    for count in (40, 90):
+        named = [f"{at:05}  {['', 'de '][at % 2] + f'Li{at}, Wei':<20}{2000 + at:6}" for at in range(count)]
+        rows = [f"{each}{2100 - at if at % 9 else '?':>6}" for at, each in enumerate(named)]
+        head = ["Ratings 2001", "", f"   Nr  Name{'Jan':>22}{'Apr':>6}", "-" * 39]
+        path = tmp_path / "list.txt"
+        path.write_text("\r\n".join([*head, *rows, head[-1], f"Players: {count}", ""]))
+        found = one(str(path), Clock(9e9, MIB))
+        (table,) = found["tables"]
+        calls.add(table["call"])
+        frame = eval(table["call"], {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs
+        assert frame.columns == ["Nr", "Name", "Jan", "Apr"]
+        assert frame.row(8) == ("00008", "Li8, Wei", 2008, "2092")
+        assert frame.height == table["rows"] == count
+        assert any("Name" in line for line in table["raw"])
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("space", [" ", "\xa0", "\u202f"])
+def test_thousands_parted_by_spaces_are_numbers(tmp_path: Path, space: str) -> None:
+    """With what they are up to, and a call that makes numbers of them; also those with decimal commas."""
+    rows = "".join(f"0{at};c{at};{at % 999};{at}{space}003;{at}{space}003,5\n" for at in range(1, 300))
+    found = profiled(tmp_path / "x.csv", f"code;name;small;n;share\n{rows}09;d;7;999;2,25\n")
+    frame = eval(found["call"], {"pl": pl})  # noqa: S307 - made of reprs
+    assert [str(each) for each in frame.dtypes] == ["String", "String", "Int64", "Int64", "Float64"]
+    assert frame.row(0)[3:] == (1003, 1003.5)
+    n, share = found["columns"][3:]
+    assert (n["dtype"], n["low"], n["high"], n["form"]) == ("Int64", 999, 299_003, "written with thousands blanks")
+    assert (share["dtype"], share["low"], share["high"]) == ("Float64", 2.25, 299_003.5)
+    odd = profiled(tmp_path / "y.csv", f"code;name;small;n;share\n{rows}09;d;7;see below;2,25\n")["columns"][3]
+    assert (odd["low"], odd["high"]) == (1003, 299_003)
+    codes = profiled(tmp_path / "z.csv", "a;b\n" + "".join(f"702{space}{at};x\n761;y\n" for at in range(101, 140)))
+    assert (codes["columns"][0]["dtype"], codes["columns"][0].get("written")) == ("String", None)
+
+
 def test_fields_between_carets_are_a_table(tmp_path: Path) -> None:
     """Food tables have such, with texts that have commas."""
     file = tmp_path / "foods.txt"
     file.write_text("".join(f"~{at:05}~^~Cheese, no. {at}~^{at}.5\n" for at in range(20)))
     (table,) = one(str(file), Clock(monotonic() + 60, MIB))["tables"]
     assert (table["rows"], table["width"]) == (20, 3)
-    assert "separator='^', has_header=False" in table["call"]
+    assert "separator='^', quote_char='~', has_header=False" in table["call"]
 
 
 def test_a_list_of_names_with_commas_has_its_columns_by_places(tmp_path: Path) -> None:

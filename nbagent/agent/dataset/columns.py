@@ -55,7 +55,10 @@ def _kind(column: Column) -> str:
     if column.dtype == "String" and not column.form and len("|".join(values)) <= CHOICE and values:
         return "|".join(values)
     kind = quote(column.form or _NO_ZONE.sub("", column.dtype), limit=VALUE)[1:-1]
-    return "" if kind in ("String", "TEXT") else kind
+    kind = "" if kind in ("String", "TEXT") else kind
+    # Whoever reads only this must know that they are texts, and of what.
+    is_text = column.form == "numbers" and bool(column.missing)
+    return f"{kind} as text, missing {', '.join(map(quote, [*column.missing][:2]))}" if is_text else kind
 
 
 def _by_name(column: Column, *, is_told: bool, is_labelled: bool) -> str:
@@ -77,7 +80,7 @@ def column_line(column: Column, rows: int = 0, asked: Collection[str] = frozense
         )
     facts = [quote(_NO_ZONE.sub("", column.dtype), limit=TYPE).strip('"') or "?"]
     if column.form:
-        facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]})"
+        facts[0] += f" ({quote(column.form, limit=TYPE)[1:-1]}{_cast(column)})"
     if column.label:
         facts.append(f"label {quote(column.label, limit=LABEL)}")
     if column.unit and f"({column.unit})" not in column.name:
@@ -112,6 +115,16 @@ def column_line(column: Column, rows: int = 0, asked: Collection[str] = frozense
     if column.padded:
         facts.append(f"{column.padded:,} with spaces around")
     return f"    {quote(column.name, limit=NAME)}: {', '.join(facts)}"
+
+
+def _cast(column: Column) -> str:
+    """What makes numbers of a text that has nothing else but blanks in them and words for missing ones."""
+    has_blanks = column.form.startswith("thousands blanks")
+    if column.others or not (has_blanks or (column.form == "numbers" and column.missing)):
+        return ""
+    is_whole = isinstance(column.low, int) and isinstance(column.high, int)
+    without = r".str.replace_all(r'\s', '')" if has_blanks else ""
+    return f": {without}.cast(pl.{'Int64' if is_whole else 'Float64'}, strict=False)"
 
 
 def _different(column: Column, rows: int) -> str:

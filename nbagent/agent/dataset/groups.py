@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nbagent.agent.dataset.one_way import read_in_one_way
+from nbagent.agent.dataset.one_way import read_as_one, read_in_one_way
 from nbagent.agent.dataset.sketches import distinct, with_alike
 from nbagent.kernel.profile import MAX_NAMES, MAX_VALUES, Column, FileProfile, Table
 
@@ -179,6 +179,7 @@ def groups(gathered: Iterable[Family]) -> list[Group]:
                     group.families.append(family)
     for group in found.values():
         read_in_one_way(group.tables)
+        read_as_one(group.tables)
         group.sides = _sides([table.columns for _, table in group.tables])
         group.columns = [with_alike(merged(columns), columns) for columns in group.sides]
         for column, side in zip(group.columns, group.sides, strict=True):

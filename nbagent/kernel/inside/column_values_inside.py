@@ -13,7 +13,6 @@ from typing import Any
 import polars as pl
 
 from nbagent.kernel.inside.value_forms_inside import (
-    BLANKS,
     DATES,
     DECIMAL_COMMAS,
     DOUBTFUL_COMMAS,
@@ -42,7 +41,7 @@ KEPT_HASHES = 262_144
 MAX_ROWS = 6
 """Rows up to which a table is told by its rows."""
 WRITTEN = THOUSANDS_COMMAS, DOUBTFUL_COMMAS, DECIMAL_COMMAS, THOUSANDS_POINTS, THOUSANDS_BLANKS
-"""Forms of numbers whose commas or points no parser takes as they are."""
+"""Forms of numbers whose commas, points or spaces no parser takes as they are."""
 TOP = 20
 """The most frequent values of a piece that are remembered."""
 
@@ -67,7 +66,7 @@ class ColumnValues:
         self.written: dict[str, list[float]] = {}
         self.top: Counter[str] = Counter()
         self.pointed = self.unpointed = self.in_thousands = self.fractions = self.large = 0
-        self.doubtful, self.is_grouped, self.is_parted = 0, False, False
+        self.doubtful, self.is_grouped, self.is_parted, self.is_spaced = 0, False, False, False
         self.may_be_grouped: list[Any] = []
         self.first_over_12 = self.second_over_12 = False
         self.are_codes = True
@@ -238,11 +237,15 @@ class ColumnValues:
                 continue
             self.forms[form] += int(counts.filter(fits).sum())
             if form in WRITTEN:
-                dropped = "," if form == THOUSANDS_COMMAS else "."
-                pointed = bool(found.filter(fits).str.contains(".", literal=True).any())
+                dropped = "," if form == THOUSANDS_COMMAS else " " if form == THOUSANDS_BLANKS else "."
+                plain = found.filter(fits).str.replace_all(r"\s", "")
+                # Where all of them begin with three digits, they may be lists of codes.
+                begin = r"^[+-]?\d{1,2}\s" if form == THOUSANDS_BLANKS else r"\s"
+                self.is_spaced |= bool(found.filter(fits).str.contains(begin).any())
+                pointed = bool(plain.str.contains(".", literal=True).any())
                 self.is_grouped |= pointed and dropped == "."
-                self.is_parted |= (pointed and dropped == ",") or form == DECIMAL_COMMAS
-                plain = found.filter(fits).str.replace_all(dropped, "", literal=True).str.replace_all(BLANKS, "")
+                self.is_parted |= (pointed and dropped != ".") or form == DECIMAL_COMMAS
+                plain = plain.str.replace_all(dropped, "", literal=True)
                 self._write(form, plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
                 self.doubtful += int(fits.sum()) if form == DOUBTFUL_COMMAS else 0
             elif form == NEGATIVES:

@@ -72,9 +72,12 @@ class Tally(ColumnValues):
         """How those of its numbers are written that no parser takes, if all of its values are numbers or null words."""
         written = {form for form in WRITTEN if self.forms[form]}
         count = self.numbers + sum(self.forms[form] for form in written) + sum(self.words().values())
-        if not written or count < self.filled or self.zeros:
+        if not written or count < self.filled or self.zeros or (THOUSANDS_BLANKS in written and not self.is_spaced):
             return ""
-        if not written.isdisjoint((DOUBTFUL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_BLANKS)):
+        if THOUSANDS_BLANKS in written and written != {THOUSANDS_BLANKS}:
+            written.discard(THOUSANDS_BLANKS)  # commas are decimal ones
+            return DECIMAL_COMMAS if written == {DECIMAL_COMMAS} and not self.fractions else ""
+        if {DOUBTFUL_COMMAS, THOUSANDS_COMMAS, THOUSANDS_BLANKS} & written:
             return written.pop() if len(written) == 1 else ""
         return "" if self.fractions else DECIMAL_COMMAS if DECIMAL_COMMAS in written else THOUSANDS_POINTS
 
@@ -98,6 +101,8 @@ class Tally(ColumnValues):
         """
         own_commas, own_points = self.says()
         commas, points = own_commas or -own_points or commas, own_points or -own_commas or points
+        if self.is_spaced:
+            commas, points = 1, 1
         # Among decimals, some would have less than three places, and some whole numbers more than three digits.
         if not points and self.pointed > MIN_POINTED and not self.unpointed and self.integers:
             points = -1
@@ -177,12 +182,13 @@ class Tally(ColumnValues):
         if style := self.style():
             is_whole = not self.is_parted and self.integers == self.numbers
             found |= {"written": "Int64" if is_whole else "Float64", "grouped": self.is_grouped} if written else {}
+            found |= {"spaced": True} if written and self.is_spaced else {}
             written = [end for ends in self.written.values() for end in ends] if written else []
         if style == DOUBTFUL_COMMAS:
             pass  # nobody knows its ends
         elif self.bounds and (dtype != "String" or style or self.numbers * 2 > self.filled):
             is_text = dtype == "String" and not any(isinstance(each, str) for each in self.bounds)
-            commas = written or self.written.get(THOUSANDS_COMMAS, [])
+            commas = written or self.written.get(THOUSANDS_BLANKS if self.is_spaced else THOUSANDS_COMMAS, [])
             whole = "Int64" if is_text and self.integers == self.numbers else dtype
             ends = [*self.bounds, *commas] if is_text else self.bounds
             found["low"], found["high"] = (shown(each, whole) for each in (min(ends), max(ends)))

@@ -9,7 +9,6 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -163,24 +162,28 @@ def _by_gaps(
     names = [each or f"column_{at}" for at, each in enumerate(head)] if has_header else []
     names = [each if each not in names[:at] else f"{each} ({at + 1})" for at, each in enumerate(names)]
     names = names or [f"column_{at}" for at in range(len(places))]
-    import pandas as pd  # type: ignore[import-untyped]
-
     begin = rows[first + heads]
     options = [repr(path), f"colspecs={places!r}", "header=None", f"names={names!r}"]
     options += [f"skiprows={begin}"] if begin else []
-    is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
     options += [f"encoding={encoding!r}"] if encoding != "utf-8" else []
-    # The same lines stand below each of a family's files, but not behind as many rows.
-    count, below = last + 1 - first - heads, len(lines) - 1 - rows[last] - (not lines[-1])
-    ways = [f", skipfooter={below}", f", nrows={count}"] if is_followed else [""]
-    frame = None
-    for call in (f"pl.from_pandas(pd.read_fwf({', '.join(options)}{each}))" for each in ways):
-        with suppress(Exception):
+    codes = {name: "str" for name, place, each in zip(names, places, zip(*body[heads:], strict=True), strict=False)
+             if place[1] - place[0] > 2 and any(text.isdigit() and text.startswith("0") for text in each)}  # fmt: skip
+    options += [f"dtype={codes!r}"] if codes else []
+    below = len(lines) - (not lines[-1]) - rows[last] - 1
+    count = last + 1 - first - heads
+    is_followed = any(map(str.strip, lines[rows[last] + 1 :]))
+    import pandas as pd  # type: ignore[import-untyped]
+
+    for end in (
+        (f", skipfooter={below}", f", nrows={count}") if is_followed else ("",)
+    ):  # what is left out below is as many lines in files that are alike
+        call = f"pl.from_pandas(pd.read_fwf({', '.join(options)}{end}))"
+        try:
             frame = eval(call, {"pl": pl, "pd": pd})  # noqa: S307 - made of reprs, in the sandbox
-            if frame.height == count:
-                break
-    if frame is None:
-        return {}
+        except Exception:
+            return {}
+        if frame.height == count:
+            break
     shown = [*range(max(0, begin - 4), begin), *rows[first + heads :][:2]]
     found = profiled([frame], call=call) | {"raw": [lines[at][:RAW_WIDTH] for at in shown]}
     for column, (left, right) in zip(found["columns"], places, strict=False):

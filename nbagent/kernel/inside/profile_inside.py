@@ -45,8 +45,6 @@ HEAD_LINES = 5
 """Lines of comments ahead of a text that are shown."""
 _MARKUP = re.compile(r"\s*(<\?[^>]{0,200}\?>)?\s*<!--.*?-->\s*", re.DOTALL)
 """The comment with which a text in XML begins, which is its licence more often than not."""
-MANY_NAMES = 50
-"""Of so many commas one may have no space behind it where they are of names."""
 LEAST_LINES = 8
 """Lines from which it is no chance that all have the same length."""
 PACKED = {b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
@@ -191,10 +189,6 @@ def text_file(path: str, size: int, clock: Clock, start: bytes) -> dict[str, Any
     text = start.decode(encoding_of(start), "replace").removeprefix("\ufeff")
     explains = is_note(path) or (may_be_note(path) and draws_dictionary(text))
     if not explains and ending != ".md" and (separator := table_separator(whole)):
-        # A comma of a name has a space behind it, one between fields has none.
-        is_placed = separator == "," and MANY_NAMES * len(re.findall(rb",\S", whole)) <= whole.count(b",")
-        if is_placed and size < clock.whole and (table := gapped_table(path, size, start, SLOW)):
-            return {"kind": "text", "tables": [table]}
         return {"kind": "CSV", "tables": [text_table(path, size, clock, separator=separator)]}
     if not explains and size < clock.whole:
         table = laid_out(path, size, start, notes_beside(os.path.dirname(path)))

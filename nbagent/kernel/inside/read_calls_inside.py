@@ -16,7 +16,6 @@ from nbagent.kernel.inside.columns_inside import brief, described, tallied
 from nbagent.kernel.inside.table_layout_inside import labelled
 from nbagent.kernel.inside.text_forms_inside import MAX_COLUMNS, MIXED, TextTable
 from nbagent.kernel.inside.value_forms_inside import (
-    BLANKS,
     DECIMAL_COMMAS,
     THOUSANDS_BLANKS,
     THOUSANDS_COMMAS,
@@ -48,6 +47,7 @@ def read_call(table: TextTable, columns: list[dict[str, Any]], *, is_inferred: b
     options = []
     if table.separator != ",":
         options.append(f"separator={table.separator!r}")
+    options += [f"quote_char={table.quote!r}"] if table.quote != '"' else []
     if table.encoding not in ("utf-8", MIXED):
         options.append(f"encoding={table.encoding!r}")
     if table.has_returns:
@@ -91,7 +91,7 @@ def _with_decimal_commas(table: TextTable, columns: list[dict[str, Any]]) -> lis
     if any(each["form"] == THOUSANDS_COMMAS for each in several):
         return []
     commas = [each for each in columns if each.get("written") and each not in several]
-    return [each for each in commas if not each.get("grouped") and not each.get("padded")]
+    return [each for each in commas if not any(each.get(odd) for odd in ("grouped", "padded", "spaced"))]
 
 
 def _converted(table: TextTable, columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -111,9 +111,8 @@ def _conversion(columns: list[dict[str, Any]], others: list[str] | None = None) 
     parts: dict[str, list[str]] = {}
     for each in columns:
         how = ".str.strip_chars()" if each.get("padded") else ""
-        if each["form"] == THOUSANDS_BLANKS:
-            how += f".str.replace_all({BLANKS!r}, '')"
-        elif each["form"] != DECIMAL_COMMAS or each.get("grouped"):
+        how = ".str.replace_all(r'\\s', '')" if each.get("spaced") else how
+        if each["form"] in (THOUSANDS_COMMAS, THOUSANDS_POINTS) or each.get("grouped"):
             how += f".str.replace_all({',' if each['form'] == THOUSANDS_COMMAS else '.'!r}, '', literal=True)"
         how += ".str.replace(',', '.', literal=True)" if each["form"] == DECIMAL_COMMAS else ""
         parts.setdefault(f"{how}.cast(pl.{each['written']})", []).append(repr(each["name"]))
@@ -193,6 +192,7 @@ def by_pandas(table: TextTable, found: dict[str, Any]) -> dict[str, Any]:
     import pandas as pd  # type: ignore[import-untyped]
 
     options = [f"sep={table.separator!r}"] if table.separator != "," else []
+    options += [f"quotechar={table.quote!r}"] if table.quote != '"' else []
     options += [f"skiprows={table.skipped_lines}"] if table.skipped_lines else []
     options += [f"comment={table.comment!r}"] if table.comment else []
     options += [f"encoding={table.encoding!r}"] if table.encoding != "utf-8" else []

@@ -37,7 +37,7 @@ def stacked_tables(path: str, start: bytes, clock: Clock) -> dict[str, Any]:
     if len(start) >= SNIFFED or not _GAP.search(start.strip()):
         return {}
     whole = TextTable(path, start)
-    if whole.encoding == "utf-16":
+    if whole.encoding == "utf-16" or whole.quote != '"':
         return {}
     tables, said = _told_apart(whole)
     count = sum(len(rows) for _, (_, _, rows) in tables)
@@ -71,7 +71,7 @@ def _told_apart(whole: TextTable) -> tuple[list[tuple[str, Lines]], list[str]]:
 
 def _parted(whole: TextTable) -> Iterator[Lines]:
     """The rows between empty ones."""
-    reader, rows, above, end = csv.reader(whole.lines, delimiter=whole.separator), [], 0, 0
+    reader, rows, above, end = whole.parted(whole.lines), [], 0, 0
     for row in itertools.chain(reader, [[]]):
         if _filled(row):
             rows.append(row)
@@ -110,14 +110,14 @@ def _stacked(whole: TextTable, clock: Clock, above: int, end: int, rows: list[li
     table = _table_of(whole.path, whole.separator, rows)
     if not _own_header(rows):
         table.layout.has_header, table.layout.more, table.skipped_lines = False, 0, 0
-    width = max(map(len, csv.reader(table.lines, delimiter=table.separator)))
+    width = max(map(len, table.parted(table.lines)))
     read = {"bytes": 0, "rows": 0, "cut": 0}
     content = _written(table.separator, [row[:width] for row in rows])
     columns = described(tallied(table.frames(io.BytesIO(content), clock, read)), whole.separator)
     labelled(columns, table.layout)
     table.encoding, table.rows = whole.encoding, read["rows"]
     table.skipped_lines += above
-    table.fields = width if width < max(map(len, csv.reader(whole.lines, delimiter=whole.separator))) else 0
+    table.fields = width if width < max(map(len, whole.parted(whole.lines))) else 0
     name = brief(title) if title else f"lines {above + 1} to {end}"
     found: dict[str, Any] = {"name": name, "rows": read["rows"], "columns": columns, "width": len(columns)}
     found["call"], problem = tried(table, found, is_whole=True)

@@ -21,7 +21,7 @@ SENTENCE = 60
 """Characters from which a field is a sentence rather than a name, where there are hardly any others."""
 HEADER = 4
 """Rows that a header has at most."""
-_NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$")
+_NUMERIC = re.compile(NUMBER + r"|^[$€£]?-?[\d.,]*\d%?$|^[+-]?[1-9]\d{0,2}(?:\s\d{3})+(?:[.,]\d+)?$")
 _DIGITS, _PLAIN = re.compile(r"\d+"), re.compile(r"-?\d+(?:\.\d+)?")
 _CAPITALS = re.compile(r"[A-Z]+")
 _YEAR = re.compile(r"^(?:1[89]|20|21)\d\d$")

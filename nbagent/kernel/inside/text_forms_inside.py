@@ -34,7 +34,11 @@ LEAST_ROWS = 3
 """If so many lines are no comments, the others are not looked at."""
 COMMENT_MARKS = ("#", "!", "%", "//")
 """How comments begin that are told from rows amid a table."""
+QUOTES, PARTING = "~'|^", ",;\t|^~"
+"""What stands around texts in tables that have no quotation marks, and what may part their fields."""
 _SPREADSHEET_ERROR = re.compile(r"#(?:N/?A|REF|DIV|VALUE|NAME|NULL|NUM)\b")
+_UNSPACED, _WIDE_GAP = re.compile(r",(?! )"), re.compile(r"[^,\s]\s{2,}[^,\s]")
+"""A comma that is none of a text, and what parts columns at places."""
 _OTHER_COLON = re.compile(r": |\d:\d\d(?!\d)")
 """A colon that doesn't part fields: one of a sentence or a time."""
 
@@ -57,6 +61,7 @@ class TextTable:
         text = decoded(start, self.encoding).removeprefix("\ufeff")
         lines = text.splitlines()
         self.lines = lines[:-1] if len(start) >= SNIFFED and len(lines) > 1 else lines
+        separator, self.quote = quoting(self.lines, separator)
         named = "\t" if path.lower().endswith((".tsv", ".tab", ".tsv.gz")) else ""
         self.separator = separator or _separator(self.lines, named=named)
         rows, ends = self._rows(self.lines)
@@ -70,9 +75,13 @@ class TextTable:
             self.skipped_lines = plain[ends[self.layout.skipped - 1] - 1] + 1 if self.layout.skipped else plain[0]
         self.rows = self.fields = 0  # of one among several: its rows and, if it has fewer than others, its columns
 
+    def parted(self, lines: list[str]) -> Any:
+        """A reader of lines that gives the fields of each row."""
+        return csv.reader(lines, delimiter=self.separator, quotechar=self.quote)
+
     def _rows(self, lines: list[str]) -> tuple[list[list[str]], list[int]]:
         """The fields of the first rows, and the number of the line with which each ends."""
-        reader, rows, ends = csv.reader(lines, delimiter=self.separator), list[list[str]](), list[int]()
+        reader, rows, ends = self.parted(lines), list[list[str]](), list[int]()
         with suppress(csv.Error):
             for row in itertools.islice(reader, SNIFFED_ROWS):
                 rows.append(row)
@@ -87,7 +96,7 @@ class TextTable:
             piece = self.lined(file.read(step))
             if not piece:
                 break
-            whole, rest = _whole_rows(rest + piece, at_end=len(piece) < step)
+            whole, rest = _whole_rows(rest + piece, self.quote.encode(), at_end=len(piece) < step)
             if whole:
                 yield self.as_utf8(whole)
             clock.pace(time.monotonic() - started)
@@ -133,12 +142,12 @@ class TextTable:
             if is_first and self.layout.more and self.layout.has_header:
                 options["skip_rows_after_header"] = self.layout.more
             if names is None and self.layout.is_block:  # the first rows have fewer fields than others
-                rows = csv.reader(self.lines[self.skipped_lines :], delimiter=self.separator)
+                rows = self.parted(self.lines[self.skipped_lines :])
                 names = [f"column_{at}" for at in range(max(map(len, rows)))]
             if names is not None:
                 options["schema"] = dict.fromkeys(names, pl.String)
                 options |= {"missing_columns": "insert", "extra_columns": "ignore"}  # the first row may be any
-            frame = parsed(piece, self.separator, options)
+            frame = parsed(piece, self, options)
             names = frame.columns
             read["bytes"] += len(piece)
             read["rows"] += frame.height
@@ -148,12 +157,12 @@ class TextTable:
                 return
 
 
-def parsed(piece: bytes, separator: str, options: dict[str, Any]) -> Any:
+def parsed(piece: bytes, table: TextTable, options: dict[str, Any]) -> Any:
     """Rows as a frame of text; with quotes as plain characters where they don't match."""
-    for quote in ('"', None):
+    for quote in (table.quote, None):
         try:
             given = {"infer_schema": False, "truncate_ragged_lines": True, "quote_char": quote, **options}
-            return pl.read_csv(io.BytesIO(piece), separator=separator, **given)
+            return pl.read_csv(io.BytesIO(piece), separator=table.separator, **given)
         except pl.exceptions.NoDataError:
             return pl.DataFrame()
         except pl.exceptions.PolarsError:
@@ -213,6 +222,26 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
+def quoting(lines: list[str], separator: str) -> tuple[str, str]:
+    """What parts fields, if it is known or what stands around texts tells of it, and this sign.
+
+    Args:
+        lines: The first lines.
+        separator: What parts the fields, if it is known.
+    """
+    sample = [line for line in lines[:SNIFFED_ROWS] if line.strip()]
+    for quote in QUOTES:
+        if len(sample) < LEAST_ROWS or sum(line.count(quote) > 1 for line in sample) < 0.6 * len(sample):
+            continue
+        for each in (separator or PARTING).replace(quote, ""):
+            sign, part = re.escape(quote), re.escape(each)
+            field = rf"(?>{sign}[^{sign}]*{sign}|[^{sign}{part}]*)"
+            form = re.compile(rf"{field}(?:{part}{field})+")
+            if sum(form.fullmatch(line) is not None for line in sample) >= 0.9 * len(sample):
+                return each, quote
+    return separator, '"'
+
+
 def _separator(lines: list[str], *, named: str = "") -> str:
     """The character by which most lines have the same number of fields, from as early on as can be.
 
@@ -252,24 +281,28 @@ def table_separator(start: bytes, least: float = 0.9) -> str:
     lines = table.lines[table.skipped_lines :]
     if table.comment:
         lines = [line for line in lines if not line.startswith(table.comment)]
-    rows = [row for row in csv.reader(lines[:SNIFFED_ROWS], delimiter=table.separator) if row]
+    rows = [row for row in table.parted(lines[:SNIFFED_ROWS]) if row]
     fitting = max((count for width, count in Counter(map(len, rows)).items() if width > 1), default=0)
     if table.layout.is_block:
         fitting = sum(len(row) > 1 for row in rows)
     is_one = table.layout.width > 1 and len(rows) > 3 and fitting > least * len(rows)
+    # In `00001  Li, Wei   2374` it is places that part columns.
+    gaps = sum(_WIDE_GAP.search(line) is not None for line in lines[:SNIFFED_ROWS])
+    commas = sum(_UNSPACED.search(line) is not None for line in lines[:SNIFFED_ROWS])
+    is_one &= not (table.separator == "," and gaps > 0.9 * len(rows) > 9 * commas)
     return table.separator if is_one else ""
 
 
-def _whole_rows(data: bytes, *, at_end: bool) -> tuple[bytes, bytes]:
+def _whole_rows(data: bytes, quote: bytes, *, at_end: bool) -> tuple[bytes, bytes]:
     """Bytes up to the last end of a row, and the rest; a line's end between quotes doesn't end a row."""
     if at_end:
         return data, b""
-    quotes, at = data.count(b'"'), len(data)
+    quotes, at = data.count(quote), len(data)
     for _ in range(1000):
         before = data.rfind(b"\n", 0, at)
         if before < 0:
             break
-        quotes -= data.count(b'"', before, at)
+        quotes -= data.count(quote, before, at)
         at = before
         if quotes % 2 == 0:
             return data[: at + 1], data[at + 1 :]

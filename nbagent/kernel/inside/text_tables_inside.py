@@ -108,7 +108,7 @@ def _tail(table: TextTable, file: Any, size: int, clock: Clock, tallies: list[Ta
     piece = table.as_utf8(piece[piece.find(b"\n") + 1 :])
     schema = {each.name: pl.String for each in tallies}
     lenient = {"missing_columns": "insert", "extra_columns": "ignore"}
-    frame = parsed(piece, table.separator, {"has_header": False, "schema": schema, **lenient})
+    frame = parsed(piece, table, {"has_header": False, "schema": schema, **lenient})
     for tally, column in zip(tallies, frame.get_columns(), strict=False):
         tally.add(column)
     return length

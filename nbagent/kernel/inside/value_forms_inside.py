@@ -30,16 +30,22 @@ THOUSANDS_POINTS = "thousands points, 1.234 is 1234"
 POINTED = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 """A number that may have a point for its thousands."""
 THOUSANDS_COMMAS, DECIMAL_COMMAS = "thousands commas, 1,234.5", "decimal commas"
-BLANKS, THOUSANDS_BLANKS = "[ \u00a0\u202f]", "thousands blanks, 1 234"
+THOUSANDS_BLANKS = "thousands blanks, 1 234"
+BLANK = r"[ \x{a0}\x{2009}\x{202f}]"
+"""A space that may part thousands: plain, without a break, thin or narrow."""
 DOUBTFUL_COMMAS = "1,234 may be 1234 or 1.234"
 """How numbers are written of which nothing in the table says what their comma is."""
 NEGATIVES = "negatives in parentheses, (1.5)"
 FORMS: list[tuple[str, str]] = [
     (THOUSANDS_COMMAS, r"^[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}(?:\.\d+)?|,\d{3}\.\d+)$"),
     (DOUBTFUL_COMMAS, r"^[+-]?[1-9]\d{0,2},\d{3}$"),
-    (DECIMAL_COMMAS, r"^[+-]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,})|(?:0\d*|\d{4,}),\d{3})$"),
+    (
+        DECIMAL_COMMAS,
+        rf"^[+-]?(?:\d{{1,3}}(?:\.\d{{3}})+,\d+|[1-9]\d{{0,2}}(?:{BLANK}\d{{3}})+,\d+|"
+        r"\d+,(?:\d{1,2}|\d{4,})|(?:0\d*|\d{4,}),\d{3})$",
+    ),
+    (THOUSANDS_BLANKS, rf"^[+-]?[1-9]\d{{0,2}}(?:{BLANK}\d{{3}})+(?:\.\d+)?$"),
     (THOUSANDS_POINTS, r"^[+-]?[1-9]\d{0,2}(?:\.\d{3}){2,}$"),
-    (THOUSANDS_BLANKS, rf"^[+-]?[1-9]\d{{0,2}}(?:{BLANKS}\d{{3}})+$"),
     (NEGATIVES, r"^\(\d[\d,]*(?:\.\d+)?\)$"),
     ("a sign of currency", r"^[-+(]?\s?[$€£¥]\s?[\d.,]+\)?$|^[\d.,]+\s?[$€£¥]$"),
     ("a sign of per cent", r"^[+-]?[\d.,]+\s?%$"),

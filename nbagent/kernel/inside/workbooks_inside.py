@@ -16,7 +16,7 @@ from nbagent.kernel.inside.pages_inside import NOTE_BYTES
 from nbagent.kernel.inside.table_layout_inside import Layout, labelled
 from nbagent.kernel.inside.text_tables_inside import RAW_WIDTH
 
-MAX_SHEETS, FOOTERS = 100, 6
+MAX_SHEETS, LAST = 100, 6
 FURTHER = 50
 """Empty rows of a sheet below which another table is looked for."""
 NOTE_WIDTH, NOTE_ROWS = 4, 200
@@ -95,7 +95,7 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
 
 def _below(body: Any) -> list[str]:
     """What the last rows say that have one cell each, and so are none of the table."""
-    last = [list(filter(None, row)) for row in _rows_of(body.tail(FOOTERS))] if body.width > 1 else []
+    last = [list(filter(None, row)) for row in _rows_of(body.tail(LAST))] if body.width > 1 else []
     return [row[0] for row in list(itertools.takewhile(lambda row: len(row) == 1, reversed(last)))[::-1]]
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import base64
 from array import array
+from pathlib import Path
 
+import msgspec
+import polars as pl
 import pytest
 from agent.dataset.profiled import SALES, section, table
 
 from nbagent.agent.dataset.section import DataView
 from nbagent.agent.dataset.tables import BRIEF, FULL, table_lines
+from nbagent.core.policy import MIB
 from nbagent.kernel.describe import Profiles
+from nbagent.kernel.inside.clock_inside import Clock
+from nbagent.kernel.inside.profile_inside import one
 from nbagent.kernel.profile import LEADING_ZEROS, Column, FileProfile, Sketch, Table
 
 KINDS = ("x.csv", "read_csv"), ("x.parquet", "read_parquet"), ("x.json", "read_json")
@@ -350,12 +356,70 @@ def test_columns_of_several_types_in_the_files_of_a_family_are_read_as_text() ->
         assert told == [f"    read: pl.read_csv(path{more}"]
 
 
+def test_the_files_of_a_family_have_one_schema(tmp_path: Path) -> None:
+    """By one call: codes have zeros before them in some only, and a column is empty or a whole number in some."""
+    rows = {
+        "North": "01001;Ay;1;;1 002;01400\n01002;Bu;2;;5;01001 01002\n" + "01003;Cy;4;;7;01005\n" * 200,
+        "South": "23001;Ay;1.5;;7;23150\n23002;Bu;2;;8;23160\n",
+        "West": "2B001;Ay;1;;9;20100\n2B002;Bu;2;7;10;20200\n",
+        "l'Est": "57001;Ay;1;;9;57100\n57002;Bu;2;7;10;57100 57200\n",
+    }
+    for name, text in rows.items():
+        (tmp_path / f"{name}.csv").write_text(f"code;name;rate;n;l'an;post\n{text}")
+    paths = sorted(tmp_path.iterdir())
+    files = [msgspec.convert(one(str(path), Clock(9e9, MIB)) | {"path": str(path)}, FileProfile) for path in paths]
+    told = section(files)
+    (call,) = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("    read")]
+    frames = [eval(call, {"pl": pl, "path": str(path)}) for path in paths]  # noqa: S307 - told of files that the test wrote
+    schema = pl.concat(frames).schema
+    assert [str(each) for each in schema.values()] == ["String", "String", "Float64", "Int64", "Int64", "String"]
+    assert '"code": String (digits with leading zeros or numbers)' in told
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1 003", "2.5"], "Float64"),
+        (["1 003", "2,5"], "Float64"),
+        (["1 003", "word"], "String"),
+        (["1 003", "1 003,5"], "String"),
+        (["1 003", ""], "Int64"),
+    ],
+)
+def test_what_one_file_makes_numbers_of_has_one_type_in_all(tmp_path: Path, values: list[str], kind: str) -> None:
+    """With fractions if others have them; as text if others have words, or write numbers in another way."""
+    for at, value in enumerate(values):
+        (tmp_path / f"{at}.csv").write_text("name;n\n" + f"a;{value}\nb;7\n" * 9)
+    files = [
+        msgspec.convert(one(str(path), Clock(9e9, MIB)) | {"path": str(path)}, FileProfile)
+        for path in tmp_path.iterdir()
+    ]
+    (group,) = DataView(Profiles(files)).groups
+    frames = [eval(table.call, {"pl": pl}) for _, table in group.tables]  # noqa: S307 - told of files that the test wrote
+    assert str(pl.concat(frames)["n"].dtype) == kind == group.columns[1].dtype
+
+
 def test_signs_for_a_missing_value_make_no_other_columns() -> None:
     """Where weeks without a case are most, a column is a text of signs and numbers, among others of numbers."""
     columns = [Column(f"KW {at}", dtype="Int64", low=1, high=9) for at in range(1, 9)]
     columns[2:4] = [Column(f"KW {at}", dtype="String", values={"–": 30, "1": 2}) for at in (3, 4)]
     file = FileProfile("/tmp/data/x.csv", kind="CSV", tables=[Table(rows=32, width=8, columns=columns)])
     assert '    "KW {1…8} (8 columns)": Int64 or String, 1 to 9' in section([file])
+
+
+def test_words_among_numbers_that_are_text_are_told_with_a_cast() -> None:
+    """Of a database or a sheet no call reads them as null; the word is told also where there is little room."""
+    column = Column("rating", dtype="TEXT", form="numbers", low=1192, high=2882, distinct=99, missing={"?": 2_146})
+    others = [Column(f"column {letter}", dtype="TEXT", distinct=3, sample=["a"]) for letter in "abcdefg"]
+    table = Table("r", rows=9_999, width=8, columns=[*others, column])
+    (group,) = DataView(Profiles([FileProfile("/tmp/data/a.db", kind="SQLite database", tables=[table])])).groups
+    full = "\n".join(table_lines(group, FULL))
+    assert '"rating": TEXT (numbers: .cast(pl.Int64, strict=False)), 1192 to 2882' in full
+    assert 'missing "?" ×2,146' in full
+    assert '"rating" numbers as text, missing "?"' in "\n".join(table_lines(group, BRIEF))
+    column.form, column.low = "thousands blanks, 1 234", 2.5
+    told = "(thousands blanks, 1 234: .str.replace_all(r'\\s', '').cast(pl.Float64, strict=False)), 2.5 to 2882"
+    assert told in "\n".join(table_lines(group, FULL))
 
 
 def test_values_that_are_as_many_are_counted_once() -> None:
@@ -389,7 +453,7 @@ def test_one_call_reads_files_of_which_some_need_more() -> None:
     (told,) = (line for line in section(files).splitlines() if line.startswith("    read"))
     types = "{'k': pl.String, 'n': pl.String}"
     assert (
-        told == f"    read: pl.read_csv(path, separator=';', infer_schema_length=None, schema_overrides={types}{takes})"
+        told == f"    read: pl.read_csv(path, separator=';', schema_overrides={types}, infer_schema_length=None{takes})"
     )
 
 
