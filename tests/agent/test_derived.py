@@ -58,12 +58,20 @@ def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
             "29.9 % = 150 / (150 + 189 + 163)",
         ),
         ("From 2007 to 2017 there are 11 years.", "2007 14.5\n2017 19.9", "11 = 2017 − 2007 + 1"),
+        ("It took 12 years 3 mos.", "147", "12 = 147 mos"),
     ],
 )
 def test_what_a_sentence_asks_for_is_derived(answer: str, output: str, told: str) -> None:
     """Other units, ratios and ranges by their names, and years that are counted from the first to the last."""
     found = claims(answer, printed(output), code={1: "print(frame)"})
     assert doubts(found) == [f"Derived, computed by no cell: {told} (cell 1)."]
+
+
+@pytest.mark.parametrize("unit", ["mos", "hs", "mec", "ways"])
+def test_any_word_behind_a_span_of_time_leaves_the_numbers_checked(unit: str) -> None:
+    """Also one that begins as a unit does."""
+    found = claims(f"It took 2 years 37 {unit}, and 46.85 in all.", printed("512"), code={1: "print(frame)"})
+    assert "46.85" in [each.text for each in found if not each.supported]
 
 
 def test_numbers_that_stand_alone_in_their_outputs_are_reckoned_with() -> None:
