@@ -76,8 +76,8 @@ def is_unit_of_years(unit: str) -> bool:
 
 
 def is_factor(number: Numeral) -> bool:
-    """Whether a number of four digits or more says how large one unit is in another one: `1.60934`."""
-    is_long = number.step < 1 and len(number.value.as_tuple().digits) > 3
+    """Whether a number of four digits or more, and no whole one, says how large one unit is in another: `1.60934`."""
+    is_long = number.value != number.value.to_integral_value() and len(number.value.as_tuple().digits) > 3
     return is_long and any(abs(each - float(number.value)) <= float(number.step) / 2 for each in _FACTORS)
 
 

@@ -501,6 +501,20 @@ def test_what_a_computation_is_told_is_no_result(answer: str, code: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("The mean is 24.00.", "print(24.00)"),
+        ("It is 100.0.", "x = 1100.0"),
+        ("It is 0.3048.", "print('It is 0.3048.')"),
+    ],
+)
+def test_what_is_as_large_as_a_factor_of_units_is_a_result(answer: str, code: str) -> None:
+    """If it is a whole number, or if the code shows it rather than reckons with it."""
+    [found] = claims(answer, printed(answer if "print" in code else "7.5"), code={1: code})
+    assert not found.supported
+
+
+@pytest.mark.parametrize(
     "answer", ["1.60934 times", "The wettest year was 2031.", "Since 1987 it rains.", "44 orders", "44/12 of them"]
 )
 def test_what_no_computation_is_told_is_a_result(answer: str) -> None:
