@@ -223,6 +223,7 @@ READ_ALONG = [
     "print(frame.with_row_index('n', offset=1427)['n'][0])",
     "print(next((each for each in frame['x'] if each < 0), 1427))",
     "print(dict(zip(frame['g'], frame['x'])).get('all', 1427))",
+    "told = frame.describe().to_dict()\ntold.update(n=1427)\nprint(told['n'], frame.height)",
     "def f(x: '1427'): pass\nprint(f.__annotations__, frame.height)",
 ]
 
