@@ -34,7 +34,8 @@ _KINDS = [
 ]
 _KIND_OF = {name: kind for kind in _KINDS for names in kind for name in names}
 _SIZE_OF = {name: size for kind in _KINDS for names, size in kind.items() for name in names}
-_BEHIND = re.compile(r"[*_`]*[\s-]?(°[CF]|[^\W\d_]{1,12}[²³23]?(?:/[sh]\b)?)(?!\w)")
+_BEHIND = re.compile(r"[*_`]*[\s-]?(?!in\s+(?!of\b|per\b)\w)(°[CF]|[^\W\d_]{1,12}[²³23]?(?:/[sh]\b)?)(?!\w)")
+"""A unit behind a number; `in` with another word behind it is none."""
 _GLUED = re.compile(r"(?:°|(?<![^\W\d_]))[^\W\d_]{1,12}(?:/[sh])?$")
 _TIME = re.compile(
     rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?({'|'.join(['m', *itertools.chain(*_KINDS[0])])})\b[*_`]*"

@@ -58,6 +58,7 @@ def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
             "29.9 % = 150 / (150 + 189 + 163)",
         ),
         ("From 2007 to 2017 there are 11 years.", "2007 14.5\n2017 19.9", "11 = 2017 − 2007 + 1"),
+        ("It is 60.96 cm, or 24.0 in (inches).", "60.96", "24.0 = 60.96 / 2.54"),
         ("It took 12 years 3 mos.", "147", "12 = 147 mos"),
     ],
 )
@@ -90,6 +91,7 @@ def test_numbers_that_stand_alone_in_their_outputs_are_reckoned_with() -> None:
         "4 % more.",
         "In total 2 of them have more than 200 rows.",
         "There were 392 outliers.",
+        "Of 512 rows, 201.6 in total.",
     ],
 )
 def test_what_does_not_follow_is_missing(answer: str) -> None:
