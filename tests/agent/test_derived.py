@@ -9,6 +9,7 @@ import pytest
 from agent.stub import printed
 
 from nbagent.agent.claims import claims
+from nbagent.agent.prose import sentences
 from nbagent.core.events import doubts
 
 TABLE = "North  23.15  512\nSouth  19.40  120\nWest   31.02  377\nEast   27.90  244\n"
@@ -73,6 +74,16 @@ def test_any_word_behind_a_span_of_time_leaves_the_numbers_checked(unit: str) ->
     """Also one that begins as a unit does."""
     found = claims(f"It took 2 years 37 {unit}, and 46.85 in all.", printed("512"), code={1: "print(frame)"})
     assert "46.85" in [each.text for each in found if not each.supported]
+
+
+def test_what_an_item_says_is_said_of_no_other_item() -> None:
+    """Also where an empty line parts them."""
+    told = list(sentences("Of the towns:\n\n- 5 in all\n\n- 7 rose\n\n| wind | n |\n| -- | -- |\n| 3 | 4 |\n"))
+    assert told == [
+        ("- 5 in all", "Of the towns: - 5 in all"),
+        ("- 7 rose", "Of the towns: - 7 rose"),
+        ("| 3 | 4 |", "Of the towns: | wind | n |"),
+    ]
 
 
 def test_numbers_that_stand_alone_in_their_outputs_are_reckoned_with() -> None:
