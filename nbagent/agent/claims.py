@@ -128,7 +128,8 @@ def claims(
         place = shown.find_any(readings, exactly=True)
         if place is None and known.find_any(readings) is None:
             place = shown.find_any(readings)
-            if place is None and is_factor(readings[0]) and any(text in each for each in (code or {}).values()):
+            is_reckoned_with = is_factor(readings[0]) and written.find_any(readings) is None
+            if place is None and is_reckoned_with and any(text in each for each in (code or {}).values()):
                 continue
             if place is None and "\u00a0" in text:
                 place = _each(text, shown)

@@ -41,8 +41,9 @@ _COUNTED_THINGS = re.compile(r"(?<![\w.,/\u2013-])(\d[\d.,]*)((?: [^\W\d_]+){1,2
 _COUNT_OF = re.compile(r"(?i)\b(?:how many|numbers? of|counts? of|wie ?viele|(?:an)?zahl der)((?: [^\W\d_]+){1,3})")
 """Of what a question asks how many there are."""
 _FOLLOWS = re.compile(
-    r"(?i)\bnext\b(?! (?:years?|days?|months?|weeks?|seasons?|hours?|\d))|\b(?:follows?|followed by|runners?-ups?|"
-    r"close behind|ahead of|second[- ](?:\w+est|most|place)|folg(?:t|en)|gefolgt|dahinter)\b|\bvor (?=[^\W\d_]+ mit\b)"
+    r"(?i)\bnext\b(?! (?:years?|days?|months?|weeks?|seasons?|hours?|\d))|\b(?:(?<!as )follows?(?! an? )|followed by|"
+    r"runners?-ups?|close behind|ahead of|second[- ](?:\w+est|most|place)|folg(?:t|en)|gefolgt|dahinter)\b|"
+    r"\bvor (?=[^\W\d_]+ mit\b)"
 )
 """What says that something comes behind the first."""
 _CLAUSE = re.compile(r"(\n|(?<=[.;])\s)")
@@ -79,11 +80,11 @@ def numbers_to_check(
 
     Of the next one, these are those in a list, in bold, that a sentence ends with, as what something is, or says
     of what is asked for. Numbers of the question, years that it doesn't ask for, parts of ranges and units
-    (50-64, per 100 ml), those in names (`labels`, table 13, or in quotation marks), and of what comes behind the first,
-    unless the question asks for these, are results of nothing; one with and without its sign is one. Small
-    ones, which stand in most outputs, are among them only in the first sentence of a line, where something is said to
-    be as many, or if there are no others; those in brackets, if the question has a word of theirs or there are no
-    others.
+    (50-64, per 100 ml), and those in names (`labels`, table 13, or in quotation marks) are results of nothing; one with
+    and without its sign is one. Those of what comes behind the first are among them only if the question asks for
+    these, or there are no others. Small ones, which stand in most outputs, are so only in the first sentence of a line,
+    where something is said to be as many, or if there are no others; those in brackets, if the question has a word of
+    theirs or there are no others.
     """
     answer = answer[:READ]
     no_result = _NO_RESULT if _ASKS_YEAR.search(question) else _NO_RESULT_NOR_YEAR
@@ -104,8 +105,8 @@ def numbers_to_check(
     parts = list(itertools.takewhile(lambda part: not part.startswith("Alternative:"), parts))
     counts = " ".join(_COUNT_OF.findall(question))
     words = {each.lower() for each in _WORD.findall(counts or question)}
-    if not _FOLLOWS.search(question):
-        parts = [_without_followers(part) for part in parts]
+    leading = parts if _FOLLOWS.search(question) else [_without_followers(part) for part in parts]
+    parts = leading if _named(shown, "\n".join(leading)) else parts
 
     def asked_for(bracket: re.Match[str]) -> str:
         things = {each.lower() for each in _THINGS.findall(bracket[0])}
@@ -152,8 +153,10 @@ def _without_followers(part: str) -> str:
     """A paragraph without what it says of those that come behind the first."""
     told = []
     for clause in _CLAUSE.split(part):
-        follows = _FOLLOWS.search(clause)
-        told.append(clause[: max(clause.rfind(", ", 0, follows.start() + 1), 0)] if follows else clause)
+        if follows := _FOLLOWS.search(clause):
+            comma = clause.rfind(", ", 0, follows.start() + 1)
+            clause = clause[: comma if comma >= 0 else follows.start()]
+        told.append(clause)
     return "".join(told)
 
 

@@ -188,15 +188,15 @@ def _is_code(language: str, block: str) -> bool:
 
 def sentences(prose: str) -> Iterator[tuple[str, str]]:
     """The sentences with digits, and before items and rows what is said of all of them."""
-    lead, is_item = "", False
+    said, header, is_item = "", "", False
     for sentence in _SENTENCE.split(prose):
         was_item, is_item = is_item, _ITEM.match(sentence) is not None
-        if not is_item and sentence.strip():
-            lead = sentence[-NEAR:]
-        elif is_item and not was_item:
-            lead += f" {sentence[:NEAR]}"  # the header of a table
+        if is_item and not was_item:
+            header = sentence[:NEAR]  # of a table
+        elif not is_item and sentence.strip():
+            said = sentence[-NEAR:]
         if any(map(str.isdigit, sentence)):
-            yield sentence, lead if is_item else ""
+            yield sentence, f"{said} {header}" if is_item else ""
 
 
 def contradicts_itself(sentence: str) -> bool:

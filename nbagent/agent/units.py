@@ -15,7 +15,7 @@ MAX_SPANS = 40
 """Numbers with a unit of time that are read in a sentence."""
 _TABLE: Final = (
     "s sec secs second seconds Sekunden=1|min mins minute minutes Minuten=60|h hr hrs hour hours Stunden=3600"
-    "|d day days Tage Tagen=86400|w week weeks Wochen=604800|mo month months Monate Monaten=2629800"
+    "|d day days Tage Tagen=86400|w week weeks Wochen=604800|mo mos month months Monate Monaten=2629800"
     "|y yr yrs year years Jahre Jahren=31557600",
     "mm=1e-3|cm=1e-2|m meter meters metre metres=1|km kilometers kilometres=1e3|in inch inches=0.0254"
     "|ft foot feet=0.3048|yd yard yards=0.9144|mi mile miles=1609.344|nmi=1852",
@@ -34,10 +34,11 @@ _KINDS = [
 ]
 _KIND_OF = {name: kind for kind in _KINDS for names in kind for name in names}
 _SIZE_OF = {name: size for kind in _KINDS for names, size in kind.items() for name in names}
-_BEHIND = re.compile(r"[*_`]*[\s-]?(°[CF]|[^\W\d_]{1,12}[²³23]?(?:/[sh]\b)?)(?!\w)")
+_BEHIND = re.compile(r"[*_`]*[\s-]?(?!in\s+(?!of\b|per\b)\w)(°[CF]|[^\W\d_]{1,12}[²³23]?(?:/[sh]\b)?)(?!\w)")
+"""A unit behind a number; `in` with another word behind it is none."""
 _GLUED = re.compile(r"(?:°|(?<![^\W\d_]))[^\W\d_]{1,12}(?:/[sh])?$")
 _TIME = re.compile(
-    r"(?<![\w.,])(\d[\d,]{0,12}(?:\.\d{1,6})?)[\s-]?((?:s|m(?!s\b)|h|d|w|mo|y)(?:ec|in|r|onth|inute|econd|our|ay|eek|ear)?s?)\b[*_`]*"
+    rf"(?<![\w.,])(\d[\d,]{{0,12}}(?:\.\d{{1,6}})?)[\s-]?({'|'.join(['m', *itertools.chain(*_KINDS[0])])})\b[*_`]*"
 )
 """A number with a unit of time."""
 _AND = re.compile(r",?\s?(?:and\s)?[*_`]*")
@@ -76,8 +77,8 @@ def is_unit_of_years(unit: str) -> bool:
 
 
 def is_factor(number: Numeral) -> bool:
-    """Whether a number of four digits or more says how large one unit is in another one: `1.60934`."""
-    is_long = number.step < 1 and len(number.value.as_tuple().digits) > 3
+    """Whether a number of four digits or more, and no whole one, says how large one unit is in another: `1.60934`."""
+    is_long = number.value != number.value.to_integral_value() and len(number.value.as_tuple().digits) > 3
     return is_long and any(abs(each - float(number.value)) <= float(number.step) / 2 for each in _FACTORS)
 
 
@@ -103,7 +104,7 @@ def _name(part: re.Match[str]) -> str:
 
 
 def _seconds(part: re.Match[str]) -> int:
-    return int(_SIZE_OF.get(_name(part), (1,))[0])
+    return int(_SIZE_OF[_name(part)][0])
 
 
 def _told(text: str) -> set[str]:

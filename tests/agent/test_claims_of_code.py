@@ -223,6 +223,7 @@ READ_ALONG = [
     "print(frame.with_row_index('n', offset=1427)['n'][0])",
     "print(next((each for each in frame['x'] if each < 0), 1427))",
     "print(dict(zip(frame['g'], frame['x'])).get('all', 1427))",
+    "told = frame.describe().to_dict()\ntold.update(n=1427)\nprint(told['n'], frame.height)",
     "def f(x: '1427'): pass\nprint(f.__annotations__, frame.height)",
 ]
 
@@ -501,9 +502,40 @@ def test_what_a_computation_is_told_is_no_result(answer: str, code: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("The mean is 24.00.", "print(24.00)"),
+        ("It is 100.0.", "x = 1100.0"),
+        ("It is 0.3048.", "print('It is 0.3048.')"),
+    ],
+)
+def test_what_is_as_large_as_a_factor_of_units_is_a_result(answer: str, code: str) -> None:
+    """If it is a whole number, or if the code shows it rather than reckons with it."""
+    [found] = claims(answer, printed(answer if "print" in code else "7.5"), code={1: code})
+    assert not found.supported
+
+
+@pytest.mark.parametrize(
     "answer", ["1.60934 times", "The wettest year was 2031.", "Since 1987 it rains.", "44 orders", "44/12 of them"]
 )
 def test_what_no_computation_is_told_is_a_result(answer: str) -> None:
     """A year that the code has not, and numbers of which nothing is made."""
     code = "R = 45 / 12\nprint(frame.filter(pl.col('y') >= 2031))"
     assert any(not each.supported for each in claims(answer, printed("7.5"), code={1: code}))
+
+
+@pytest.mark.parametrize(
+    ("call", "is_made_up"),
+    [
+        ("pd.read_fwf('a.txt', colspecs=[(7, 41 + 7)])", False),
+        ("pd.read_fwf('a.txt', [(7, 48)])", False),
+        ("pd.read_csv('a.txt', skiprows=48)", False),
+        ("pd.read_csv('a.txt', names=[48])", True),
+        ("pd.read_csv(io.StringIO('x\\n48'))", True),
+    ],
+)
+def test_where_a_file_is_read_makes_no_number_of_it_up(call: str, is_made_up: bool) -> None:
+    """It chooses lines and columns; what code calls these, or hands over as a text, is the code's."""
+    code = f"import io, pandas as pd\ndef read():\n    return {call}\nprint(read())"
+    (found,) = claims("There are 48 of them.", printed("n 48"), code={1: code})
+    assert (found.cell == 0) is is_made_up

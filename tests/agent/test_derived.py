@@ -9,6 +9,7 @@ import pytest
 from agent.stub import printed
 
 from nbagent.agent.claims import claims
+from nbagent.agent.prose import sentences
 from nbagent.core.events import doubts
 
 TABLE = "North  23.15  512\nSouth  19.40  120\nWest   31.02  377\nEast   27.90  244\n"
@@ -58,12 +59,31 @@ def test_one_step_of_arithmetic_is_marked(answer: str, told: str) -> None:
             "29.9 % = 150 / (150 + 189 + 163)",
         ),
         ("From 2007 to 2017 there are 11 years.", "2007 14.5\n2017 19.9", "11 = 2017 − 2007 + 1"),
+        ("It is 60.96 cm, or 24.0 in (inches).", "60.96", "24.0 = 60.96 / 2.54"),
+        ("It took 12 years 3 mos.", "147", "12 = 147 mos"),
     ],
 )
 def test_what_a_sentence_asks_for_is_derived(answer: str, output: str, told: str) -> None:
     """Other units, ratios and ranges by their names, and years that are counted from the first to the last."""
     found = claims(answer, printed(output), code={1: "print(frame)"})
     assert doubts(found) == [f"Derived, computed by no cell: {told} (cell 1)."]
+
+
+@pytest.mark.parametrize("unit", ["mos", "hs", "mec", "ways"])
+def test_any_word_behind_a_span_of_time_leaves_the_numbers_checked(unit: str) -> None:
+    """Also one that begins as a unit does."""
+    found = claims(f"It took 2 years 37 {unit}, and 46.85 in all.", printed("512"), code={1: "print(frame)"})
+    assert "46.85" in [each.text for each in found if not each.supported]
+
+
+def test_what_an_item_says_is_said_of_no_other_item() -> None:
+    """Also where an empty line parts them."""
+    told = list(sentences("Of the towns:\n\n- 5 in all\n\n- 7 rose\n\n| wind | n |\n| -- | -- |\n| 3 | 4 |\n"))
+    assert told == [
+        ("- 5 in all", "Of the towns: - 5 in all"),
+        ("- 7 rose", "Of the towns: - 7 rose"),
+        ("| 3 | 4 |", "Of the towns: | wind | n |"),
+    ]
 
 
 def test_numbers_that_stand_alone_in_their_outputs_are_reckoned_with() -> None:
@@ -82,6 +102,7 @@ def test_numbers_that_stand_alone_in_their_outputs_are_reckoned_with() -> None:
         "4 % more.",
         "In total 2 of them have more than 200 rows.",
         "There were 392 outliers.",
+        "Of 512 rows, 201.6 in total.",
     ],
 )
 def test_what_does_not_follow_is_missing(answer: str) -> None:

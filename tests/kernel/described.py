@@ -89,7 +89,7 @@ def documents(folder: Path) -> None:
     book.active.append(["Adelie", 3700])
     book.create_sheet("Second")
     late = book.create_sheet("Late")
-    for row in (["Report", None], [None, None], ["city", "count"], ["Köln", 3], ["Bonn", 4]):
+    for row in (["Report", None], [None, None], ["city", "count"], ["Köln", 3], ["Bonn", 4], ["Ulm", None]):
         late.append(row)
     tariff = book.create_sheet("Tariff")
     heads = ["month", "power", None, "gas"], [None, "energy", "standing", None], [None, "ct/kWh", "€/month", "€"]

@@ -34,7 +34,7 @@ PASSES_ON = RENAMES | frozenset(
     "with_row_index with_row_count enumerate count range arange int_range linspace get next reset_index shift "
     "lit literal with_columns select agg assign insert then otherwise where mask fill_null fillna fill_nan clip full "
     "full_like repeat max min add mul fill reindex join concat Series DataFrame int float str array append extend sum "
-    "abs round format coalesce map_elements apply __class__ type".split()
+    "abs round format coalesce map_elements apply update __class__ type".split()
 )
 """Calls that hand on the numbers that they are given beside data; others only choose by them, or reckon with them."""
 COMPARES = frozenset(

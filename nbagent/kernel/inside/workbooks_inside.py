@@ -94,9 +94,19 @@ def _sheet(path: str, book: Any, name: str, said: list[str]) -> dict[str, Any]:
 
 
 def _below(body: Any) -> list[str]:
-    """What the last rows say that have one cell each, and so are none of the table."""
-    last = [list(filter(None, row)) for row in _rows_of(body.tail(LAST))] if body.width > 1 else []
-    return [row[0] for row in list(itertools.takewhile(lambda row: len(row) == 1, reversed(last)))[::-1]]
+    """What the last rows say that have one cell each, which is no value of its column, and so are none of the table."""
+    rows = _rows_of(body.tail(LAST)) if body.width > 1 else []
+    last = list(itertools.takewhile(lambda row: sum(map(bool, row)) == 1, reversed(rows)))
+    above = body.head(body.height - len(last))
+    cells = [next((at, each) for at, each in enumerate(row) if each) for row in last if above.height]
+    told = itertools.takewhile(lambda cell: not _is_value_of(cell[1], above[:, cell[0]].drop_nulls()), cells)
+    return [text for _, text in told][::-1]
+
+
+def _is_value_of(text: str, values: Any) -> bool:
+    """Whether a text may be one of a column's values: it has no more words than they, and digits if all of them do."""
+    most = values.str.count_matches(r"\S+").max() or 0
+    return len(text.split()) <= most and (any(map(str.isdigit, text)) or not values.str.contains(r"\d").all())
 
 
 def _further(whole: Any, first: int) -> list[str]:
