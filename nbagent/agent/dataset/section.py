@@ -47,7 +47,7 @@ BEST = 5
 """Tables of many that are told before any is told whole."""
 TABLES, FEW_NOTES = 2_600, 900
 """Characters that notes leave to the tables where there are many files, and those that they have in any case."""
-SINGLE, ONE_TABLE, WIDE_TABLE = 3_600, 1_950, 1_300
+SINGLE, ONE_TABLE, WIDE_TABLE = 3_600, 1_750, 1_300
 """Bytes on the tables of one file, on a table that is all there is, and on such a one of which tools tell more."""
 LISTED = 6
 """Files up to which there is no tree: each has its own lines anyway."""

@@ -130,7 +130,9 @@ def table_lines(
     told, rows = folded(group.columns), 0 if table.sampled else group.rows
     left_out = width - len(group.columns) + len(told[columns:])
     if level == BRIEF:
-        by_name = [each for each in told if common(set(asked), words(each.name)) or is_trap(each)]
+        shares = {each.name: _asked_part(each.name, set(asked)) for each in told}
+        by_name = [each for each in told if shares[each.name] or is_trap(each)]
+        by_name.sort(key=lambda each: -shares[each.name])  # what the question names whole, before what has a word of it
         by_value = [each for each in told if each not in by_name and asked_values(each, asked)]
         known = [*by_name, *by_value[:ASKED]]
         touched = [*known, *(each for each in told if each not in known and common(set(asked), words(each.label)))]
@@ -157,6 +159,12 @@ def table_lines(
     lines += by_row
     lines += _scales(group)
     return [*lines, *_notes(group), *first_lines(group), *_heads(group)]
+
+
+def _asked_part(name: str, asked: set[str]) -> float:
+    """The part of the words of a column's name that a question has."""
+    there = words(name)
+    return min(1.0, len(common(asked, there)) / max(1, len(there)))
 
 
 def _without_values(column: Column) -> Column:

@@ -467,3 +467,18 @@ def test_codes_of_places_are_in_no_two_units() -> None:
             Column("CODE_ARR", dtype="Int64", low=low * 10, high=high * 10 + 1, distinct=3),
         ]
     assert "two units" not in section(files)
+
+
+def test_a_column_that_a_question_names_whole_comes_before_those_with_a_word_of_it() -> None:
+    """Where a table is told briefly, there are lines for a few columns only."""
+    names = [f"confirmed_{each}_code_of_the_county" for each in "abcdefgh"]
+    files = [
+        table("/tmp/data/cases.csv", *names, "Serotype", "confirmed cases"),
+        *(table(f"/tmp/data/{n}.csv", f"c{n}", "d", size=9) for n in range(20)),
+    ]
+    for each in files:
+        for column in each.tables[0].columns:
+            column.label = "of no matter " * 9
+    told = section(files, "Which serotype do most confirmed cases have?")
+    assert '\n    "Serotype": ' in told
+    assert '\n    "confirmed cases": ' in told
