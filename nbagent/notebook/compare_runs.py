@@ -14,12 +14,13 @@ from nbagent.notebook.compare.masks import INSTALLED, WORKERS, WROTE
 from nbagent.notebook.compare.notes import without_notes
 from nbagent.notebook.compare.reads import Code, Reads, changes
 from nbagent.notebook.compare.streams import cut_alike
-from nbagent.notebook.compare.texts import BY_CHANCE, ORDER, TWICE, Context, Difference, Strictness
+from nbagent.notebook.compare.texts import BY_CHANCE, ORDER, PLAIN, TWICE, Context, Difference, Strictness
 from nbagent.notebook.compare.volatile import Processes
 from nbagent.notebook.compare.widgets import BY_PAGE, OF_OTHERS, Widgets
 from nbagent.notebook.document import Document, DocumentCell
 from nbagent.notebook.fresh import Ran
 from nbagent.notebook.lock_check import is_same_environment
+from nbagent.safety.sanitize.outputs import VIEW_MIME
 
 OTHER_SEED = "it may be of another seed of Python's hashes, which this notebook doesn't name"
 BY_MACHINE = "it names the machine, the user or the folder of its run, here a sandbox's"
@@ -54,7 +55,8 @@ def compared(
             found[cell.number] = found[cell.number] if ended.differences or ended.pictures else ended
         if len(shown) > 1:
             told = found[cell.number].differences
-            found[cell.number].differences = [_by_page(each) for each in told]
+            has_view = any(VIEW_MIME in each.get("data", {}) for each in cell.outputs)
+            found[cell.number].differences = [_by_page(each, has_view=has_view) for each in told]
         if document.lock is None:
             told = found[cell.number].differences
             found[cell.number].differences = [_by_machine(each) for each in told]
@@ -77,32 +79,39 @@ def _apart(
     return compare(*pairs[0], context, again=[each for _, each in pairs[1:]])
 
 
-def name_seed(found: Mapping[int, Comparison], seeded: Mapping[int, Comparison], reads: Mapping[int, Reads]) -> None:
+def name_seed(
+    found: Mapping[int, Comparison],
+    one_seed: Mapping[int, Comparison],
+    seeded: Mapping[int, Comparison],
+    reads: Mapping[int, Reads],
+) -> None:
     """Name the seed of hashes as the cause of what no run explains, if it also differs between runs with two seeds.
 
     Args:
-        found: What differs from runs with one seed.
+        found: What differs, which gets the causes.
+        one_seed: What differs from runs with one seed, whatever a run of the notebook's day says of it.
         seeded: What differs from these and one with another seed.
-        reads: What each cell reads: of one that draws at random, the other runs agreed by chance.
+        reads: What each cell reads: those with one seed agree by chance on what is drawn at random.
     """
     for number, each in found.items():
         others, why = seeded[number], BY_CHANCE if reads[number].random else OTHER_SEED
-        known, drawn = {*others.differences}, {pair.what for pair in others.pictures if pair.again}
+        changed = {*one_seed[number].differences} - {*others.differences}
+        drawn = {pair.what for pair in others.pictures if pair.again}
         each.differences = [
-            one._replace(cause=why) if one.cause in ("", ORDER) and one not in known else one
-            for one in each.differences
+            one._replace(cause=why) if one.cause in ("", ORDER) and one in changed else one for one in each.differences
         ]
         each.pictures = [
             pair._replace(cause=why) if pair.what in drawn and not pair.again else pair for pair in each.pictures
         ]
 
 
-def _by_page(found: Difference) -> Difference:
+def _by_page(found: Difference, *, has_view: bool) -> Difference:
     """What differs in a widget that a page may have changed before the notebook was saved.
 
     That is, in one of another program, or in what a page tells an Output widget of its outputs.
     """
-    is_set = f", {OF_OTHERS}" in found.what or found.stored[1:].startswith("outputs=(")
+    is_output = has_view and found.what.endswith(f", {PLAIN}") and found.stored[1:].startswith("outputs=(")
+    is_set = f", {OF_OTHERS}" in found.what or is_output
     return found._replace(cause=BY_PAGE) if not found.cause and is_set else found
 
 

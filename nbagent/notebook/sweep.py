@@ -19,8 +19,11 @@ _FEATURE = re.compile(r"[A-Z0-9_]{1,40}")
 PROCESS = """
 def main(beyond):
     import _thread, os
-    for _ in range(beyond):
-        _thread.start_new_thread(int, ())
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    for _ in range(beyond):  # one after the other: a sandbox may have few at a time
+        _thread.start_new_thread(ended.release, ())
+        ended.acquire()
     return os.getpid()
 """
 """The number of the kernel's process; uses up so many numbers before, so that what is started later has others."""

@@ -115,12 +115,13 @@ class Verification:
         if self._lock is None and any(map(_is_unexplained, found.values())):
             seeded = await self._runs.once(sweep.OTHER_HASHES.variables)
             others = await self._compare(fresh, [*again, seeded])
-            seeds = [n for n, each in found.items() if each.differences != others[n].differences]
+            one_seed = await self._compare(fresh, again)
+            seeds = [n for n, each in one_seed.items() if each.differences != others[n].differences]
             if any(self._is_doubtful(n, found[n]) for n in seeds):
                 # As when a minute has ended since: what a run with the first seed shows by now isn't of the other one.
                 again.append(await self._once_more(fresh))
-                found = await self._compare(fresh, again, dates=True)
-            name_seed(found, others, self._reads)
+                found, one_seed = await self._compare(fresh, again, dates=True), await self._compare(fresh, again)
+            name_seed(found, one_seed, others, self._reads)
         async with Pictures(self._engine) as pictures:
             for cell in self._document.cells:
                 proof.cells.append(await self._judge(cell, fresh, found.get(cell.number), pictures))
@@ -301,7 +302,7 @@ def _has_digits(each: Difference) -> bool:
 
 
 def _of_that_day(found: Sequence[Difference], then: Sequence[Difference]) -> list[Difference]:
-    """What differs from a run of the notebook's day too; of a text without such, what differs from that run."""
+    """The findings that a run of the notebook's day confirms; for an output that has none of them, that run's own."""
     known = {(each.what, each.where, each.stored) for each in then}
     kept = [each for each in found if (each.what, each.where, each.stored) in known]
     others = {each.what for each in found} - {each.what for each in kept}

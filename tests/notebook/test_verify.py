@@ -30,17 +30,20 @@ from nbagent import Session
 from nbagent.core import settings
 from nbagent.core.errors import UsageError
 from nbagent.core.options import Options
+from nbagent.core.policy import TrustLevel, trust_for
 from nbagent.faces.cli import verify
+from nbagent.kernel.kernel import Kernel
 from nbagent.notebook import document, lock_check
 from nbagent.notebook.compare.notes import ADDED, mark
 from nbagent.notebook.compare.pictures import Pictures
 from nbagent.notebook.compare.texts import BY_CHANCE, EVERY_RUN, ORDER, TWICE, Strictness
 from nbagent.notebook.compare_runs import BY_MACHINE, OTHER_SEED, all_reads, compared
-from nbagent.notebook.fresh import FreshRuns, Ran
+from nbagent.notebook.fresh import STEP, FreshRuns, Ran
 from nbagent.notebook.inputs import inputs
 from nbagent.notebook.lock import Lock, digest_of, utc
 from nbagent.notebook.proof import CellProof, Proof
 from nbagent.notebook.report import junit
+from nbagent.notebook.sweep import PROCESS
 from nbagent.notebook.uploads import places_cell
 from nbagent.notebook.verify import Verification
 from nbagent.safety.sanitize import clean_output
@@ -250,6 +253,11 @@ print(f"{now:%A %B}", now.day, now.hour, now.date(), dt.date.today() - dt.timede
     path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
     (found,) = (await verified(path)).cells
     assert [each.stored for each in found.differences] == ["'bad'"]
+    cell.source = "import datetime\nprint(f'{datetime.date.today():%A}', *range(6, 8))"
+    cell.outputs[0].text = f"{then:%A} 5\n"
+    path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    (found,) = (await verified(path)).cells
+    assert [(each.stored, each.fresh, each.cause) for each in found.differences] == [("'5'", "'6 7'", "")]
 
 
 async def test_processes_that_cells_start_have_other_numbers_in_each_run(tmp_path: Path) -> None:
@@ -264,6 +272,15 @@ print(one.pid, subprocess.run(['sh', '-c', 'echo $$'], capture_output=True, text
         path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
         proof = await verified(path)
         assert (proof.result, len(differing(proof))) == (result, result == "differs")
+
+
+async def test_processes_have_other_numbers_where_few_may_run_at_a_time() -> None:
+    """As in a sandbox for what nobody trusts, and in the twelfth run of a sweep."""
+    spec = SandboxSpec(trust=trust_for(TrustLevel.UNTRUSTED))
+    async with Kernel(machine.works("bubblewrap"), spec) as kernel:
+        assert await kernel.evaluate(PROCESS, [12 * STEP]) in range(1, STEP)
+        cell = await kernel.run("import threading\none = threading.Thread(target=int)\none.start()\none.native_id")
+        assert int(cell.text) > 12 * STEP
 
 
 async def test_a_clock_that_no_code_names_is_that_of_its_day(tmp_path: Path) -> None:

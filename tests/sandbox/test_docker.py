@@ -261,7 +261,7 @@ def with_volume() -> Iterator[str]:
     client, tag = docker.APIClient(), "nbagent-test-volume:1"
     made = client.create_container(default_tag())["Id"]
     check = 'HEALTHCHECK --interval=1s CMD ["touch", "/tmp/checked"]'
-    client.commit(made, *tag.split(":"), changes=["VOLUME /var/tmp/", "VOLUME /workspace", check])
+    client.commit(made, *tag.split(":"), changes=["VOLUME /var/tmp/", "VOLUME //workspace", check])
     client.remove_container(made, v=True)
     yield tag
     client.remove_image(tag)

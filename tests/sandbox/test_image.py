@@ -195,6 +195,16 @@ def test_what_a_base_says_is_a_version(
         image._ask(client, base)
 
 
+def test_a_base_with_another_c_library_is_told_as_such(
+    client: docker.APIClient, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as that of Alpine, of which Python knows neither name nor version."""
+    said = '["3.13.1", "x86_64", "", "", "/usr"]'
+    monkeypatch.setattr(image, "ASK", f"print({said!r})")
+    with pytest.raises(EnvironmentMissing, match=r"has Python 3\.13\.1 on another C library"):
+        image._ask(client, base)
+
+
 def test_a_base_that_gives_the_daemon_orders_is_refused(client: docker.APIClient, changed: Callable[..., str]) -> None:
     """`ONBUILD ADD http://…` would have the daemon fetch what only this machine reaches, and put it in the image."""
     with pytest.raises(EnvironmentMissing, match="ONBUILD"):

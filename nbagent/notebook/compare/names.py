@@ -14,8 +14,11 @@ _SHOWS = re.compile(
 
 _WRITES = re.compile(r"(?:to|write|save|export)_(?!text|bytes)\w+|save\w*|export|dump")
 """Methods that write down what their object has, which stays as it is."""
-_QUESTION = re.compile(r"\s*(?:select|with|from|show|describe|summarize|explain)\b", re.IGNORECASE)
-"""How a sentence of SQL begins that only reads."""
+_QUESTION = re.compile(
+    r"\s*(?:select|with|from|show|describe|summarize|explain)\s(?!.*\b(?:create|delete|insert|into|merge|update)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A sentence of SQL that only reads."""
 
 
 def called_in(node: ast.AST) -> Iterator[str]:

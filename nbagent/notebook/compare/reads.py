@@ -45,7 +45,7 @@ _CLOCKS = re.compile(
     re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:uuid|uuid1|uuid4|token_\w+|urandom|id|hash|getpid|getppid|pid|(?:get_)?native_id|tempfile|mkdtemp|mkstemp|"
+    r"\b(?:uuid|uuid1|uuid4|token_\w+|urandom|id|hash|getpid|getppid|(?<=\.)pid|(?:get_)?native_id|tempfile|mkdtemp|mkstemp|"
     r"make_msgid|NamedTemporaryFile|TemporaryDirectory|TemporaryFile|gettempdir|gethostname|getsockname|getnode|get_ident|mktemp|"
     r"gete?[ug]id|ctypes|addressof|data_ptr|__array_interface__|ulid|nanoid|[Tt]hread(?:s|ing)?|current_thread|current_task|ensure_future|create_task|current_process)\b|\$\$"
 )

@@ -37,8 +37,8 @@ class Processes(NamedTuple):
     """The number of the kernel's process in a fresh run.
 
     Attributes:
-        kernel: It; 0 if it isn't known, or is nearly the same in each run.
-        own: It; 0 if it isn't known.
+        kernel: The number, if it surely is none of a result's; 0 if it is nearly the same in each run, or not known.
+        own: The number in any case; 0 if it isn't known.
     """
 
     kernel: int = 0

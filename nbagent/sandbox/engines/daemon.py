@@ -198,7 +198,8 @@ def without_volumes(image: dict[str, Any], *, besides: Collection[str] = ()) -> 
         image: What the daemon knows of it.
         besides: Where the container has something else already.
     """
-    asked = (posixpath.normpath(path) for path in image["Config"].get("Volumes") or ())
+    # As the daemon reads them: it takes two slashes at the beginning for one.
+    asked = (posixpath.normpath(f"/{path.lstrip('/')}") for path in image["Config"].get("Volumes") or ())
     return {path: EMPTY for path in asked if path not in besides}
 
 

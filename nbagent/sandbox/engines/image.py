@@ -30,8 +30,8 @@ ASK = (
 
 ASK_SECONDS, ASK_BYTES, ASK_PIDS = 60, 256 * 1024 * 1024, 64
 """What a base image's Python may take to say so."""
-PLAIN = re.compile(r"[A-Za-z0-9_.+-]{1,60}")
-"""A version or a machine's name."""
+PLAIN = re.compile(r"[A-Za-z0-9_.+-]{0,60}")
+"""A version, or the name of a machine or a C library; Python knows neither of some C libraries."""
 MAX_SAID = 16 * 1024
 """Bytes that are read of what a base image's Python prints."""
 
@@ -116,9 +116,9 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
         raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}")
     try:
         python, machine, library, glibc, prefix = parse(said.splitlines()[-1], list[str], limit=MAX_SAID)
-        if not all(PLAIN.fullmatch(each) for each in (python, machine, glibc)):
+        if not all(map(PLAIN.fullmatch, (python, machine, library, glibc))):
             raise ValueError(said)
-        version, (major, minor) = tuple(map(int, python.split(".")[:2])), glibc.split(".")[:2]
+        version = tuple(map(int, python.split(".")[:2]))
     except (ValueError, LookupError):
         raise errors.EnvironmentMissing(f"The base image {base} has no working python3: {said[-300:]}") from None
     if library != "glibc" or version < (3, 11):
@@ -126,7 +126,7 @@ def _ask(client: Any, base: str) -> tuple[str, str, str]:
             f"The base image {base} has Python {python} on {library or 'another C library'}.",
             mend="Use a base with Python 3.11 or newer and glibc.",
         )
-    return python, f"{machine}-manylinux_{major}_{minor}", prefix
+    return python, f"{machine}-manylinux_{'_'.join(glibc.split('.')[:2])}", prefix
 
 
 def _bounded(client: Any, image: dict[str, Any]) -> Any:

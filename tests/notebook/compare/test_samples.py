@@ -124,5 +124,18 @@ def test_a_question_in_sql_makes_no_numbers_of_its_connection_random() -> None:
     code = Code()
     assert code.take("con.sql('select random(), now()').fetchall()").shows_samples
     assert not code.take("con.sql('select sum(tip) from tips')").shows_samples
-    code.take("con.execute('create table t as select random() as x').fetchall()")
-    assert code.take("con.sql('select x from t')").shows_samples
+    for told in (
+        "con.execute('create table t as select random() as x').fetchall()",
+        "con.execute('with a as (select random() as x) insert into t select * from a')",
+        "con.execute('select 1; update t set x = random()')",
+    ):
+        code = Code()
+        code.take(told)
+        assert code.take("con.sql('select x from t')").shows_samples
+
+
+def test_a_key_that_is_a_word_of_sql_is_no_question() -> None:
+    """What is put under it may come of a clock."""
+    code = Code()
+    code.take("times.setdefault('select', time.perf_counter() - begun)")
+    assert code.take("print(times)").clock

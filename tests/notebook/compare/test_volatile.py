@@ -123,6 +123,15 @@ def test_the_number_of_the_kernels_own_process_is_none_of_a_result(
     assert (found.differences == [], found.excused) == (same, {"id"} if same else set())
 
 
+def test_a_column_called_pid_is_no_process() -> None:
+    """Patients have such numbers: what differs with every run beside them is no id."""
+    assert not Code().take("print(visits.merge(doses, on='pid').dose.sum())").ident
+    assert Code().take("print(subprocess.Popen(['true']).pid)").ident
+    code = Code()
+    code.take("one = subprocess.Popen(['true'])\npid = one.pid")
+    assert code.take("print(pid)").ident
+
+
 def test_small_numbers_beside_threads_are_no_processes() -> None:
     """Only where the code asks for the numbers of processes or threads."""
     reads = Code().take("with ThreadPoolExecutor(4) as ex:\n    print(*ex.map(cube, range(6)))")

@@ -164,6 +164,21 @@ def test_a_widget_of_another_program_is_compared_and_the_page_named_as_a_cause()
         assert [(each.what, each.cause) for each in comparison.differences] == told
 
 
+def test_what_a_page_told_an_output_widget_has_a_cause() -> None:
+    """What a cell without one prints has none, though it looks the same."""
+    view = {VIEW_MIME: {"model_id": "w"}, "text/plain": "Output(outputs=(1, 2, 3))"}
+    shown = {"output_type": "display_data", "data": view, "metadata": {}}
+    fresh = shown | {"data": view | {"text/plain": "Output()"}}
+    cells = [
+        nbformat.v4.new_code_cell("f()", outputs=outputs, execution_count=1)
+        for outputs in ([shown], [stream("outputs=(5.25 million)")])
+    ]
+    found = document.parse(json.dumps(nbformat.v4.new_notebook(cells=cells)), name="n")
+    ran = Ran(outputs={1: [fresh], 2: [stream("zzz")]}, moments=dict.fromkeys((1, 2), (0.0, 1.0)))
+    told = compared(found, ran, [ran], reads=all_reads(found), strictness=Strictness()).values()
+    assert [[each.cause for each in comparison.differences] for comparison in told] == [[BY_PAGE], [""]]
+
+
 def test_an_attribute_that_one_side_lacks_is_compared() -> None:
     """Unless a page saved the notebook, which leaves out what is as it began, or another version of the program did."""
     view = [{"output_type": "display_data", "data": {VIEW_MIME: {"model_id": "w"}}, "metadata": {}}]
