@@ -248,8 +248,9 @@ def _says(shown: Numeral, claimed: Numeral, *, wanted: Decimal, half: Decimal, s
         return False
     if shown.step <= claimed.step * scale:
         return abs(size - wanted) <= half
-    # A 3 of anything is no "3.0 times".
-    return size == wanted and (size > SMALL or not scale == claimed.percent == shown.percent)
+    # A 3 of anything is no "3.0 times", but nothing is none of anything.
+    is_of_things = scale == claimed.percent == shown.percent
+    return size == wanted and (size > SMALL or size == 0 or not is_of_things)
 
 
 @dataclass

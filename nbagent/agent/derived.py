@@ -40,6 +40,8 @@ _SQUARE = re.compile(r"\b[Rr](?:²|2|\^2)\s?[=:]?\s?[*_`]*$")
 _FIRST = {"two": 2, "three": 3, "four": 4, "five": 5, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5}
 _FIRST_OF = re.compile(rf"\b(?:first|top|leading|largest|biggest|ersten|größten) ({'|'.join(_FIRST)})\b")
 """So many at the begin of a column."""
+ROUND = 2
+"""Significant digits of a limit that somebody chooses."""
 _LIMIT = re.compile(
     r"\b(?:(?P<above>more than|over|above|at least|mehr als|über|mindestens)|(?:less|fewer) than|under|below|at most|"
     r"weniger als|unter|höchstens)\s[*_`$€£]*$",
@@ -155,12 +157,17 @@ def derived(
 def _limited(
     before: str, value: float, said: Sequence[Sequence[Numeral]], shown: Sequence[Shown], budget: Iterator[int]
 ) -> Result | None:
-    """How a limit follows from a column of which as many numbers lie beyond it as is said right before."""
+    """How a round limit follows from a column of which as many numbers lie beyond it as is said right before.
+
+    Of any other, some column of some output has as many beyond it by chance.
+    """
     limit = _LIMIT.search(before)
-    counts = {each.value for readings in said for each in readings if limit and each.step == 1}
+    if limit is None or float(f"{value:.{ROUND}g}") != value:
+        return None
+    counts = {each.value for readings in said for each in readings if each.step == 1}
     groups = (group for each in shown for group in each.groups if counts and len(group.operands) <= MAX_GROUP)
     for group, _ in zip(groups, budget, strict=False):
-        beyond = sum((each.value > value) is bool(limit and limit["above"]) for each in group.operands)
+        beyond = sum((each.value > value) is bool(limit["above"]) for each in group.operands)
         if group.are_alike and beyond in counts:
             form = f"a limit of {beyond} among {len(group.operands)} from {{}} to {{}}"
             return Result(value, form, [group.operands[0], group.operands[-1]])

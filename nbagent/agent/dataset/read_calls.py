@@ -27,7 +27,8 @@ def call_lines(group: Group) -> list[str]:
     for file, table in group.tables:
         call = table.call.replace(repr(file.path), "path")
         if table.name and len(names) > 1:
-            call = call.replace(repr(table.name), "name").replace(_keys(table), _KEYS)
+            call = re.sub(rf"(sheet_name=|\.read\(){re.escape(repr(table.name))}", r"\1name", call)
+            call = call.replace(_keys(table), _KEYS)
         # What means a missing value in one file may stand in the others, too: one call reads them all.
         if words := NULLS.search(call):
             call = NULLS.sub("", call)

@@ -193,12 +193,14 @@ class Calls(Expressions):
         handed: list[Value] = []
         passed = given
         if name in NAMES and (receivers or name == "col"):
-            passed = [each for key, each in named.items() if key.endswith("_name") or not self._are_names(each)]
-            passed += [each for each in values if not self._are_names(each)]
+            passed = [
+                each for key, each in named.items() if key.endswith("_name") or not self._are_all(each, texts=True)
+            ]
+            passed += [each for each in values if not self._are_all(each, texts=True)]
         if TABLES.match(name):
             # Which lines and columns of a file are read says nothing that is in them, unless it is how they are called.
             places = [each for key, each in named.items() if "name" not in key and "column" not in key]
-            chosen = {id(each) for each in (*places, *values[1:]) if self._are_numbers(each)}
+            chosen = {id(each) for each in (*places, *values[1:]) if self._are_all(each, texts=False)}
             passed = [each for each in given if id(each) not in chosen]
         for each in passed if name not in COMPARES else ():
             is_name = (
@@ -223,17 +225,11 @@ class Calls(Expressions):
         whole = self.vague(*parts) if is_cut else self.joined(*parts)
         return Value(map(queried, whole.constants), sources)
 
-    def _are_names(self, value: Value) -> bool:
-        """Whether a value is made of texts of the code alone, as names of columns are."""
+    def _are_all(self, value: Value, *, texts: bool) -> bool:
+        """Whether a value is made of texts of the code alone, as names of columns are, or of numbers alone."""
         leaves = list(self.leaves([value]))
-        return not any(
-            DATA in leaf.sources or any(not isinstance(each, str | bool) for each in leaf.constants) for leaf in leaves
-        )
-
-    def _are_numbers(self, value: Value) -> bool:
-        """Whether a value is made of numbers of the code alone."""
-        leaves = list(self.leaves([value]))
-        return not any(DATA in leaf.sources or any(isinstance(each, str) for each in leaf.constants) for leaf in leaves)
+        constants = [each for leaf in leaves for each in leaf.constants if not isinstance(each, bool)]
+        return all(isinstance(each, str) is texts for each in constants) and DATA not in self._sources(leaves)
 
     @staticmethod
     def _cuts(name: str, values: Sequence[Value], named: Named) -> bool:
