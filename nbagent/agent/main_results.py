@@ -60,7 +60,7 @@ _SIGNS = "-+\u2212"
 _QUOTED = re.compile(r'(["`])(?=[^"`\n]*[^\W\d_])[^"`\n]{1,100}\1')
 """A name or a text of the data, as an answer quotes it."""
 _BEFORE = re.compile(r"(?<![\w.,/\u2013-])(?<!per )(?<!pro )(?<!\d [\u2013-] )(?=\S)")
-_BEHIND = re.compile(r"(?!\w|[.,]\d|\s?[\u2013-]\s?\d)")
+_BEHIND = re.compile(r"(?!\w|[.,]\d|[^\S\n]?[\u2013-]\s?\d)")
 _FIGURES = re.compile(r"\d+(?:\.\d+)?")
 _SMALL = re.compile(r"-?(?:\d|10|0\.0+)")
 _NO_RESULT = re.compile(r"-?9{3,}(?:\.0+)?|0\d+|.*\d(?!(?:k|m|M|bn)\b)[A-Za-z].*")

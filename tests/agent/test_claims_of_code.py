@@ -539,3 +539,11 @@ def test_where_a_file_is_read_makes_no_number_of_it_up(call: str, is_made_up: bo
     code = f"import io, pandas as pd\ndef read():\n    return {call}\nprint(read())"
     (found,) = claims("There are 48 of them.", printed("n 48"), code={1: code})
     assert (found.cell == 0) is is_made_up
+
+
+def test_the_number_of_a_month_is_no_number_that_code_makes_up() -> None:
+    """Whoever reads dates has a table of months, of which any number up to 12 comes."""
+    code = "months = {m: i for i, m in enumerate('Jan Feb Mrz Apr Mai Jun Jul Aug Sep Okt Nov Dez'.split(), 1)}\n"
+    code += "rows = [(months[k], v) for k, v in table]\nprint(pl.DataFrame(rows)['name'].value_counts())"
+    (found,) = claims("Topalov leads 11 lists.", printed("Topalov 11"), code={1: code})
+    assert found.cell == 1

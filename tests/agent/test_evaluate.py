@@ -306,6 +306,7 @@ def test_results_of_a_long_answer_are_looked_for_in_no_time() -> None:
         ("It is = 4: 1,483.65 of 12.", ["4", "1,483.65", "12"]),
         ("He had 1,483.65 of 12. Another 4.", ["1,483.65", "12"]),
         ("It is 4.", ["4"]),
+        ("Of each list:\n- 1990: 170\n- 2000: 406\n- 2010: 113", ["170", "406", "113"]),
         ("Votto: 0.424 of 170 with at least 400 at bats, as 1B (salaries in $1000s).", ["0.424", "170"]),
         ("Of those aged 50-64, 22.5 % smoke; per 100 ml it is 406, by the limit of CFU/100 ml.", ["22.5 %", "406"]),
         ("113 are missing (-999).\n\nA-01: 16 of 4,380.\n\nAlternative: 97.", ["113", "16", "4,380"]),

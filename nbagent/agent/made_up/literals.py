@@ -27,7 +27,7 @@ from nbagent.core.errors import contained
 from nbagent.core.syntax import UNREADABLE, parse
 from nbagent.core.text import plain
 
-COMMON = frozenset(map(Decimal, (*range(11), 12, 24, 60, 100, 365, 1000, 3600, 1_000_000)))
+COMMON = frozenset(map(Decimal, (*range(13), 24, 60, 100, 365, 1000, 3600, 1_000_000)))
 """Numbers with which anybody may reckon, that alone make no number known."""
 LEAST, WORK, MOST_WORK = 36_000, 7, 1_000_000
 """Steps for a cell, for each of its characters, and for all cells: hostile code has them grow squarely."""
