@@ -37,8 +37,8 @@ FEW: dict[str, str] = {
     "nbagent.agent.prose._WORDS": "names of files",
     "nbagent.agent.made_up.literals._WORDED": "texts of fewer than 200 characters",
     "nbagent.agent.numerals._STATES": "the 30 characters before a number",
-    "nbagent.agent.turn._NO_RESULT": "a number, of 400 digits at most",
-    "nbagent.agent.turn._NO_RESULT_NOR_YEAR": "a number, of 400 digits at most",
+    "nbagent.agent.main_results._NO_RESULT": "a number, of 400 digits at most",
+    "nbagent.agent.main_results._NO_RESULT_NOR_YEAR": "a number, of 400 digits at most",
     "nbagent.safety.actions [_.](?![^[]*\\])": "a rule that a person wrote",
 }
 """Patterns that are only ever given short text, by where they stand, each with the reason."""

@@ -9,7 +9,7 @@ from nbagent.kernel.profile import Column, FileProfile, Table
 
 GROUPED = "written with thousands points"
 """The form of a column whose call takes the points out, as `read_calls_inside.py` names it."""
-QUOTED = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+QUOTED = re.compile(r"""(?:'(?:[^'\\]|\\.){0,400}'|"(?:[^"\\]|\\.){0,400}")""")
 NULLS = re.compile(rf", null_values=\[{QUOTED.pattern}(?:, {QUOTED.pattern})*\]")
 """The words that a call reads as null."""
 TYPED = 12
