@@ -83,9 +83,10 @@ PAST = """
 def main(moments):
     import ctypes, datetime, gc, random, time, timeit
     from IPython import get_ipython
-    behind, begun, chance, looks = [0.0], iter([at for at, _ in moments]), random.Random(), 0
+    behind, begun, chance, looks = [0.0], iter(moments), random.Random(), 0
     def uneven(name):  # makes a clock run up to half as fast again as it should, and never twice alike
-        read, last, ahead = getattr(time, name + "_ns"), getattr(time, name + "_ns")(), 0
+        read = getattr(time, name + "_ns")
+        last, ahead = read(), 0
         def tell():
             nonlocal last, ahead, looks
             now, looks = read(), looks + 1
@@ -117,7 +118,7 @@ def main(moments):
     get_ipython().events.register("pre_run_cell", set_clock)
     return True
 """
-"""Has Python's clock show the moments of a former run, given when each of its cells began and ended.
+"""Has Python's clock show the moments of a former run, given when each of its cells began, in seconds since the epoch.
 
 Between two looks at a clock a random time passes beside the true one, so that what shows how long something took
 differs in any two such runs, also where true times are as short as a clock's tick or rounded to milliseconds.

@@ -140,7 +140,7 @@ class Verification:
         while len(self._past) <= number:
             cells = {each.number: each.at for each in self._document.cells if each.number in fresh.cells}
             # Of a notebook that names no moments, at one of which each part is another.
-            moments = [(fresh.moments[n][0] - LONG_AGO if at is None else at, None) for n, at in cells.items()]
+            moments = [fresh.moments[n][0] - LONG_AGO if at is None else at for n, at in cells.items()]
 
             async def set_clock(kernel: Kernel, moments: Sequence[object] = moments) -> bool:
                 return await kernel.evaluate(sweep.PAST, [moments]) is True

@@ -10,6 +10,7 @@ from nbagent.kernel.profile import Column, FileProfile, Table
 GROUPED = "written with thousands points"
 """The form of a column whose call takes the points out, as `read_calls_inside.py` names it."""
 QUOTED = re.compile(r"""(?:'(?:[^'\\]|\\.){0,400}'|"(?:[^"\\]|\\.){0,400}")""")
+"""A text as Python writes it. The bound keeps quotes that nothing closes from taking the square of their number."""
 NULLS = re.compile(rf", null_values=\[{QUOTED.pattern}(?:, {QUOTED.pattern})*\]")
 """The words that a call reads as null."""
 TYPED = 12

@@ -45,7 +45,9 @@ COMPARES = frozenset(
 SAVES = re.compile(
     r"write|to_(?!list|numpy|pandas|dict|string|frame|period|series)|save|sink|dump|putenv|insert|execute|copy|update|setdefault"
 )
+"""Names of what writes values down, from where others may read them."""
 READS = re.compile(r"read|open|load|get|recv|environ|scan|connect|execute|sql")
+"""Names of what reads data, or what was written down."""
 NAMES = frozenset("col get_column over group_by groupby sort sort_values unpivot melt pivot drop explode".split())
 """Calls that are given names of columns, and fail if there are none of these names."""
 CUTS = re.compile(
@@ -63,8 +65,9 @@ SELECTS = re.compile(
     r"(?:head|tail|limit|sample|nlargest|nsmallest|(?:top|bottom)_k|most_common|(?:nan)?(?:quantile|percentile)|"
     r"rolling\w*|ewm\w*|shift|diff|resample|gather_every|islice|seed|default_rng|RandomState)$"
 )
+"""Names of what is told how many it gives, or which share."""
 FILES = re.compile(r"read|open|scan|load(?!s)")
-"""Names of what writes and reads, of what is told how many or which share it gives, and of what reads files."""
+"""Names of what reads a file that it is given by its name."""
 TABLES = re.compile(r"(?:read|scan)_")
 """Names of what reads tables, and fails if there is none of the name that it is given."""
 DRAWS = frozenset("randint randrange uniform gauss triangular integers choice getrandbits randbits".split())

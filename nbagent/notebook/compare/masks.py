@@ -16,6 +16,8 @@ _UNIT = r"(?:ns|µs|us|μs|ms|s|sec|min|h|d|day|days)"
 # Numbers, words and repetitions have bounds, so that the time to look for them grows with the text and no faster.
 _TIME = rf"\d[\d.,]{{0,20}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}(?: \d[\d.]{{0,20}} ?{_UNIT}){{0,4}}"
 _COUNT = r"[\d,]{1,20}"
+_PER_LOOP = "|".join("per loop "[:end] for end in range(9, -1, -1))
+"""What stands behind a timing, or how it begins."""
 _MEAN = rf"(?:\(mean ± std\. dev\. of |<\.\.\.>(?:of )?)(?:{_COUNT})? ?"
 """What stands between a timing and its runs; a list of all names leaves the middle of it out."""
 # Nothing below takes words of any kind: a notebook could say in them what its cells never showed.
@@ -59,7 +61,7 @@ BUILT_IN = tuple(
         (r"<ipython-input-\d+-[0-9a-f]+>", "CELL"),
         (r"(?:(?<![\w/.-])[\w/.-]*/)?ipykernel(?:_\d{1,20})?/\d{1,20}\.py", "CELL"),
         (r"\bIn ?\[\d{1,20}\]", "In [N]"),
-        (rf"{_TIME} ± {_TIME} p?e?r? ?l?o?o?p? ?{_MEAN}runs?, {_COUNT} loops? each\)", "TIMING"),
+        (rf"{_TIME} ± {_TIME} (?:{_PER_LOOP}){_MEAN}runs?, {_COUNT} loops? each\)", "TIMING"),
         (
             r"^The slowest run took [\d.,]{1,20} times longer than the fastest\. This could mean that an intermediate "
             r"result is being cached\.\n?",

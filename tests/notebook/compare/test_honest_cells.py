@@ -70,7 +70,7 @@ async def test_honest_cells_are_the_same_a_hundred_times() -> None:
     for count, clock in ((10, None), (2, PAST)):
         async with Kernel(machine.works("bubblewrap")) as kernel:
             if clock:
-                await kernel.evaluate(clock, [[(time.time(), None)]])
+                await kernel.evaluate(clock, [[time.time()]])
             for _ in range(count):
                 runs.append([])
                 for each in HONEST:
